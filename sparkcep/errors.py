@@ -1,0 +1,76 @@
+"""Errors of the clause: what is wrong, where, and what would be right.
+
+Every analysis error is a :class:`ClauseError`, raised before any Spark job starts (LANGUAGE section 8).
+"""
+
+from __future__ import annotations
+
+SYNTAX = "42601"  # SQLSTATE: syntax error
+SEMANTIC = "42K0E"  # SQLSTATE: an expression is not allowed in its context
+UNSUPPORTED = "0A000"  # SQLSTATE: feature not supported
+LIMIT = "54000"  # SQLSTATE: program limit exceeded
+DATA = "22000"  # SQLSTATE: data exception
+
+
+class ClauseError(Exception):
+    """An error in a MATCH_RECOGNIZE clause, with Spark-style error class, SQLSTATE and position.
+
+    ``line`` and ``column`` are 1-based and count from the start of the statement text; both are 0 when the
+    error has no place in the text (a run-time error).
+    """
+
+    def __init__(
+        self,
+        error_class: str,
+        message: str,
+        *,
+        sqlstate: str = SYNTAX,
+        line: int = 0,
+        column: int = 0,
+        fragment: str = "",
+    ) -> None:
+        self.error_class = f"SPARKCEP.{error_class}"
+        self.sqlstate = sqlstate
+        self.message = message
+        self.line = line
+        self.column = column
+        self.fragment = fragment
+        where = ""
+        if line:
+            where = f" (line {line}, column {column}" + (f": '{fragment}')" if fragment else ")")
+        super().__init__(f"[{self.error_class}] {message}{where} SQLSTATE: {sqlstate}")
+
+
+class MatchRuntimeError(ClauseError):
+    """A data-dependent error while matching, such as SKIP TO the first row of a match."""
+
+    def __init__(self, error_class: str, message: str, *, sqlstate: str = DATA) -> None:
+        super().__init__(error_class, message, sqlstate=sqlstate)
+
+    def __reduce__(self):  # crosses the worker boundary
+        return (_rebuild, (self.error_class.removeprefix("SPARKCEP."), self.message, self.sqlstate))
+
+
+def _rebuild(error_class: str, message: str, sqlstate: str) -> MatchRuntimeError:
+    return MatchRuntimeError(error_class, message, sqlstate=sqlstate)
+
+
+def position(text: str, offset: int) -> tuple[int, int]:
+    """1-based (line, column) of a character offset."""
+    offset = max(0, min(offset, len(text)))
+    line = text.count("\n", 0, offset) + 1
+    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+    return line, column
+
+
+def error_at(
+    text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX
+) -> ClauseError:
+    """A :class:`ClauseError` for ``text[start:end]``; the fragment is cut to one line of at most 60 characters."""
+    line, column = position(text, start)
+    fragment = text[start:end].split("\n", 1)[0]
+    if len(fragment) > 60:
+        fragment = fragment[:57] + "..."
+    return ClauseError(
+        error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=fragment
+    )

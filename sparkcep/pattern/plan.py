@@ -1,0 +1,312 @@
+"""The plan: variables resolved, options checked, every expression split into who computes what.
+
+A :class:`Plan` is plain data (``to_json``/``from_json``): the argument of the table function. It holds
+
+* ``inputs``: row expressions Spark computes, as (column name, SQL text over the input table);
+* ``letters``: for each variable the row-local part of its condition, packed by Spark into bits of one integer;
+* ``conditions``: for each variable the conjuncts that look at other rows, as small trees (see ``conditions.py``);
+* ``leaves``: what the engine returns for MEASURES; ``outputs``: Spark SQL text over those leaves.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at
+from sparkcep.pattern import nodes
+from sparkcep.pattern.conditions import ConditionSplitter
+from sparkcep.pattern.measures import MeasureSplitter
+from sparkcep.pattern.scope import Inputs, Scope
+from sparkcep.sql.clause import (
+    NEXT_ROW,
+    ONE_ROW,
+    PAST_LAST,
+    WITH_UNMATCHED,
+    MatchClause,
+)
+from sparkcep.sql.lexer import Span, quote
+
+MAX_VARIABLES = 62
+MAX_PERMUTE = 30
+
+LETTERS = "__letters"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """See the module's docstring. All members are tuples, strings and numbers."""
+
+    variables: tuple[str, ...]
+    pattern: tuple
+    rows: str
+    skip: tuple  # (mode, bit mask of target variables)
+    partition: tuple  # (output name, input column)
+    order: tuple  # (output name, input column, descending, nulls first or None)
+    inputs: tuple  # (input column, SQL text)
+    letters: tuple  # (variable id, bit, SQL text) of the row-local conditions
+    conditions: tuple  # (variable id, (conjunct tree, ...))
+    leaves: tuple  # (column, spec)
+    outputs: tuple  # (name, SQL text over leaf columns)
+    ordered_inputs: tuple = ()  # (input column, SQL text with lag/lead over the clause's order)
+    ansi: bool = True
+    case_sensitive: bool = False
+
+    def to_json(self) -> str:
+        """Compact JSON without quotes, backslashes or dollar signs a SQL string could trip over."""
+        return json.dumps(asdict(self), separators=(",", ":")).replace("'", "\\u0027").replace("$", "\\u0024")
+
+    @staticmethod
+    def from_json(text: str) -> "Plan":
+        return Plan(**{k: _freeze(v) for k, v in json.loads(text).items()})
+
+    def without_sql(self) -> "Plan":
+        """What the table function needs: the plan less the texts that Spark computes outside it."""
+        return Plan(
+            **{
+                **{k: getattr(self, k) for k in self.__dataclass_fields__},
+                "inputs": tuple((name, "") for name, _ in self.inputs),
+                "letters": tuple((v, b, "") for v, b, _ in self.letters),
+                "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
+                "outputs": (),
+            }
+        )
+
+
+def _freeze(value):
+    return tuple(_freeze(v) for v in value) if isinstance(value, list) else value
+
+
+def make_plan(clause: MatchClause, *, ansi: bool = True, case_sensitive: bool = False) -> Plan:
+    """Checks the clause and splits its expressions. Raises ClauseError with the position of what is wrong."""
+    _reject_planned(clause)
+    variables, ids = _variables(clause)
+    scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
+    _check_pattern(clause, clause.pattern)
+    inputs = Inputs()
+    partition = _keys(clause, inputs, scope)
+    order = _order(clause, inputs, scope)
+    splitter = ConditionSplitter(scope, inputs, bool(clause.order_by))
+    letters, conditions = _defines(clause, ids, splitter)
+    measures = MeasureSplitter(scope, inputs, one_row=clause.rows == ONE_ROW)
+    outputs = _measures(clause, measures, case_sensitive)
+    if clause.rows == ONE_ROW and not outputs and not partition:
+        raise error_at(
+            clause.text,
+            clause.span.start,
+            clause.span.start + 20,
+            "NO_OUTPUT_COLUMN",
+            "ONE ROW PER MATCH without PARTITION BY and MEASURES has no output column; add MEASURES or ALL ROWS PER MATCH",
+            SEMANTIC,
+        )
+    skip = _skip(clause, scope)
+    return Plan(
+        variables=tuple(variables),
+        pattern=_tree(clause.pattern, ids),
+        rows=clause.rows,
+        skip=skip,
+        partition=partition,
+        order=order,
+        inputs=inputs.columns(),
+        letters=letters,
+        conditions=conditions,
+        leaves=measures.leaves(),
+        outputs=outputs,
+        ordered_inputs=splitter.ordered_inputs(),
+        ansi=ansi,
+        case_sensitive=case_sensitive,
+    )
+
+
+def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+    return error_at(clause.text, span.start, span.end, error_class, message, sqlstate)
+
+
+def _reject_planned(clause: MatchClause) -> None:
+    for option, name in (
+        (clause.selection, "EVENT SELECTION"),
+        (clause.window, "WINDOW"),
+        (clause.approx, "APPROX"),
+        (clause.pref, "PREF"),
+        (clause.top, "TOP"),
+    ):
+        if option is None or (name == "EVENT SELECTION" and option.strategy == "STRICT" and option.report in (None, "FIRST")):
+            continue
+        raise _fail(
+            clause, option.span, "NOT_SUPPORTED_YET", f"{name} is not supported yet; leave it out", UNSUPPORTED
+        )
+    for node in nodes.walk(clause.pattern):
+        names = {nodes.Not: "negation ~", nodes.Conjunct: "conjunction &", nodes.Within: "a group's WITHIN"}
+        if type(node) in names:
+            raise _fail(
+                clause,
+                node.span,
+                "NOT_SUPPORTED_YET",
+                f"{names[type(node)]} is not supported yet; leave it out",
+                UNSUPPORTED,
+            )
+
+
+def _variables(clause: MatchClause) -> tuple[list[str], dict[str, int]]:
+    variables: list[str] = []
+    ids: dict[str, int] = {}
+    for node in nodes.walk(clause.pattern):
+        if isinstance(node, nodes.Var) and node.name.lower() not in ids:
+            ids[node.name.lower()] = len(variables)
+            variables.append(node.name)
+            if len(variables) > MAX_VARIABLES:
+                raise _fail(
+                    clause,
+                    node.span,
+                    "TOO_MANY_VARIABLES",
+                    f"the pattern has more than {MAX_VARIABLES} row pattern variables",
+                    LIMIT,
+                )
+    return variables, ids
+
+
+def _subsets(clause: MatchClause, ids: dict[str, int]) -> dict[str, int]:
+    out: dict[str, int] = {}
+    for subset in clause.subsets:
+        name = subset.name.lower()
+        if name in ids:
+            raise _fail(
+                clause, subset.span, "SUBSET_NAME", f"{subset.name} is a row pattern variable; give the subset another name"
+            )
+        if name in out:
+            raise _fail(clause, subset.span, "SUBSET_NAME", f"the subset {subset.name} is defined twice")
+        mask = 0
+        for member, span in subset.members:
+            if member.lower() not in ids:
+                raise _fail(
+                    clause,
+                    span,
+                    "UNKNOWN_VARIABLE",
+                    f"{member} is no variable of PATTERN; a subset lists variables of the pattern",
+                )
+            mask |= 1 << ids[member.lower()]
+        out[name] = mask
+    return out
+
+
+def _check_pattern(clause: MatchClause, root: nodes.Node) -> None:
+    for node in nodes.walk(root):
+        if isinstance(node, nodes.Permute) and len(node.items) > MAX_PERMUTE:
+            raise _fail(
+                clause, node.span, "PERMUTE_TOO_LARGE", f"PERMUTE takes at most {MAX_PERMUTE} patterns", LIMIT
+            )
+        if isinstance(node, nodes.Exclude) and clause.rows == WITH_UNMATCHED:
+            raise _fail(
+                clause,
+                node.span,
+                "EXCLUSION",
+                "an exclusion {- -} cannot be used with WITH UNMATCHED ROWS; use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES",
+            )
+
+
+def _tree(node: nodes.Node, ids: dict[str, int]) -> tuple:
+    match node:
+        case nodes.Var(name):
+            return ("var", ids[name.lower()])
+        case nodes.Empty():
+            return ("empty",)
+        case nodes.Start():
+            return ("start",)
+        case nodes.End():
+            return ("end",)
+        case nodes.Concat(items):
+            return ("cat", *(_tree(i, ids) for i in items))
+        case nodes.Alternate(items):
+            return ("alt", *(_tree(i, ids) for i in items))
+        case nodes.Permute(items):
+            return ("permute", *(_tree(i, ids) for i in items))
+        case nodes.Exclude(item):
+            return ("exclude", _tree(item, ids))
+        case nodes.Repeat(item, low, high, greedy):
+            return ("repeat", _tree(item, ids), low, high, greedy)
+    raise TypeError(node)
+
+
+def _output_name(expr, text: str) -> str:
+    node = expr.bare()
+    if node.op == "col":
+        return node.value[-1]
+    if node.op == "field":
+        return node.value
+    return expr.span.of(text)
+
+
+def _keys(clause: MatchClause, inputs: Inputs, scope: Scope) -> tuple:
+    return tuple(
+        (_output_name(e, clause.text), inputs.key(f"__p{i}", scope.plain_text(e, "PARTITION BY")))
+        for i, e in enumerate(clause.partition_by)
+    )
+
+
+def _order(clause: MatchClause, inputs: Inputs, scope: Scope) -> tuple:
+    return tuple(
+        (
+            _output_name(s.expr, clause.text),
+            inputs.key(f"__o{i}", scope.plain_text(s.expr, "ORDER BY")),
+            s.descending,
+            s.nulls_first,
+        )
+        for i, s in enumerate(clause.order_by)
+    )
+
+
+def _defines(clause: MatchClause, ids: dict[str, int], splitter: ConditionSplitter) -> tuple[tuple, tuple]:
+    seen: set[str] = set()
+    letters, conditions = [], []
+    for define in clause.defines:
+        name = define.variable.lower()
+        if name not in ids:
+            hint = (
+                "a subset takes no condition of its own"
+                if any(s.name.lower() == name for s in clause.subsets)
+                else "take it out of DEFINE or add it to PATTERN"
+            )
+            raise _fail(
+                clause, define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is no variable of PATTERN; {hint}"
+            )
+        if name in seen:
+            raise _fail(clause, define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice; join the conditions with AND")
+        seen.add(name)
+        row_text, others = splitter.split(define.condition, ids[name])
+        if row_text:
+            letters.append((ids[name], len(letters), row_text))
+        if others:
+            conditions.append((ids[name], tuple(others)))
+    return tuple(letters), tuple(conditions)
+
+
+def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bool) -> tuple:
+    seen: set[str] = set()
+    out = []
+    for measure in clause.measures:
+        key = measure.name if case_sensitive else measure.name.lower()
+        if key in seen:
+            raise _fail(clause, measure.name_span, "DUPLICATE_MEASURE", f"the measure {measure.name} is defined twice")
+        seen.add(key)
+        out.append((measure.name, splitter.split(measure.expr)))
+    return tuple(out)
+
+
+def _skip(clause: MatchClause, scope: Scope) -> tuple:
+    skip = clause.skip
+    if skip is None:
+        return (PAST_LAST, 0)
+    if skip.mode in (PAST_LAST, NEXT_ROW):
+        return (skip.mode, 0)
+    mask = scope.mask_of(skip.target or "")
+    if mask is None:
+        raise _fail(
+            clause,
+            skip.span,
+            "UNKNOWN_VARIABLE",
+            f"AFTER MATCH SKIP TO {skip.target}: no row pattern variable or subset has this name",
+        )
+    return (skip.mode, mask)
+
+
+__all__ = ["LETTERS", "Plan", "make_plan", "quote"]

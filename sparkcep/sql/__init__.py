@@ -1,0 +1,1 @@
+"""From SQL text to clause and back: lexer, expression and clause parsers, the rewriter."""

@@ -1,0 +1,277 @@
+"""Expressions of DEFINE and MEASURES as tuples, their value, their SQL text, and random ones.
+
+    ("col", name)                            the current row's column
+    ("lit", value)
+    ("nav", "FIRST"|"LAST", var, offset, e)  e at a row counted among the rows of var (None: of the match)
+    ("prev"|"next", offset, e or nav)        e at a row counted in the partition
+    ("agg", fn, var, e or "*", distinct)     fn in count, sum, min, max, avg; over the rows of var
+    ("classifier", var)  ("match_number",)
+    ("running"|"final", nav or agg)
+    ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)
+    ("and"|"or", a, b)  ("not", a)  ("is null", a)  ("coalesce", a, b)
+
+Inside a nav or an aggregate, ("col", ..) and ("classifier", None) speak of the row that was reached.
+NULL is None everywhere.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Context:
+    """A match so far (in DEFINE the candidate row is already its last) or a finished one."""
+
+    rows: list
+    start: int
+    labels: tuple
+    number: int
+    subsets: dict = field(default_factory=dict)
+
+
+_ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_COMPARISON = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def evaluate(e, context, seen=None):
+    """Value of `e` when the first `seen` rows of the match are in sight (None: all of them)."""
+    seen = len(context.labels) if seen is None else seen
+    row = context.start + seen - 1 if seen else None
+    return _value(e, context, seen, row, False)
+
+
+def _value(e, context, seen, row, reached):
+    """`row` is the row that columns are read from; None where there is none (an empty match)."""
+    kind = e[0]
+    if kind == "lit":
+        return e[1]
+    if kind == "col":
+        return None if row is None else context.rows[row][e[1]]
+    if kind == "match_number":
+        return context.number
+    if kind == "classifier":
+        if reached:
+            at = row - context.start
+            return context.labels[at] if 0 <= at < len(context.labels) else None
+        mapped = _rows_of(e[1], context, seen)
+        return context.labels[mapped[-1] - context.start] if mapped else None
+    if kind in ("running", "final"):
+        scope = seen if kind == "running" else len(context.labels)
+        return _value(e[1], context, scope, row, reached)
+    if kind == "nav":
+        at = _navigate(e, context, seen)
+        return None if at is None else _value(e[4], context, seen, at, True)
+    if kind in ("prev", "next"):
+        inner = e[2]
+        scope = seen
+        if inner[0] in ("running", "final"):
+            scope = seen if inner[0] == "running" else len(context.labels)
+            inner = inner[1]
+        if inner[0] == "nav":
+            at, argument = _navigate(inner, context, scope), inner[4]
+        else:
+            at, argument = row, inner
+        if at is None:
+            return None
+        at += e[1] if kind == "next" else -e[1]
+        return _value(argument, context, seen, at, True) if 0 <= at < len(context.rows) else None
+    if kind == "agg":
+        return _aggregate(e, context, seen)
+    if kind == "and":
+        a, b = (_value(x, context, seen, row, reached) for x in e[1:])
+        if a is False or b is False:
+            return False
+        return None if a is None or b is None else True
+    if kind == "or":
+        a, b = (_value(x, context, seen, row, reached) for x in e[1:])
+        if a is True or b is True:
+            return True
+        return None if a is None or b is None else False
+    if kind == "not":
+        a = _value(e[1], context, seen, row, reached)
+        return None if a is None else not a
+    if kind == "is null":
+        return _value(e[1], context, seen, row, reached) is None
+    if kind == "coalesce":
+        values = [_value(x, context, seen, row, reached) for x in e[1:]]
+        return next((v for v in values if v is not None), None)
+    a, b = (_value(x, context, seen, row, reached) for x in e[1:])
+    if a is None or b is None:
+        return None
+    return _ARITHMETIC[kind](a, b) if kind in _ARITHMETIC else _COMPARISON[kind](a, b)
+
+
+def _rows_of(var, context, seen):
+    members = None if var is None else context.subsets.get(var, (var,))
+    return [context.start + i for i in range(seen) if members is None or context.labels[i] in members]
+
+
+def _navigate(nav, context, seen):
+    _, end, var, offset, _ = nav
+    mapped = _rows_of(var, context, seen)
+    if offset >= len(mapped):
+        return None
+    return mapped[offset] if end == "FIRST" else mapped[-1 - offset]
+
+
+def _aggregate(e, context, seen):
+    _, fn, var, argument, distinct = e
+    mapped = _rows_of(var, context, seen)
+    if argument == "*":
+        return len(mapped)
+    values = [_value(argument, context, seen, row, True) for row in mapped]
+    values = [v for v in values if v is not None]
+    if distinct:
+        values = list(dict.fromkeys(values))
+    if fn == "count":
+        return len(values)
+    if not values:
+        return None
+    if fn == "avg":
+        return sum(values) / len(values)
+    return {"sum": sum, "min": min, "max": max}[fn](values)
+
+
+def to_sql(e, var=None) -> str:
+    """SQL text; `var` qualifies the columns, as inside `LAST(A.v + A.w)`."""
+    kind = e[0]
+    if kind == "lit":
+        if e[1] is None:
+            return "NULL"
+        if isinstance(e[1], bool):
+            return "TRUE" if e[1] else "FALSE"
+        return f"'{e[1]}'" if isinstance(e[1], str) else str(e[1])
+    if kind == "col":
+        return e[1] if var is None else f"{var}.{e[1]}"
+    if kind == "match_number":
+        return "MATCH_NUMBER()"
+    if kind == "classifier":
+        return f"CLASSIFIER({e[1] or var or ''})"
+    if kind in ("running", "final"):
+        inner = e[1]
+        # RUNNING and FINAL need a function to stand before, so a qualified column is spelled out.
+        return f"{kind.upper()} {_spelled_nav(inner) if inner[0] == 'nav' else to_sql(inner)}"
+    if kind == "nav":
+        if e[1] == "LAST" and e[3] == 0 and e[2] is not None and e[4][0] == "col":
+            return f"{e[2]}.{e[4][1]}"
+        return _spelled_nav(e)
+    if kind in ("prev", "next"):
+        return f"{kind.upper()}({to_sql(e[2], var)}{'' if e[1] == 1 else f', {e[1]}'})"
+    if kind == "agg":
+        _, fn, over, argument, distinct = e
+        if argument == "*":
+            return f"{fn}(*)" if over is None else f"{fn}({over}.*)"
+        return f"{fn}({'DISTINCT ' if distinct else ''}{to_sql(argument, over)})"
+    if kind == "not":
+        return f"(NOT {to_sql(e[1], var)})"
+    if kind == "is null":
+        return f"({to_sql(e[1], var)} IS NULL)"
+    if kind == "coalesce":
+        return f"coalesce({to_sql(e[1], var)}, {to_sql(e[2], var)})"
+    return f"({to_sql(e[1], var)} {kind.upper()} {to_sql(e[2], var)})"
+
+
+def _spelled_nav(e) -> str:
+    return f"{e[1]}({to_sql(e[4], e[2])}{'' if e[3] == 0 else f', {e[3]}'})"
+
+
+# --- random conditions over the columns v, w (small integers or NULL) and s (a letter or NULL) -----------------
+
+_LETTERS = "abc"
+_OPS = ["=", "<>", "<", "<=", ">", ">="]
+
+
+def random_condition(rng, var, names, kind, subsets=(), depth=1):
+    """A condition to define `var` by. kind: "row", "prev" (PREV and NEXT of the current row) or "history"."""
+    roll = rng.random()
+    if depth > 0 and roll < 0.30:
+        both = [random_condition(rng, var, names, kind if i == 0 else "row", subsets, depth - 1) for i in (0, 1)]
+        rng.shuffle(both)
+        return (rng.choice(["and", "or"]), *both)
+    if depth > 0 and roll < 0.36:
+        return ("not", random_condition(rng, var, names, kind, subsets, depth - 1))
+    if kind == "row":
+        return _row_condition(rng, var)
+    if kind == "prev":
+        moved = (rng.choice(["prev", "prev", "next"]), rng.choice([1, 1, 1, 2, 0]), _integer(rng))
+        if rng.random() < 0.15:
+            return ("is null", moved)
+        return (rng.choice(_OPS), _integer(rng), moved)
+    return _history_condition(rng, var, names, subsets)
+
+
+def _integer(rng):
+    """An integer row expression that reads at least one column."""
+    roll = rng.random()
+    column = ("col", rng.choice("vvw"))
+    if roll < 0.75:
+        return column
+    if roll < 0.90:
+        return (rng.choice("+-*"), column, rng.choice([("lit", rng.randrange(4)), ("col", rng.choice("vw"))]))
+    return ("coalesce", column, ("lit", rng.randrange(4)))
+
+
+def _row_condition(rng, var):
+    roll = rng.random()
+    if roll < 0.25:
+        return (rng.choice(["=", "=", "<>"]), ("col", "s"), ("lit", rng.choice(_LETTERS)))
+    if roll < 0.32:
+        return ("is null", ("col", rng.choice("vws")))
+    if roll < 0.35:
+        return ("lit", rng.choice([True, True, False]))
+    if roll < 0.45:
+        return (rng.choice(_OPS), ("nav", "LAST", var, 0, ("col", "v")), ("lit", rng.randrange(5)))
+    if roll < 0.60:
+        return (rng.choice(_OPS), _integer(rng), _integer(rng))
+    return (rng.choice(_OPS), _integer(rng), ("lit", rng.randrange(5)))
+
+
+def _history_condition(rng, var, names, subsets):
+    def someone():
+        return rng.choice([*names, *subsets, var])
+
+    def nav(anyone=True):
+        over = rng.choice([someone(), someone(), None]) if anyone else someone()
+        return ("nav", rng.choice(["FIRST", "LAST"]), over, rng.choice([0, 0, 0, 1, 1, 2]), _integer(rng))
+
+    roll = rng.random()
+    if roll < 0.38:
+        left = ("col", "v") if rng.random() < 0.7 else nav()
+        return (rng.choice(_OPS), left, nav())
+    if roll < 0.46:
+        moved = (rng.choice(["prev", "next"]), rng.choice([0, 1, 1, 2]), nav())
+        return (rng.choice(_OPS), ("col", "v"), moved)
+    if roll < 0.54:
+        return ("is null", nav(False))
+    if roll < 0.78:
+        over = rng.choice([someone(), None])
+        if rng.random() < 0.4:
+            return (rng.choice(_OPS), ("agg", "count", over, "*", False), ("lit", rng.randrange(1, 4)))
+        fn = rng.choice(["count", "sum", "min", "max", "avg"])
+        aggregate = ("agg", fn, over, _integer(rng), rng.random() < 0.15)
+        return (rng.choice(_OPS), aggregate, rng.choice([("lit", rng.randrange(6)), ("col", "v")]))
+    if roll < 0.92:
+        label = ("lit", rng.choice(names))
+        where = ("classifier", rng.choice([None, *names, *subsets]))
+        if rng.random() < 0.4:
+            where = ("nav", rng.choice(["FIRST", "LAST"]), rng.choice([None, *subsets, *names]),
+                     rng.choice([0, 1]), ("classifier", None))  # fmt: skip
+        return (rng.choice(["=", "<>"]), where, label)
+    return (rng.choice(_OPS), ("match_number",), ("lit", rng.randrange(1, 4)))
+
+
+def random_rows(rng, size):
+    """Rows of one partition, in order: id (position), v, w, s, with some NULLs."""
+
+    def maybe(value):
+        return None if rng.random() < 0.08 else value
+
+    return [
+        {"id": i, "v": maybe(rng.randrange(5)), "w": maybe(rng.randrange(4)), "s": maybe(rng.choice(_LETTERS))}
+        for i in range(size)
+    ]
