@@ -15,7 +15,8 @@ from random import Random
 from typing import NamedTuple
 
 from lark import Lark
-from lark.grammar import NonTerminal, Rule, Symbol
+from lark.exceptions import UnexpectedInput
+from lark.grammar import NonTerminal, Rule
 from lark.lexer import PatternStr
 
 GRAMMAR_FILE = Path(__file__).resolve().parents[2] / "grammar" / "match_recognize.lark"
@@ -28,11 +29,11 @@ def grammar() -> Lark:
 
 
 class Piece(NamedTuple):
-    """One token of a generated text and the rule that it was made in."""
+    """One token of a generated text, and whether it was made below ``expression``."""
 
     terminal: str
     text: str
-    rule: str
+    in_expression: bool
 
 
 COLUMNS = ["price", "ts", "symbol", "volume", "v1", "_id", "größe", "2nd", "t", "device_id", "val"]
@@ -42,7 +43,7 @@ FUNCTIONS = [
     "date_trunc", "greatest", "concat", "MATCH_SCORE", "missing",
 ]  # fmt: skip
 TYPES = ["int", "bigint", "double", "string", "decimal", "array", "map"]
-QUOTED = ["`my column`", "`select`", "`a``b`", "`window`", "`{- x -}`", "`)`", "`--`"]
+QUOTED = ["`my column`", "`select`", "`a``b`", "`window`", "`within`", "`Permute`", "`day`", "`{- x -}`", "`)`", "`--`"]
 STRINGS = [
     "'x'", "''", "'it''s'", r"'a\'b'", "'-- no comment'", "'/* none */'", "'PATTERN ('", '"double"', "r'raw\\'", "'é\n'",
 ]  # fmt: skip
@@ -51,22 +52,22 @@ INTEGERS = ["0", "1", "2", "3", "5", "10", "007"]
 DECIMALS = ["1.5", ".5", "2.", "1e3", "1.5E-3", "10L", "2.5BD", "3d"]
 BINARIES = ["X'1F'", "x''"]
 
-# Weight of a production by its rule and its alias, first rule or first token; 1 where nothing is said.
+# Weight of a production by its rule and its alias or else its first symbol; 1 where nothing is said.
 WEIGHTS = {
     ("name", "IDENTIFIER"): 12,
     ("name", "QUOTED_IDENTIFIER"): 1,
     ("name", "_word"): 1,
     ("name", "_unit_word"): 0.2,
     ("primary", "column"): 5,
-    ("primary", "literal"): 4,
     ("primary", "call"): 2,
     ("primary", "parenthesised"): 0.8,
     ("primary", "case"): 0.3,
     ("primary", "cast"): 0.3,
     ("primary", "semantics"): 0.8,
-    ("postfix", "primary"): 20,
-    ("predicate", "bit_or"): 6,
-    ("predicate", "comparison"): 3,
+    ("postfix", "reference"): 2,
+    ("reference", "primary"): 40,
+    ("predicate", "bit_or"): 40,
+    ("predicate", "comparison"): 15,
     ("call_arguments", "argument"): 6,
     ("pattern_primary", "variable"): 7,
     ("argument", "expression"): 8,
@@ -96,7 +97,8 @@ class Generator:
         self.productions: dict[str, list[Rule]] = {}
         for rule in lark.rules:
             self.productions.setdefault(str(rule.origin.name), []).append(rule)
-        self.height = _heights(self.productions)
+        self.size = _sizes(self.productions)
+        self.limit = 0  # length of the token list at which the present expression or pattern is brought to an end
 
     # -- derivation -----------------------------------------------------------------------------------------
 
@@ -104,31 +106,40 @@ class Generator:
         """The tokens of a random sentence of ``start`` that the grammar's parser reads."""
         while True:
             out: list[Piece] = []
-            self._expand(start, start, 0, out)
+            self.options: set[str] = set()
+            self._expand(start, start, 0, False, out)
+            _mend_bounds(out)
             # Two tokens that read as a longer construct (README "Names") make another sentence or none: draw again.
             if accepts(plain(out), start):
                 return out
 
-    def _expand(self, name: str, rule_name: str, nesting: int, out: list[Piece]) -> None:
+    def _expand(self, name: str, rule_name: str, nesting: int, in_expression: bool, out: list[Piece]) -> None:
+        in_expression = in_expression or name == "expression"
         if name in NESTING:
+            if nesting == 0:
+                self.limit = len(out) + self.random.choice([2, 6, 12, 25])
             nesting += 1
-        production = self._choose(name, nesting)
+        flat = nesting > self.max_nesting or (nesting > 0 and len(out) > self.limit)
+        production = self._choose(name, flat)
+        if name == "option":  # each at most once, which the grammar leaves to its README
+            if production.expansion[0].name in self.options:
+                return
+            self.options.add(production.expansion[0].name)
         shown = rule_name if name.startswith("_") else name
         for symbol in production.expansion:
             if isinstance(symbol, NonTerminal):
-                self._expand(str(symbol.name), shown, nesting, out)
+                self._expand(str(symbol.name), shown, nesting, in_expression, out)
             else:
-                out.append(Piece(symbol.name, self._token(symbol.name, shown, out), shown))
+                out.append(Piece(symbol.name, self._token(symbol.name, shown, out), in_expression))
 
-    def _choose(self, name: str, nesting: int) -> Rule:
+    def _choose(self, name: str, flat: bool) -> Rule:
         options = self.productions[name]
         if len(options) == 1:
             return options[0]
-        lowest = min(_production_height(p, self.height) for p in options)
-        if nesting > self.max_nesting:
-            flat = [p for p in options if _production_height(p, self.height) == lowest]
-            return self.random.choice(flat)
-        if name in CHAINS:
+        if flat:
+            least = min(_production_size(p, self.size) for p in options)
+            options = [p for p in options if _production_size(p, self.size) == least]
+        if name in CHAINS and not flat:
             single = [p for p in options if len(p.expansion) == 1]
             longer = [p for p in options if len(p.expansion) > 1]
             return self.random.choice(longer if self.random.random() < CHAINS[name] else single)
@@ -191,29 +202,38 @@ class Generator:
         return self.random.choice(["\n", "\t", "  \n", " /* note */ ", " /* a /* nested */ ' note */", " -- to the end, ( ' `\n"])
 
 
-def _heights(productions: dict[str, list[Rule]]) -> dict[str, int]:
-    """Height of the lowest derivation tree of each rule."""
-    height = dict.fromkeys(productions, 10_000)
+def _mend_bounds(pieces: list[Piece]) -> None:
+    """Makes the upper bound of every quantifier at least 1 and at least the lower one (LANGUAGE section 9)."""
+    for i, piece in enumerate(pieces):
+        if piece.text != "}" or pieces[i - 1].terminal != "INTEGER":
+            continue
+        low = 1
+        if pieces[i - 2].text == "," and pieces[i - 3].terminal == "INTEGER":
+            low = max(1, int(pieces[i - 3].text))
+        if int(pieces[i - 1].text) < low:
+            pieces[i - 1] = pieces[i - 1]._replace(text=str(low))
+
+
+def _sizes(productions: dict[str, list[Rule]]) -> dict[str, int]:
+    """Number of tokens of the shortest sentence of each rule."""
+    size = dict.fromkeys(productions, 10_000)
     changed = True
     while changed:
         changed = False
         for name, options in productions.items():
-            best = 1 + min(_production_height(p, height) for p in options)
-            if best < height[name]:
-                height[name], changed = best, True
-    return height
+            best = min(_production_size(p, size) for p in options)
+            if best < size[name]:
+                size[name], changed = best, True
+    return size
 
 
-def _production_height(production: Rule, height: dict[str, int]) -> int:
-    return max((height[str(s.name)] for s in production.expansion if isinstance(s, NonTerminal)), default=0)
+def _production_size(production: Rule, size: dict[str, int]) -> int:
+    return sum(size[str(s.name)] if isinstance(s, NonTerminal) else 1 for s in production.expansion)
 
 
 def _weight(name: str, production: Rule) -> float:
-    first: Symbol | None = production.expansion[0] if production.expansion else None
-    for key in (production.alias, first and str(first.name)):
-        if (name, key) in WEIGHTS:
-            return WEIGHTS[name, key]
-    return 1.0
+    first = str(production.expansion[0].name) if production.expansion else ""
+    return WEIGHTS.get((name, production.alias or first), 1.0)
 
 
 _OPERATOR = frozenset("-+*/|<>=!~&^:.{}%")
@@ -238,8 +258,6 @@ def plain(pieces: Iterable[Piece]) -> str:
 
 def accepts(text: str, start: str = "match_clause") -> bool:
     """Whether the grammar reads ``text``."""
-    from lark.exceptions import UnexpectedInput
-
     try:
         grammar().parse(text, start=start)
     except UnexpectedInput:

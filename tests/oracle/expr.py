@@ -4,7 +4,8 @@
     ("lit", value)
     ("nav", "FIRST"|"LAST", var, offset, e)  e at a row counted among the rows of var (None: of the match)
     ("prev"|"next", offset, e or nav)        e at a row counted in the partition
-    ("agg", fn, var, e or "*", distinct)     fn in count, sum, min, max, avg; over the rows of var
+    ("agg", fn, var, e or "*", distinct, filter or absent)
+                                             fn in count, sum, min, max, avg; over the rows of var
     ("classifier", var)  ("match_number",)
     ("running"|"final", nav or agg)
     ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)
@@ -120,8 +121,10 @@ def _navigate(nav, context, seen):
 
 
 def _aggregate(e, context, seen):
-    _, fn, var, argument, distinct = e
+    _, fn, var, argument, distinct, *filters = e
     mapped = _rows_of(var, context, seen)
+    for condition in filters:
+        mapped = [row for row in mapped if _value(condition, context, seen, row, True) is True]
     if argument == "*":
         return len(mapped)
     values = [_value(argument, context, seen, row, True) for row in mapped]
@@ -163,10 +166,11 @@ def to_sql(e, var=None) -> str:
     if kind in ("prev", "next"):
         return f"{kind.upper()}({to_sql(e[2], var)}{'' if e[1] == 1 else f', {e[1]}'})"
     if kind == "agg":
-        _, fn, over, argument, distinct = e
+        _, fn, over, argument, distinct, *filters = e
+        tail = "".join(f" FILTER (WHERE {to_sql(condition, over)})" for condition in filters)
         if argument == "*":
-            return f"{fn}(*)" if over is None else f"{fn}({over}.*)"
-        return f"{fn}({'DISTINCT ' if distinct else ''}{to_sql(argument, over)})"
+            return (f"{fn}(*)" if over is None else f"{fn}({over}.*)") + tail
+        return f"{fn}({'DISTINCT ' if distinct else ''}{to_sql(argument, over)}){tail}"
     if kind == "not":
         return f"(NOT {to_sql(e[1], var)})"
     if kind == "is null":
@@ -240,9 +244,13 @@ def _history_condition(rng, var, names, subsets):
         return ("nav", rng.choice(["FIRST", "LAST"]), over, rng.choice([0, 0, 0, 1, 1, 2]), _integer(rng))
 
     roll = rng.random()
-    if roll < 0.38:
+    if roll < 0.30:
         left = ("col", "v") if rng.random() < 0.7 else nav()
         return (rng.choice(_OPS), left, nav())
+    if roll < 0.38:
+        # coalesce outside of the reference replaces the NULL of a variable with no row; inside a nav it cannot.
+        column = ("nav", "LAST", someone(), 0, ("col", rng.choice("vw")))
+        return (rng.choice(_OPS), ("coalesce", column, ("lit", rng.randrange(4))), _integer(rng))
     if roll < 0.46:
         moved = (rng.choice(["prev", "next"]), rng.choice([0, 1, 1, 2]), nav())
         return (rng.choice(_OPS), ("col", "v"), moved)
@@ -250,10 +258,12 @@ def _history_condition(rng, var, names, subsets):
         return ("is null", nav(False))
     if roll < 0.78:
         over = rng.choice([someone(), None])
+        keep = [("is null", ("col", "w"))] if rng.random() < 0.05 else []
+        keep = keep or ([(rng.choice(_OPS), ("col", "v"), ("lit", rng.randrange(4)))] if rng.random() < 0.15 else [])
         if rng.random() < 0.4:
-            return (rng.choice(_OPS), ("agg", "count", over, "*", False), ("lit", rng.randrange(1, 4)))
+            return (rng.choice(_OPS), ("agg", "count", over, "*", False, *keep), ("lit", rng.randrange(1, 4)))
         fn = rng.choice(["count", "sum", "min", "max", "avg"])
-        aggregate = ("agg", fn, over, _integer(rng), rng.random() < 0.15)
+        aggregate = ("agg", fn, over, _integer(rng), rng.random() < 0.15, *keep)
         return (rng.choice(_OPS), aggregate, rng.choice([("lit", rng.randrange(6)), ("col", "v")]))
     if roll < 0.92:
         label = ("lit", rng.choice(names))

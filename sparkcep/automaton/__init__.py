@@ -1,0 +1,1 @@
+"""The program a row pattern compiles to: read-only arrays for the matching kernel."""

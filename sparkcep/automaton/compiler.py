@@ -1,0 +1,196 @@
+"""Compiles the pattern tree of a plan to a :class:`Program`.
+
+After Thompson's construction with ordered splits (the order is the preferment); loops with bounds or nullable bodies
+use counters and flags instead of copies of their body.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparkcep.automaton import program as p
+from sparkcep.errors import LIMIT, ClauseError
+
+MAX_REGISTER_BITS = 62
+MAX_INSTRUCTIONS = 100_000
+
+
+def compile_pattern(tree: tuple, variables: tuple[str, ...]) -> p.Program:
+    """``tree`` as in :func:`sparkcep.pattern.plan._tree`. Raises ClauseError where nested bounds need too much state."""
+    return _Compiler(variables).run(tree)
+
+
+def nullable(tree: tuple) -> bool:
+    """Whether the pattern matches the empty sequence."""
+    kind = tree[0]
+    if kind == "var":
+        return False
+    if kind in ("empty", "start", "end"):
+        return True
+    if kind == "alt":
+        return any(nullable(t) for t in tree[1:])
+    if kind in ("cat", "permute"):
+        return all(nullable(t) for t in tree[1:])
+    if kind == "exclude":
+        return nullable(tree[1])
+    return tree[2] == 0 or nullable(tree[1])
+
+
+def first_variables(tree: tuple) -> int:
+    """Bit mask of the variables that can take the first row of a non-empty match."""
+    kind = tree[0]
+    if kind == "var":
+        return 1 << tree[1]
+    if kind in ("empty", "start", "end"):
+        return 0
+    if kind == "cat":
+        mask = 0
+        for item in tree[1:]:
+            mask |= first_variables(item)
+            if not nullable(item):
+                break
+        return mask
+    if kind in ("alt", "permute"):
+        mask = 0
+        for item in tree[1:]:
+            mask |= first_variables(item)
+        return mask
+    return first_variables(tree[1])
+
+
+class _Compiler:
+    def __init__(self, variables: tuple[str, ...]) -> None:
+        self.variables = variables
+        self.code: list[list[int]] = []
+        self.loops: list[list[int]] = []
+        self.perms: list[list[int]] = []
+        self.targets: list[int] = []
+        self.states = 0
+        self.bits = 0
+
+    def run(self, tree: tuple) -> p.Program:
+        self._emit_tree(tree, 0, 0)
+        self._emit(p.MATCH)
+        return p.Program(
+            variables=self.variables,
+            code=_array(self.code, 4),
+            loops=_array(self.loops, 7),
+            perms=_array(self.perms, 3),
+            targets=np.array(self.targets, dtype=np.int64),
+            states=self.states,
+            register_bits=self.bits,
+            first=first_variables(tree),
+            nullable=nullable(tree),
+        )
+
+    def _emit(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        if len(self.code) >= MAX_INSTRUCTIONS:
+            raise ClauseError("PATTERN_TOO_LARGE", f"the pattern needs more than {MAX_INSTRUCTIONS} instructions", sqlstate=LIMIT)
+        self.code.append([op, a, b, c])
+        return len(self.code) - 1
+
+    def _state(self) -> int:
+        self.states += 1
+        return self.states - 1
+
+    def _field(self, width: int) -> int:
+        shift = self.bits
+        self.bits += width
+        if self.bits > MAX_REGISTER_BITS:
+            raise ClauseError(
+                "PATTERN_TOO_COMPLEX",
+                f"nested bounded quantifiers and permutations of this pattern need more than {MAX_REGISTER_BITS} bits of state; "
+                "use smaller bounds, or + and * instead",
+                sqlstate=LIMIT,
+            )
+        return shift
+
+    def _emit_tree(self, tree: tuple, flags: int, excluded: int) -> None:
+        kind = tree[0]
+        if kind == "var":
+            self._emit(p.CHAR, tree[1], excluded, flags)
+        elif kind == "start":
+            self._emit(p.START)
+        elif kind == "end":
+            self._emit(p.END)
+        elif kind == "cat":
+            for item in tree[1:]:
+                self._emit_tree(item, flags, excluded)
+        elif kind == "alt":
+            self._alternate(tree[1:], flags, excluded)
+        elif kind == "exclude":
+            self._emit_tree(tree[1], flags, 1)
+        elif kind == "permute":
+            self._permute(tree[1:], flags, excluded)
+        elif kind == "repeat":
+            self._repeat(*tree[1:], flags, excluded)
+        elif kind != "empty":
+            raise ValueError(kind)
+
+    def _alternate(self, items: tuple, flags: int, excluded: int) -> None:
+        jumps = []
+        for item in items[:-1]:
+            split = self._emit(p.SPLIT, 0, 0, self._state())
+            self.code[split][1] = len(self.code)
+            self._emit_tree(item, flags, excluded)
+            jumps.append(self._emit(p.JUMP))
+            self.code[split][2] = len(self.code)
+        self._emit_tree(items[-1], flags, excluded)
+        for jump in jumps:
+            self.code[jump][1] = len(self.code)
+
+    def _split(self, body: int, leave: int, greedy: bool, at: int | None = None) -> None:
+        operands = (body, leave) if greedy else (leave, body)
+        if at is None:
+            self._emit(p.SPLIT, *operands, self._state())
+        else:
+            self.code[at][1:3] = operands
+
+    def _repeat(self, item: tuple, low: int, high: int | None, greedy: bool, flags: int, excluded: int) -> None:
+        if (low, high) == (1, 1):
+            self._emit_tree(item, flags, excluded)
+            return
+        empty = nullable(item)
+        if (low, high) == (0, 1) or ((low, high) == (0, None) and not empty):
+            split = self._emit(p.SPLIT, 0, 0, self._state())
+            self._emit_tree(item, flags, excluded)
+            if high is None:
+                self._emit(p.JUMP, split)
+            self._split(split + 1, len(self.code), greedy, split)
+            return
+        if (low, high) == (1, None) and not empty:
+            body = len(self.code)
+            self._emit_tree(item, flags, excluded)
+            self._split(body, len(self.code) + 1, greedy)
+            return
+        cap = low if high is None else high
+        width = cap.bit_length()
+        shift = self._field(width)
+        flag = 0
+        if empty:
+            flag = 1 << self._field(1)
+        loop = len(self.loops)
+        mask = ((1 << width) - 1) << shift
+        self.loops.append([low, -1 if high is None else high, int(greedy), shift, mask, cap, flag])
+        self._emit(p.INIT, loop)
+        at = self._emit(p.LOOP, loop, 0, self._state())
+        self._emit_tree(item, flags | flag, excluded)
+        self._emit(p.NEXT, loop, at)
+        self.code[at][2] = len(self.code)
+
+    def _permute(self, items: tuple, flags: int, excluded: int) -> None:
+        shift = self._field(len(items))
+        perm, first = len(self.perms), len(self.targets)
+        self.perms.append([shift, len(items), first])
+        self.targets.extend([0] * len(items))
+        self._emit(p.PINIT, perm)
+        at = self._emit(p.PERM, perm, 0, self._state())
+        for i, item in enumerate(items):
+            self.targets[first + i] = len(self.code)
+            self._emit_tree(item, flags, excluded)
+            self._emit(p.JUMP, at)
+        self.code[at][2] = len(self.code)
+
+
+def _array(rows: list[list[int]], width: int) -> np.ndarray:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)

@@ -1,0 +1,81 @@
+"""Program: the compiled row pattern as read-only numpy arrays.
+
+One instruction a row of ``code`` (int64, n x 4): opcode and operands a, b, c.
+
+========  ===========================================================================================
+MATCH     the match is complete
+CHAR      a = variable, b = 1 inside an exclusion, c = progress flags to raise: consume a row
+SPLIT     prefer a, else b; c = state number for the memo
+JUMP      to a
+START     only at the partition's first row
+END       only behind the partition's last row
+INIT      a = loop: its counter becomes 0
+LOOP      a = loop, b = exit; body follows; c = state number
+NEXT      a = loop, b = its LOOP: one iteration done
+PINIT     a = permutation: no element done
+PERM      a = permutation, b = exit, c = state number: try the elements not done yet, in list order
+========  ===========================================================================================
+
+Counters, permutation sets and progress flags are bit fields of one int64 register word, so ``{n,m}`` is never unrolled
+and PERMUTE never expanded. A progress flag tells whether the current iteration of a loop with a nullable body has
+consumed a row: an empty iteration ends the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM = range(11)
+NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM")
+
+# columns of ``loops``
+L_MIN, L_MAX, L_GREEDY, L_SHIFT, L_MASK, L_CAP, L_FLAG = range(7)
+# columns of ``perms``
+P_SHIFT, P_COUNT, P_TARGETS = range(3)
+
+
+@dataclass(frozen=True)
+class Program:
+    """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 3); ``targets`` int64: entry of each
+    permutation element; ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
+    variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches."""
+
+    variables: tuple[str, ...]
+    code: np.ndarray
+    loops: np.ndarray
+    perms: np.ndarray
+    targets: np.ndarray
+    states: int
+    register_bits: int
+    first: int
+    nullable: bool
+
+    def dump(self) -> str:
+        """Numbered listing, one instruction a line."""
+        lines = []
+        for pc, (op, a, b, c) in enumerate(self.code.tolist()):
+            lines.append(f"{pc:4d}  {NAMES[op]:<6}{self._operands(op, a, b, c)}".rstrip())
+        return "\n".join(lines)
+
+    def _operands(self, op: int, a: int, b: int, c: int) -> str:
+        if op == CHAR:
+            return self.variables[a] + (" excluded" if b else "")
+        if op == SPLIT:
+            return f"{a}, {b}"
+        if op == JUMP:
+            return str(a)
+        if op in (INIT, LOOP):
+            low, high, greedy, *_ = self.loops[a].tolist()
+            if op == INIT:
+                return f"loop {a}"
+            return f"loop {a} {{{low},{'' if high < 0 else high}}}{'' if greedy else '?'} exit {b}"
+        if op == NEXT:
+            return f"loop {a} at {b}"
+        if op == PINIT:
+            return f"permutation {a}"
+        if op == PERM:
+            _, count, at = self.perms[a].tolist()
+            return f"permutation {a} of {self.targets[at : at + count].tolist()} exit {b}"
+        return ""

@@ -1,0 +1,396 @@
+"""Splits a DEFINE condition into what Spark computes per row and what looks at other rows.
+
+The trees of the second part are tuples:
+
+==========================================  ==============================================================
+``("col", column)``                         value of an input column at the candidate row
+``("off", column, k, absent)``              the same at the physical neighbour k rows away
+``("nav", F|L, mask, n, k, column, absent)``  at FIRST/LAST (offset n) of the mask's rows, then k rows away
+``("cls", cur|F|L, mask, n, k)``            CLASSIFIER there
+``("mno",)``                                MATCH_NUMBER()
+``("agg", fn, mask, column, filter, distinct)``  running aggregate, candidate included
+``("lit", kind, text)``                     number, string, boolean or null
+``("call", name, arg...)``                  an operator or function the engine computes itself
+==========================================  ==============================================================
+
+``absent`` names a column that holds the expression's value over NULLs, for expressions that do not give NULL there
+(``None``: they do). A subtree whose references all look at one row becomes one input column, computed by Spark.
+"""
+
+from __future__ import annotations
+
+from sparkcep.errors import UNSUPPORTED
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, Inputs, Row, Scope
+from sparkcep.sql.expression import Expr, render
+
+# operators and functions that the engine computes over values of several rows
+_BINARY = {"+", "-", "*", "/", "%", "DIV", "=", "!=", "<", "<=", ">", ">=", "<=>"}
+_FUNCTIONS = {
+    "ABS": (1, 1), "SIGN": (1, 1), "SIGNUM": (1, 1), "SQRT": (1, 1), "EXP": (1, 1), "LN": (1, 1), "LOG10": (1, 1),
+    "POW": (2, 2), "POWER": (2, 2), "FLOOR": (1, 1), "CEIL": (1, 1), "CEILING": (1, 1), "MOD": (2, 2),
+    "NEGATIVE": (1, 1), "POSITIVE": (1, 1), "GREATEST": (2, 99), "LEAST": (2, 99),
+    "COALESCE": (1, 99), "NVL": (2, 2), "IFNULL": (2, 2), "NULLIF": (2, 2), "NVL2": (3, 3), "IF": (3, 3), "IFF": (3, 3),
+    "ISNULL": (1, 1), "ISNOTNULL": (1, 1), "DATEDIFF": (2, 2), "DATE_DIFF": (2, 2), "ISNAN": (1, 1), "NOT": (1, 1),
+}
+_AGGREGATES = {
+    "COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "BOOL_AND", "EVERY", "BOOL_OR", "ANY", "SOME", "COUNT_IF",
+    "STDDEV", "STD", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP",
+}
+_ALIASES = {
+    "MEAN": "AVG", "EVERY": "BOOL_AND", "ANY": "BOOL_OR", "SOME": "BOOL_OR", "STD": "STDDEV_SAMP",
+    "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP", "POWER": "POW", "CEILING": "CEIL", "NVL": "COALESCE",
+    "IFNULL": "COALESCE", "SIGNUM": "SIGN", "IFF": "IF", "DATE_DIFF": "DATEDIFF", "MOD": "%",
+}
+# functions known to give NULL when any argument is NULL; others get an explicit value for an absent row
+_STRICT_CALLS = frozenset(
+    """ABS ACOS ASIN ATAN BROUND CBRT CEIL CEILING CHAR_LENGTH CHARACTER_LENGTH COS DATE DATEDIFF DATE_ADD DATE_DIFF
+    DATE_FORMAT DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR EXP EXTRACT FLOOR FROM_UNIXTIME HOUR INITCAP
+    INSTR LCASE LEFT LENGTH LEVENSHTEIN LN LOG LOG10 LOG2 LOWER LPAD LTRIM MD5 MINUTE MOD MONTH NEGATIVE PMOD
+    POSITION POW POWER QUARTER REGEXP_EXTRACT REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND RPAD RTRIM SECOND
+    SHA1 SIGN SIGNUM SIN SQRT SUBSTR SUBSTRING TAN TO_DATE TO_TIMESTAMP TRANSLATE TRIM TRUNC UCASE UNIX_TIMESTAMP
+    UPPER WEEKDAY WEEKOFYEAR YEAR""".split()
+)
+
+
+class ConditionSplitter:
+    """Splits the conditions of one clause; row expressions go to ``inputs``."""
+
+    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool) -> None:
+        self.scope = scope
+        self.inputs = inputs
+        self.ordered = ordered
+        self._lags: dict[str, str] = {}
+
+    def ordered_inputs(self) -> tuple[tuple[str, str], ...]:
+        """Input columns that need ``lag``/``lead`` over the clause's own order (``{w}`` stands for the window)."""
+        return tuple((name, text) for text, name in self._lags.items())
+
+    def split(self, condition: Expr, variable: int) -> tuple[str, list]:
+        """(row-local SQL text or "", trees of the other top-level conjuncts)."""
+        rows, others = [], []
+        for conjunct in _conjuncts(condition):
+            refs = self._rows(conjunct, variable)
+            if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct, variable)):
+                rows.append(f"({self._cur_text(conjunct, variable)})")
+            else:
+                others.append(self._lower(conjunct, variable))
+        return " AND ".join(rows), others
+
+    # -- references -----------------------------------------------------------------------------------------
+
+    def _row_of(self, mask: int | None, variable: int) -> Row:
+        """The row a reference outside navigation looks at."""
+        if mask is None or mask == ALL_ROWS or mask >> variable & 1:
+            return Row("cur")
+        return Row("L", mask)
+
+    def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
+        row, body = self.scope.navigation(node, in_define=True)
+        mapped = row.mask == ALL_ROWS or row.mask >> variable & 1
+        if row.which == "L" and row.logical == 0 and mapped:
+            row = Row("cur", physical=row.physical)
+        return row, body
+
+    def _rows(self, expr: Expr, variable: int) -> set[Row]:
+        """Every row ``expr`` looks at."""
+        scope = self.scope
+        out: set[Row] = set()
+        inner = list(scope.match_functions(expr))
+        spans = {m.span for m in inner}
+        for m in inner:
+            scope.check_planned(m)
+            if m.value in NAVIGATIONS:
+                row, body = self._nav_row(m, variable)
+                if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
+                    out.add(Row("special"))
+                out.add(row)
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER"):
+                out.add(Row("special"))
+        for node in scope.columns(expr):
+            if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
+                continue
+            out.add(self._row_of(scope.qualifier(node), variable))
+        return out
+
+    def _special(self, expr: Expr, variable: int):
+        for m in self.scope.match_functions(expr):
+            if m.value not in NAVIGATIONS:
+                yield m
+            elif any(f.value == "CLASSIFIER" for f in self.scope.match_functions(m.args[0])):
+                yield m
+
+    def _cur_text(self, expr: Expr, variable: int, wrap=None) -> str:
+        """Text over the looked-at row: navigations replaced by their bodies, qualifiers dropped."""
+        swaps = {}
+        for m in self.scope.match_functions(expr):
+            _, body = self._nav_row(m, variable)
+            swaps[m.span] = "(" + self.scope.row_text(body, wrap) + ")"
+        for node in self.scope.columns(expr):
+            if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
+                continue
+            swaps[node.span] = self.scope.row_text(node, wrap)
+        return render(self.scope.text, expr, swaps)
+
+    # -- lowering -------------------------------------------------------------------------------------------
+
+    def _lower(self, expr: Expr, variable: int):
+        expr = expr.bare()
+        rows = self._rows(expr, variable)
+        special = Row("special") in rows
+        if not special and len(rows) <= 1:
+            row = next(iter(rows), Row("cur"))
+            if row == Row("cur"):
+                literal = _literal(expr)
+                return literal or ("col", self.inputs.column(self._cur_text(expr, variable)))
+            if self._strict(expr):
+                return self._at(row, self.inputs.column(self._cur_text(expr, variable)), None)
+        native = self._native(expr, variable)
+        if native is not None:
+            return native
+        if not special and len(rows) == 1:
+            row = next(iter(rows))
+            absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
+            return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
+        if not special and all(r.which == "cur" for r in rows):
+            return ("col", self._lagged(expr, variable))
+        what = f"{expr.value}()" if expr.op == "call" else f"this {expr.op}"
+        raise self.scope.error(
+            expr,
+            "MATCH_DEPENDENT_EXPRESSION",
+            f"{what} looks at several rows of the match at once, which the engine does not compute in DEFINE; "
+            f"apply it to one row's columns, or compare with {', '.join(sorted(_FUNCTIONS)[:6])}, ... and arithmetic",
+            UNSUPPORTED,
+        )
+
+    def _at(self, row: Row, column: str, absent: str | None):
+        if row.which == "cur":
+            return ("off", column, row.physical, absent)
+        return ("nav", row.which, row.mask, row.logical, row.physical, column, absent)
+
+    def _strict(self, expr: Expr) -> bool:
+        """Whether ``expr`` is surely NULL when its row is absent: every path to a column is NULL-propagating."""
+        expr = expr.bare()
+        if expr.op == "col":
+            return True
+        if expr.op == "call" and expr.value in NAVIGATIONS:
+            return self._strict(expr.args[0])
+        if expr.op == "bin" and expr.value != "<=>":
+            return any(self._strict(a) for a in expr.args)
+        if expr.op in ("un", "field", "cast", "like", "index"):
+            return self._strict(expr.args[0])
+        if expr.op == "call" and expr.value in _STRICT_CALLS and not expr.flags:
+            return any(self._strict(a) for a in expr.args)
+        return False
+
+    def _lagged(self, expr: Expr, variable: int) -> str:
+        """A function over physical neighbours, computed by Spark with lag and lead."""
+        swaps = {}
+        for m in self.scope.match_functions(expr):
+            row, body = self._nav_row(m, variable)
+            text = self.scope.row_text(body)
+            if row.physical:
+                name = "lag" if row.physical < 0 else "lead"
+                text = f"{name}({text}, {abs(row.physical)}) OVER {{w}}"
+            swaps[m.span] = f"({text})"
+        for node in self.scope.columns(expr):
+            if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
+                swaps[node.span] = self.scope.row_text(node)
+        text = render(self.scope.text, expr, swaps)
+        return self._lags.setdefault(text, f"__w{len(self._lags)}")
+
+    def _native(self, expr: Expr, variable: int):
+        """The tree of an operator the engine computes itself; None for anything else."""
+
+        def low(e: Expr):
+            return self._lower(e, variable)
+
+        op, args = expr.op, expr.args
+        if op in ("and", "or"):
+            return ("call", op, *map(low, args))
+        if op == "un":
+            if expr.value == "NOT":
+                return ("call", "not", low(args[0]))
+            if expr.value in "+-":
+                return low(args[0]) if expr.value == "+" else ("call", "neg", low(args[0]))
+            return None
+        if op == "bin" and expr.value in _BINARY:
+            return ("call", expr.value.lower(), low(args[0]), low(args[1]))
+        if op == "between":
+            x, a, b = map(low, args)
+            return _negate(expr, ("call", "and", ("call", ">=", x, a), ("call", "<=", x, b)))
+        if op == "in" and expr.value is None:
+            x, items = low(args[0]), [low(a) for a in args[1:]]
+            return _negate(expr, ("call", "or", *(("call", "=", x, i) for i in items)) if len(items) > 1 else ("call", "=", x, items[0]))
+        if op == "is":
+            if expr.value == "DISTINCT":
+                return ("call", "not", ("call", "<=>", low(args[0]), low(args[1]))) if "not" not in expr.flags else (
+                    "call", "<=>", low(args[0]), low(args[1]))
+            name = {"NULL": "isnull", "UNKNOWN": "isnull", "TRUE": "istrue", "FALSE": "isfalse"}[expr.value]
+            return _negate(expr, ("call", name, low(args[0])))
+        if op == "case":
+            return self._case(expr, low)
+        if op == "call":
+            return self._call(expr, variable, low)
+        return None
+
+    def _case(self, expr: Expr, low):
+        args = list(expr.args)
+        subject = low(args.pop(0)) if expr.value.startswith("o") else None
+        default = low(args.pop()) if expr.value.endswith("e") else ("lit", "null", "NULL")
+        for then, when in zip(args[-1::-2], args[-2::-2]):
+            test = low(when) if subject is None else ("call", "=", subject, low(when))
+            default = ("call", "if", test, low(then), default)
+        return default
+
+    def _call(self, expr: Expr, variable: int, low):
+        name, scope = expr.value, self.scope
+        if name == "MATCH_NUMBER":
+            if expr.args:
+                raise scope.error(expr, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
+            return ("mno",)
+        if name == "CLASSIFIER":
+            mask = scope.classifier_mask(expr)
+            row = self._row_of(mask, variable)
+            return ("cls", row.which, mask, 0, 0)
+        if name in NAVIGATIONS:
+            row, body = self._nav_row(expr, variable)
+            inner = body.bare()
+            if inner.op == "call" and inner.value == "CLASSIFIER":
+                scope.classifier_mask(inner)
+                return ("cls", row.which, row.mask, row.logical, row.physical)
+            return None
+        if name in AGGREGATES:
+            return self._aggregate(expr)
+        bounds = _FUNCTIONS.get(name)
+        if bounds is None or expr.flags or not bounds[0] <= len(expr.args) <= bounds[1]:
+            return None
+        name = _ALIASES.get(name, name)
+        if name == "POSITIVE":
+            return low(expr.args[0])
+        if name == "NVL2":
+            x, a, b = map(low, expr.args)
+            return ("call", "if", ("call", "isnull", x), b, a)
+        if name == "NULLIF":
+            x, y = map(low, expr.args)
+            return ("call", "if", ("call", "=", x, y), ("lit", "null", "NULL"), x)
+        if name == "ISNOTNULL":
+            return ("call", "not", ("call", "isnull", low(expr.args[0])))
+        if name == "NEGATIVE":
+            return ("call", "neg", low(expr.args[0]))
+        if name == "DATEDIFF":
+            return ("call", "datediff", *(self._as_date(a, variable) for a in expr.args))
+        return ("call", name.lower(), *map(low, expr.args))
+
+    def _as_date(self, expr: Expr, variable: int):
+        """``expr`` as a date: the cast runs in Spark, in the session's time zone, on the row looked at."""
+        rows = self._rows(expr, variable)
+        if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
+            row = next(iter(rows))
+            column = self.inputs.column(f"CAST({self._cur_text(expr, variable)} AS DATE)")
+            return ("col", column) if row == Row("cur") else self._at(row, column, None)
+        return self._lower(expr, variable)
+
+    def _aggregate(self, expr: Expr):
+        scope, name = self.scope, expr.value
+        if name not in _AGGREGATES or "ordered" in expr.flags:
+            raise scope.error(
+                expr,
+                "AGGREGATE_IN_DEFINE",
+                f"the aggregate {name} cannot stand in DEFINE; there are {', '.join(sorted(_AGGREGATES))}",
+                UNSUPPORTED,
+            )
+        if "final" in expr.flags:
+            raise scope.error(expr, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
+        mask, argument, keep = aggregate_parts(scope, expr)
+        name = _ALIASES.get(name, name)
+        distinct = "distinct" in expr.flags
+        column = filter_column = None
+        if argument is not None:
+            inner = argument.bare()
+            if inner.op == "call" and inner.value == "CLASSIFIER":
+                raise scope.error(
+                    expr, "AGGREGATE_IN_DEFINE", "an aggregate over CLASSIFIER() cannot stand in DEFINE; count(A.*) counts the rows of A",
+                    UNSUPPORTED,
+                )
+            text = scope.row_text(argument)
+            if name == "COUNT_IF":
+                name, argument = "COUNT", None
+                filter_column = self.inputs.column(_filter_text(text, keep, scope))
+            else:
+                column = self.inputs.column(text)
+        if keep is not None and filter_column is None:
+            filter_column = self.inputs.column(_filter_text(None, keep, scope))
+        return ("agg", name.lower(), mask, column, filter_column, distinct)
+
+
+def _filter_text(text: str | None, keep: Expr | None, scope: Scope) -> str:
+    parts = ([f"({text})"] if text else []) + ([f"({scope.row_text(keep)})"] if keep is not None else [])
+    return f"COALESCE({' AND '.join(parts)}, false)"
+
+
+def aggregate_parts(scope: Scope, expr: Expr) -> tuple[int, Expr | None, Expr | None]:
+    """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables."""
+    args = list(expr.args)
+    keep = args.pop() if "filter" in expr.flags else None
+    for part in [*args, *([keep] if keep is not None else [])]:
+        for below in scope.match_functions(part):
+            if below.value != "CLASSIFIER":
+                kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
+                raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot stand inside the aggregate {expr.value}()")
+    if not args:
+        raise scope.error(expr, "AGGREGATE", f"{expr.value} needs an argument, such as {expr.value.lower()}(A.x) or count(*)")
+    if args[0].op == "star":
+        if expr.value != "COUNT" or len(args) > 1 or len(args[0].value) > 1:
+            raise scope.error(expr, "AGGREGATE", f"only count takes *, as in count(*) or count(A.*); {expr.value} needs an expression")
+        if args[0].value and scope.qualifier(args[0]) is None:
+            raise scope.error(
+                args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name"
+            )
+        if "distinct" in expr.flags:
+            raise scope.error(expr, "AGGREGATE", "count(DISTINCT *) is not defined over a match; name the columns")
+        mask = scope.qualifier(args[0])
+        star_mask = ALL_ROWS if mask is None else mask
+        if keep is not None:
+            keep_mask = scope.one_variable(keep, expr)
+            if any(True for _ in scope.columns(keep)) and keep_mask != star_mask:
+                raise scope.error(expr, "MIXED_VARIABLES", "the FILTER names another row pattern variable than the aggregate")
+        return star_mask, None, keep
+    whole = Expr("call", expr.value, (*args, *([keep] if keep is not None else [])), frozenset(), expr.span)
+    return scope.one_variable(whole, expr), args[0], keep
+
+
+def _conjuncts(expr: Expr) -> list[Expr]:
+    bare = expr.bare()
+    if bare.op == "and":
+        return [c for a in bare.args for c in _conjuncts(a)]
+    return [expr]
+
+
+def _negate(expr: Expr, tree):
+    return ("call", "not", tree) if "not" in expr.flags else tree
+
+
+def _literal(expr: Expr):
+    """A tree for a plain literal; None for anything Spark should evaluate."""
+    sign = ""
+    if expr.op == "un" and expr.value == "-":
+        sign, expr = "-", expr.args[0].bare()
+    if expr.op != "lit":
+        return None
+    text = str(expr.value)
+    if text == "NULL":
+        return None if sign else ("lit", "null", "NULL")
+    if text in ("TRUE", "FALSE"):
+        return None if sign else ("lit", "bool", text)
+    if text.isdigit():
+        value = int(sign + text)
+        if -(2**31) <= value < 2**31:
+            return ("lit", "int", str(value))
+        if -(2**63) <= value < 2**63:
+            return ("lit", "long", str(value))
+        return None
+    if text.replace(".", "", 1).isdigit() and len(text) <= 18:
+        return ("lit", "decimal", sign + text)
+    if not sign and len(text) >= 2 and text[0] == text[-1] == "'" and "\\" not in text and "''" not in text and text.count("'") == 2:
+        return ("lit", "string", text[1:-1])
+    return None

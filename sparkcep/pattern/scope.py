@@ -1,0 +1,254 @@
+"""What a name means inside the clause, and the row expressions collected for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at
+from sparkcep.sql.expression import Expr, render
+from sparkcep.sql.lexer import Span, quote
+
+ALL_ROWS = -1  # mask of the universal row pattern variable
+
+NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
+AGGREGATES = frozenset(
+    """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE ARRAY_AGG AVG BIT_AND BIT_OR BIT_XOR BOOL_AND BOOL_OR
+    COLLECT_LIST COLLECT_SET CORR COUNT COUNT_IF COVAR_POP COVAR_SAMP EVERY FIRST_VALUE HISTOGRAM_NUMERIC KURTOSIS
+    LAST_VALUE LISTAGG MAX MAX_BY MEAN MEDIAN MIN MIN_BY MODE PERCENTILE PERCENTILE_APPROX PERCENTILE_CONT
+    PERCENTILE_DISC REGR_AVGX REGR_AVGY REGR_COUNT REGR_INTERCEPT REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY
+    SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP STRING_AGG SUM TRY_AVG TRY_SUM VARIANCE VAR_POP VAR_SAMP
+    BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG""".split()
+)
+PLANNED = {
+    "PRIOR": "EVENT SELECTION",
+    "MATCH_SCORE": "PREF",
+    "MATCH_RANK": "TOP",
+    "MATCH_ERRORS": "APPROX",
+    "MISSING": "APPROX",
+    "BUNDLE_START": "APPROX",
+    "BUNDLE_END": "APPROX",
+    "BUNDLE_SIZE": "APPROX",
+    "WINDOW_START": "WINDOW ... SLIDE",
+    "WINDOW_END": "WINDOW ... SLIDE",
+}
+
+
+class Inputs:
+    """Row expressions, each computed once: SQL text to column name, in order of first use."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, str] = {}
+        self._named: list[tuple[str, str]] = []
+
+    def key(self, name: str, text: str) -> str:
+        """A partition or order key: it always gets its own name, which later uses share."""
+        self._named.append((name, text))
+        self._by_text.setdefault(text, name)
+        return name
+
+    def column(self, text: str) -> str:
+        """The column that holds the row expression ``text``."""
+        if text.startswith("(") and text.endswith(")") and text[1:-1].replace("_", "").replace("`", "").isalnum():
+            text = text[1:-1]
+        if text not in self._by_text:
+            name = f"__c{sum(1 for n in self._by_text.values() if n.startswith('__c'))}"
+            self._by_text[text] = name
+            self._named.append((name, text))
+        return self._by_text[text]
+
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self._named)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The row a reference looks at.
+
+    ``which`` is ``cur`` (the candidate row), ``F`` or ``L`` (FIRST or LAST of ``mask``); ``logical`` the logical
+    offset, ``physical`` the signed physical one; ``final`` the semantics.
+    """
+
+    which: str
+    mask: int = ALL_ROWS
+    logical: int = 0
+    physical: int = 0
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids."""
+
+    text: str
+    ids: dict[str, int]
+    subsets: dict[str, int]
+    variables: tuple[str, ...]
+
+    def mask_of(self, name: str) -> int | None:
+        """Bit mask of a variable or subset; None where there is none of that name."""
+        low = name.lower()
+        if low in self.ids:
+            return 1 << self.ids[low]
+        return self.subsets.get(low)
+
+    def error(self, expr: Expr, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+        return error_at(self.text, expr.span.start, expr.span.end, error_class, message, sqlstate)
+
+    def qualifier(self, node: Expr) -> int | None:
+        """Mask of the variable that qualifies a column reference; None for a bare column."""
+        if node.op == "col" and len(node.value) > 1:
+            return self.mask_of(node.value[0])
+        if node.op == "star" and len(node.value) == 1:
+            return self.mask_of(node.value[0])
+        return None
+
+    def is_match_function(self, node: Expr) -> bool:
+        return node.op == "call" and (
+            node.value in NAVIGATIONS
+            or node.value in AGGREGATES
+            or node.value in PLANNED
+            or node.value in ("CLASSIFIER", "MATCH_NUMBER")
+        )
+
+    def check_planned(self, node: Expr) -> None:
+        if node.op == "call" and node.value in PLANNED:
+            raise self.error(
+                node,
+                "NOT_SUPPORTED_YET",
+                f"{node.value}() belongs to {PLANNED[node.value]}, which is not supported yet",
+                UNSUPPORTED,
+            )
+
+    def columns(self, expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
+        """Free column references and stars below ``expr``; lambda parameters are none."""
+        if expr.op == "lambda":
+            bound = bound | frozenset(expr.value)
+        if expr.op == "col" and expr.value[0].lower() in bound:
+            return
+        if expr.op in ("col", "star"):
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self.columns(arg, bound)
+
+    def match_functions(self, expr: Expr) -> Iterator[Expr]:
+        """Outermost navigations, aggregates, CLASSIFIER and MATCH_NUMBER calls below and at ``expr``."""
+        if self.is_match_function(expr):
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self.match_functions(arg)
+
+    def row_text(self, expr: Expr, wrap=None) -> str:
+        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given."""
+        swaps: dict[Span, str] = {}
+        for node in self.columns(expr):
+            if node.op != "col":
+                continue
+            text = node.span.of(self.text)
+            if self.qualifier(node) is not None:
+                rest = text.partition(".")[2].strip() if "." not in node.value[0] else ""
+                text = rest or ".".join(quote(p) for p in node.value[1:])
+            if wrap:
+                text = wrap(text)
+            if text != node.span.of(self.text):
+                swaps[node.span] = text
+        return render(self.text, expr, swaps)
+
+    def plain_text(self, expr: Expr, where: str) -> str:
+        """The text of an expression that may not look at the match."""
+        for node in expr.walk():
+            if node.op == "call" and (node.value in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER") or node.value in AGGREGATES):
+                raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} cannot stand in {where}")
+        return expr.span.of(self.text)
+
+    def one_variable(self, expr: Expr, what: Expr) -> int:
+        """The mask all column references (and CLASSIFIER arguments) below ``expr`` share; ALL_ROWS for none."""
+        masks = self._masks(expr)
+        if len(masks) > 1:
+            raise self.error(
+                what,
+                "MIXED_VARIABLES",
+                f"one {what.value}() call names one row pattern variable; give each variable its own call",
+            )
+        return next(iter(masks), ALL_ROWS)
+
+    def _masks(self, expr: Expr) -> dict[int, Expr]:
+        # CLASSIFIER(A)'s argument parses as a column, but is no reference of its own
+        inside = {a.span for n in expr.walk() if n.op == "call" and n.value == "CLASSIFIER" for a in n.args}
+        kept = {}
+        for node in self.columns(expr):
+            if node.span not in inside:
+                mask = self.qualifier(node)
+                kept[ALL_ROWS if mask is None else mask] = node
+        for node in expr.walk():
+            if node.op == "call" and node.value == "CLASSIFIER":
+                kept[self.classifier_mask(node)] = node
+        return kept
+
+    def classifier_mask(self, node: Expr) -> int:
+        """The mask CLASSIFIER's argument names; ALL_ROWS without one."""
+        if not node.args:
+            return ALL_ROWS
+        arg = node.args[0]
+        if len(node.args) > 1 or arg.op != "col" or len(arg.value) != 1:
+            raise self.error(node, "CLASSIFIER", "CLASSIFIER takes one row pattern variable or none")
+        mask = self.mask_of(arg.value[0])
+        if mask is None:
+            raise self.error(
+                arg, "UNKNOWN_VARIABLE", f"CLASSIFIER({arg.value[0]}): no row pattern variable or subset has this name"
+            )
+        return mask
+
+    def navigation(self, node: Expr, in_define: bool) -> tuple[Row, Expr]:
+        """The row a navigation call looks at and the expression it evaluates there.
+
+        PREV/NEXT may wrap FIRST/LAST directly; nothing else nests (LANGUAGE section 9).
+        """
+        physical = 0
+        call = node
+        if node.value in ("PREV", "NEXT"):
+            if node.flags & {"running", "final"}:
+                raise self.error(node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not {node.value}")
+            offset = self._offset(node, 1)
+            physical = -offset if node.value == "PREV" else offset
+            inner = node.args[0].bare()
+            if inner.op == "call" and inner.value in ("FIRST", "LAST"):
+                call = inner
+        final = "final" in call.flags
+        if final and in_define:
+            raise self.error(call, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
+        self._no_extras(call)
+        if call.value in ("FIRST", "LAST"):
+            which, logical = call.value[0], self._offset(call, 0)
+        else:
+            which, logical = "L", 0
+        body = call.args[0]
+        for below in self.match_functions(body):
+            if below.value == "CLASSIFIER":
+                continue
+            kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
+            raise self.error(
+                below,
+                "NESTED_NAVIGATION",
+                f"{kind} cannot stand inside {call.value}(); only PREV and NEXT may wrap FIRST and LAST, directly",
+            )
+        return Row(which, self.one_variable(body, call), logical, physical, final), body
+
+    def _no_extras(self, node: Expr) -> None:
+        extras = node.flags & {"distinct", "filter", "ordered", "named"}
+        if extras:
+            raise self.error(node, "NAVIGATION", f"{node.value} takes an expression and an offset only")
+
+    def _offset(self, node: Expr, default: int) -> int:
+        if not node.args or len(node.args) > 2:
+            raise self.error(node, "NAVIGATION", f"{node.value} takes an expression and an optional offset")
+        if node.args[0].op == "star":
+            raise self.error(node, "NAVIGATION", f"{node.value} takes an expression of one row, not *")
+        if len(node.args) == 1:
+            return default
+        arg = node.args[1].bare()
+        if arg.op != "lit" or not str(arg.value).isdigit() or len(str(arg.value)) > 9:
+            raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be a whole number, 0 or more")
+        return int(arg.value)

@@ -1,0 +1,47 @@
+"""The pattern parser reads every spelling the oracle prints as the tree it was printed from."""
+
+import random
+
+from sparkcep.pattern import nodes
+from sparkcep.sql.parser import parse_clause
+from tests.oracle import pattern
+
+
+def as_tuples(node):
+    match node:
+        case nodes.Var(name):
+            return ("var", name)
+        case nodes.Empty():
+            return ("empty",)
+        case nodes.Start():
+            return ("start",)
+        case nodes.End():
+            return ("end",)
+        case nodes.Concat(items):
+            return ("cat", [as_tuples(i) for i in items])
+        case nodes.Alternate(items):
+            return ("alt", [as_tuples(i) for i in items])
+        case nodes.Permute(items):
+            return ("permute", [as_tuples(i) for i in items])
+        case nodes.Exclude(item):
+            return ("excl", as_tuples(item))
+        case nodes.Repeat(item, low, high, greedy):
+            return ("rep", as_tuples(item), low, high, greedy)
+    raise TypeError(node)
+
+
+def test_parser_and_oracle_mean_the_same_tree():
+    rng = random.Random(7)
+    for _ in range(5_000):
+        p = pattern.random_pattern(rng, ["A", "B", "c", "D1"], rng.randrange(0, 5))
+        plain, spelled = pattern.to_text(p), pattern.to_text(p, rng)
+        for text in (plain, spelled):
+            assert as_tuples(parse_clause(f"PATTERN ({text})").pattern) == p, text
+
+
+def test_printed_pattern_parses_to_the_same_tree():
+    rng = random.Random(8)
+    for _ in range(2_000):
+        clause = parse_clause(f"PATTERN ({pattern.to_text(pattern.random_pattern(rng, ['A', 'B'], 4), rng)})")
+        text = nodes.to_text(clause.pattern, clause.text)
+        assert parse_clause(f"PATTERN ({text})").pattern == clause.pattern, text
