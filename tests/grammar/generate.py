@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from lark import Lark
+from lark import Lark, Tree
 from lark.exceptions import UnexpectedInput
 from lark.grammar import NonTerminal, Rule
 from lark.lexer import PatternStr
@@ -36,14 +36,14 @@ class Piece(NamedTuple):
     in_expression: bool
 
 
-COLUMNS = ["price", "ts", "symbol", "volume", "v1", "_id", "größe", "2nd", "t", "device_id", "val"]
+COLUMNS = ["price", "ts", "symbol", "volume", "v1", "_id", "2nd", "t", "device_id", "val"]
 VARIABLES = ["A", "B", "C", "down", "UP", "X1", "z_", "Strt"]
 FUNCTIONS = [
     "abs", "coalesce", "PREV", "next", "avg", "COUNT", "classifier", "match_number", "lower", "array_agg", "PRIOR",
     "date_trunc", "greatest", "concat", "MATCH_SCORE", "missing",
 ]  # fmt: skip
-TYPES = ["int", "bigint", "double", "string", "decimal", "array", "map"]
-QUOTED = ["`my column`", "`select`", "`a``b`", "`window`", "`within`", "`Permute`", "`day`", "`{- x -}`", "`)`", "`--`"]
+TYPES = ["int", "bigint", "double", "string", "decimal"]
+QUOTED = ["`my column`", "`select`", "`größe`", "`a``b`", "`window`", "`within`", "`Permute`", "`day`", "`{- x -}`", "`)`", "`--`"]
 STRINGS = [
     "'x'", "''", "'it''s'", r"'a\'b'", "'-- no comment'", "'/* none */'", "'PATTERN ('", '"double"', "r'raw\\'", "'é\n'",
 ]  # fmt: skip
@@ -58,6 +58,9 @@ WEIGHTS = {
     ("name", "QUOTED_IDENTIFIER"): 1,
     ("name", "_word"): 1,
     ("name", "_unit_word"): 0.2,
+    ("any_name", "IDENTIFIER"): 20,
+    ("any_name", "QUOTED_IDENTIFIER"): 2,
+    ("any_name", "_unit_word"): 0.5,
     ("primary", "column"): 5,
     ("primary", "call"): 2,
     ("primary", "parenthesised"): 0.8,
@@ -66,19 +69,18 @@ WEIGHTS = {
     ("primary", "semantics"): 0.8,
     ("postfix", "reference"): 2,
     ("reference", "primary"): 40,
-    ("predicate", "bit_or"): 40,
-    ("predicate", "comparison"): 15,
+    ("predicate", "comparison"): 50,
     ("call_arguments", "argument"): 6,
     ("pattern_primary", "variable"): 7,
     ("argument", "expression"): 8,
 }
 # Rules that chain operands of one precedence: most of the time there is one operand.
 CHAINS = {
-    "disjunction": 0.1, "logical_and": 0.15, "logical_not": 0.1, "bit_or": 0.03, "bit_xor": 0.03, "bit_and": 0.03,
+    "disjunction": 0.1, "logical_and": 0.15, "logical_not": 0.1, "comparison": 0.3, "bit_or": 0.03, "bit_xor": 0.03, "bit_and": 0.03,
     "sum": 0.15, "product": 0.12, "unary": 0.08, "dotted_name": 0.3, "alternation": 0.25, "conjunction": 0.15,
     "negation": 0.15,
 }  # fmt: skip
-NESTING = {"expression", "alternation", "type", "nested_type"}
+NESTING = {"expression", "alternation", "type"}
 
 
 class Generator:
@@ -130,7 +132,7 @@ class Generator:
             if isinstance(symbol, NonTerminal):
                 self._expand(str(symbol.name), shown, nesting, in_expression, out)
             else:
-                out.append(Piece(symbol.name, self._token(symbol.name, shown, out), in_expression))
+                out.append(Piece(symbol.name, self._token(symbol.name, shown), in_expression))
 
     def _choose(self, name: str, flat: bool) -> Rule:
         options = self.productions[name]
@@ -145,12 +147,12 @@ class Generator:
             return self.random.choice(longer if self.random.random() < CHAINS[name] else single)
         return self.random.choices(options, [_weight(name, p) for p in options])[0]
 
-    def _token(self, terminal: str, rule: str, before: list[Piece]) -> str:
+    def _token(self, terminal: str, rule: str) -> str:
         word = self.words[terminal]
         if word is not None:
             return self._case(word)
         if terminal == "IDENTIFIER":
-            text = self._identifier(rule, before)
+            text = self._identifier(rule)
         elif terminal == "STRING":
             text = self.random.choice(INTERVALS if rule == "interval" else STRINGS)
         else:
@@ -159,14 +161,12 @@ class Generator:
         assert self.regexps[terminal].fullmatch(text), (terminal, text)
         return text
 
-    def _identifier(self, rule: str, before: list[Piece]) -> str:
-        if rule in ("type", "nested_type"):
+    def _identifier(self, rule: str) -> str:
+        if rule == "type":
             return self.random.choice(TYPES)
         if rule == "navigation_function":
             return self.random.choice(["first", "LAST", "avg", "count", "min_by"])
-        pool = VARIABLES + COLUMNS if self.random.random() < 0.3 else COLUMNS
-        if rule == "name" and before and before[-1].text in ("(", "|", "&", "~", ",", ")"):
-            pool = VARIABLES if self.random.random() < 0.7 else FUNCTIONS
+        pool = VARIABLES + FUNCTIONS + COLUMNS if rule == "name" else VARIABLES
         return self._case(self.random.choice(pool))
 
     def _case(self, word: str) -> str:
@@ -256,13 +256,22 @@ def plain(pieces: Iterable[Piece]) -> str:
     return " ".join(p.text for p in pieces)
 
 
-def accepts(text: str, start: str = "match_clause") -> bool:
-    """Whether the grammar reads ``text``."""
+def words_of(rule: str) -> set[str]:
+    """The words that a rule of words lists, in upper case."""
+    spelling = {t.name: t.pattern.value for t in grammar().terminals}
+    return {spelling[r.expansion[0].name] for r in grammar().rules if r.origin.name == rule}
+
+
+def tree(text: str, start: str = "match_clause") -> Tree | None:
+    """The grammar's tree of ``text``, or None where it is no sentence."""
     try:
-        grammar().parse(text, start=start)
+        return grammar().parse(text, start=start)
     except UnexpectedInput:
-        return False
-    return True
+        return None
+
+
+def accepts(text: str, start: str = "match_clause") -> bool:
+    return tree(text, start) is not None
 
 
 class Mutator:
@@ -275,8 +284,9 @@ class Mutator:
         self.random = generator.random
 
     def tokens(self, pieces: list[Piece], places: list[int] | None = None) -> list[Piece]:
-        """``pieces`` after one to three token edits, at ``places`` only if given."""
+        """``pieces`` after one to three token edits, of the tokens at ``places`` only if given."""
         out = list(pieces)
+        others = pieces if places is None else [pieces[i] for i in places]
         for _ in range(self.random.randint(1, 3)):
             if not out:
                 return out
@@ -293,9 +303,9 @@ class Mutator:
                 j = self.random.choice(live)
                 out[i], out[j] = out[j], out[i]
             elif edit == 3:
-                out[i] = self.random.choice(pieces)
+                out[i] = self.random.choice(others)
             else:
-                out.insert(i, self.random.choice(pieces))
+                out.insert(i, self.random.choice(others))
         return out
 
     def characters(self, text: str) -> str:

@@ -28,6 +28,7 @@ import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -152,14 +153,14 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     }
   }
 
-  private static Object[] rewritten(String text, Object[] args) throws IOException {
+  private static Object[] rewritten(String text, Object[] args) throws IOException, ParseException {
     boolean positional = args.length > 1 && args[1] instanceof PositionalParameterContext;
     SQLConf conf = SQLConf.get();
     ObjectNode request = JSON.createObjectNode();
     request.put("sql", text);
     request.put("case_sensitive", conf.caseSensitiveAnalysis());
     request.put("ansi", conf.ansiEnabled());
-    request.put("name_markers", positional);
+    request.put("named_markers", positional);
     Function<String, String> function = rewriter;
     if (function == null) {
       function = HelperProcess.running();
@@ -181,15 +182,21 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   }
 
   private static NamedParameterContext named(PositionalParameterContext context, String prefix) {
-    scala.collection.immutable.Map<String, Expression> named = scala.collection.immutable.Map$.MODULE$.empty();
+    Map<String, Expression> named = new HashMap<>();
     for (int i = 0; i < context.params().size(); i++) {
-      named = named.updated(prefix + (i + 1), context.params().apply(i));
+      named.put(prefix + (i + 1), context.params().apply(i));
     }
-    return new NamedParameterContext(named);
+    return new NamedParameterContext(toScala(named));
+  }
+
+  private static <V> scala.collection.immutable.Map<String, V> toScala(Map<String, V> map) {
+    return scala.collection.immutable.Map.from(CollectionConverters.asScala(map));
   }
 
   /** An error in the clause, as one of Spark's own parse errors. */
   public static final class ClauseException extends ParseException {
+    private static final long serialVersionUID = 1L;
+
     private final String text;
     private final JsonNode error;
 
@@ -199,14 +206,12 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
           Option.apply(text),
           CurrentOrigin.get(),
           "PARSE_SYNTAX_ERROR",
-          scala.collection.immutable.Map$.MODULE$
-              .<String, String>empty()
-              .updated("error", error.get("message").asText())
-              .updated("hint", ""),
+          toScala(Map.of("error", error.get("message").asText(), "hint", "")),
           new QueryContext[0]);
       this.text = text;
       this.error = error;
     }
+
 
     @Override
     public String getMessage() {

@@ -1,0 +1,1 @@
+"""Arrow columns to kernel arrays, and conditions to bytecode over them."""

@@ -1,0 +1,145 @@
+"""Arrow columns as kernel arrays: values, NULL marks, ranks and partition boundaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.types import Type, type_of
+from sparkcep.errors import MatchRuntimeError
+
+
+def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One contiguous array."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def null_marks(column: pa.Array) -> np.ndarray:
+    """uint8, 1 where NULL."""
+    if column.null_count == 0:
+        return np.zeros(len(column), dtype=np.uint8)
+    return np.asarray(column.is_null()).astype(np.uint8)
+
+
+def words(column: pa.Array, t: Type | None = None) -> np.ndarray:
+    """The int64 or float64 values of a column (anything at NULLs). Ranked types need :func:`ranks`."""
+    t = t or type_of(column.type)
+    if t.kind == "null":
+        return np.zeros(len(column), dtype=np.int64)
+    if t.kind == "decimal":
+        return _decimal_words(column)
+    if t.is_float:
+        return np.ascontiguousarray(_plain(column), dtype=np.float64)
+    if t.kind == "boolean":
+        return np.asarray(column.fill_null(False) if column.null_count else column).astype(np.int64)
+    if t.kind == "date":
+        return _plain(column.cast(pa.int32())).astype(np.int64)
+    if t.kind in ("timestamp", "timestamp_ntz", "interval"):
+        return np.ascontiguousarray(_plain(column.view(pa.int64())))
+    return np.ascontiguousarray(_plain(column), dtype=np.int64)
+
+
+def _plain(column: pa.Array) -> np.ndarray:
+    if column.null_count:
+        column = column.fill_null(0)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _decimal_words(column: pa.Array) -> np.ndarray:
+    if len(column) == 0:
+        return np.zeros(0, dtype=np.int64)
+    if column.type.bit_width != 128:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    low, high = raw[0::2], raw[1::2]
+    wide = high != (low >> 63)
+    if column.null_count:
+        wide &= ~np.asarray(column.is_null())
+    if wide.any():
+        raise MatchRuntimeError(
+            "DECIMAL_RANGE",
+            f"a condition or measure meets a value of {column.type} beyond 64 bits; cast the column to DOUBLE or a smaller decimal",
+            sqlstate="22003",
+        )
+    return np.ascontiguousarray(low)
+
+
+def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[list[np.ndarray], np.ndarray]:
+    """Ranks of the columns' values in one common order, and those of ``constants`` (string columns only)."""
+    if columns and not (pa.types.is_string(columns[0].type) or pa.types.is_binary(columns[0].type)):
+        if not pa.types.is_large_string(columns[0].type) and not pa.types.is_large_binary(columns[0].type):
+            return [_nested_ranks(columns, i) for i in range(len(columns))], np.zeros(0, dtype=np.int64)
+    value_type = columns[0].type if columns else pa.string()
+    fixed = pa.array(list(constants), type=value_type if constants else None) if constants else None
+    pool = pc.unique(pa.chunked_array([*columns, *([fixed] if fixed is not None else [])], type=value_type)).drop_null()
+    ordered = pool.take(pc.sort_indices(pool.cast(_binary_of(value_type))))
+    found = [np.asarray(pc.index_in(c, value_set=ordered).fill_null(0)).astype(np.int64) for c in columns]
+    fixed_ranks = (
+        np.asarray(pc.index_in(fixed, value_set=ordered)).astype(np.int64) if fixed is not None else np.zeros(0, dtype=np.int64)
+    )
+    return found, fixed_ranks
+
+
+def _binary_of(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(t) or pa.types.is_large_binary(t):
+        return pa.large_binary()
+    return pa.binary()
+
+
+def _nested_ranks(columns: list[pa.Array], which: int) -> np.ndarray:
+    pool = sorted({_key(v) for c in columns for v in c.to_pylist()})
+    place = {v: i for i, v in enumerate(pool)}
+    return np.array([place[_key(v)] for v in columns[which].to_pylist()], dtype=np.int64)
+
+
+def _key(value):
+    """A sortable stand-in: Spark puts NULL first, NaN last, compares arrays and structs element by element."""
+    if value is None:
+        return (0,)
+    if isinstance(value, dict):
+        return (1, tuple(_key(v) for v in value.values()))
+    if isinstance(value, list):
+        return (1, tuple(_key(v) for v in value))
+    if isinstance(value, float) and value != value:
+        return (2,)
+    return (1, value.encode() if isinstance(value, str) else value)
+
+
+def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
+    """Offsets int64 (partitions + 1) of runs of equal keys, grouped as Spark groups: NULL with NULL, NaN with NaN."""
+    if rows == 0:
+        return np.zeros(1, dtype=np.int64)
+    change = np.zeros(rows - 1, dtype=bool)
+    for key in keys:
+        change |= _differs(key, rows)
+    starts = np.flatnonzero(change) + 1
+    return np.concatenate([[0], starts, [rows]]).astype(np.int64)
+
+
+def _differs(key: pa.Array, rows: int) -> np.ndarray:
+    if rows <= 1:
+        return np.zeros(max(rows - 1, 0), dtype=bool)
+    t = key.type
+    if pa.types.is_nested(t):
+        values = [_key(v) for v in key.to_pylist()]
+        return np.fromiter((a != b for a, b in zip(values[1:], values)), dtype=bool, count=rows - 1)
+    left, right = key.slice(0, rows - 1), key.slice(1)
+    if pa.types.is_floating(t):
+        x = words(key)
+        nan = np.isnan(x)
+        differ = (x[1:] != x[:-1]) & ~(nan[1:] & nan[:-1])
+    elif pa.types.is_duration(t) or pa.types.is_timestamp(t):
+        x = words(key)
+        differ = x[1:] != x[:-1]
+    elif pa.types.is_null(t):
+        return np.zeros(rows - 1, dtype=bool)
+    else:
+        differ = np.asarray(pc.not_equal(left, right).fill_null(False))
+    if key.null_count:
+        null = null_marks(key)
+        both = (null[1:] == 1) & (null[:-1] == 1)
+        differ = (differ & ~both) | (null[1:] != null[:-1])
+    return differ

@@ -1,0 +1,636 @@
+"""Bytecode of conditions that look at other rows: a small typed stack machine run inside the matching kernel.
+
+One instruction a row of ``code`` (int64, n x 5): opcode and operands a, b, c, d. Values are int64 or float64 with a NULL
+mark (SQL's three-valued logic). What a thread must remember of its match lies in numbered slots, updated row by row
+(``slots``, see :class:`Slots`); two threads with equal slots have equal futures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    INT_BITS,
+    NULL,
+    STRING,
+    Type,
+    adjusted,
+    decimal_of,
+    type_of,
+)
+from sparkcep.errors import SEMANTIC, ClauseError
+
+_OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF AVGDEC STD CONSTI CONSTF NULL MNO CLS
+ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
+I2F SCALE DIVDEC EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
+AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
+SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT""".split()
+OP = {name: i for i, name in enumerate(_OPS)}
+OP_NAMES = tuple(_OPS)
+
+_SLOT_KINDS = "LAST FIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2".split()
+SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
+
+_LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
+_COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
+_FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW"}
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The compiled conditions of all variables.
+
+    ``code`` int64 (n, 5); ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
+    ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
+    ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
+    variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index; ``ranked``: integer
+    columns that hold ranks, with their type kind; ``strings``: constants of the string rank domain (the last ones are the
+    CLASSIFIER labels); ``stack`` depth needed; ``labels_read``: whether CLASSIFIER is read.
+    """
+
+    code: np.ndarray
+    entry: np.ndarray
+    shift_entry: np.ndarray
+    floats: np.ndarray
+    slots: np.ndarray
+    live: np.ndarray
+    int_columns: tuple[str, ...]
+    float_columns: tuple[str, ...]
+    ranked: tuple[tuple[str, str], ...]
+    strings: tuple[str, ...]
+    string_patches: tuple[tuple[int, int], ...]
+    stack: int
+    labels_read: bool
+    distinct_read: bool
+    errors_possible: bool
+    number_read: bool
+    max_back: int
+    max_ahead: int
+
+    @property
+    def has_history(self) -> bool:
+        return bool((self.entry >= 0).any())
+
+    def dump(self, variables: tuple[str, ...]) -> str:
+        """Numbered listing with the entry points of each variable."""
+        starts: dict[int, str] = {}
+        for i, name in enumerate(variables):
+            if self.shift_entry[i] >= 0:
+                starts[int(self.shift_entry[i])] = f"{name}, physical neighbours only:"
+            if self.entry[i] >= 0:
+                starts[int(self.entry[i])] = f"{name}, looks at the match:"
+        lines = []
+        for pc, (op, *operands) in enumerate(self.code.tolist()):
+            if pc in starts:
+                lines.append(starts[pc])
+            while operands and operands[-1] == 0:
+                operands.pop()
+            lines.append(f"{pc:4d}  {OP_NAMES[op]:<8}{', '.join(map(str, operands))}".rstrip())
+        for i, (kind, mask, k, column, keep, _) in enumerate(self.slots.tolist()):
+            lines.append(f"slot {i}: {_SLOT_KINDS[kind]} of {_mask_text(mask, variables)} k={k} column={column} filter={keep}")
+        return "\n".join(lines)
+
+
+def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
+    if mask == -1:
+        return "all rows"
+    return "{" + ", ".join(v for i, v in enumerate(variables) if mask >> i & 1) + "}"
+
+
+def compile_conditions(
+    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool
+) -> Conditions:
+    """Bytecode for the condition trees of a plan over the columns of ``schema``. Raises ClauseError for type errors."""
+    return _Compiler(variables, schema, ansi).run(conditions)
+
+
+def looks_at_match(tree: tuple) -> bool:
+    """Whether a condition tree needs the match so far (not only physical neighbours)."""
+    if tree[0] in ("nav", "cls", "mno", "agg"):
+        return True
+    return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
+
+
+def _error(message: str) -> ClauseError:
+    return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC)
+
+
+@dataclass
+class _Compiler:
+    variables: tuple[str, ...]
+    schema: pa.Schema
+    ansi: bool
+    code: list[list[int]] = field(default_factory=list)
+    floats: list[float] = field(default_factory=list)
+    slots: dict[tuple, int] = field(default_factory=dict)
+    ints: list[str] = field(default_factory=list)
+    flts: list[str] = field(default_factory=list)
+    ranked: dict[str, str] = field(default_factory=dict)
+    strings: list[str] = field(default_factory=list)
+    patches: list[tuple[int, int]] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    types: dict[tuple, Type] = field(default_factory=dict)
+    back: int = 0
+    ahead: int = 0
+
+    def run(self, conditions: tuple) -> Conditions:
+        count = len(self.variables)
+        entry = np.full(count, -1, dtype=np.int64)
+        shift_entry = np.full(count, -1, dtype=np.int64)
+        reads: list[set[int]] = [set() for _ in range(count)]
+        for variable, conjuncts in conditions:
+            for target, wanted in ((shift_entry, False), (entry, True)):
+                chosen = [c for c in conjuncts if looks_at_match(c) == wanted]
+                if not chosen:
+                    continue
+                target[variable] = len(self.code)
+                self.used = set()
+                tree = chosen[0] if len(chosen) == 1 else ("call", "and", *chosen)
+                got = self.emit(tree)
+                if got.kind not in ("boolean", "null"):
+                    raise _error(f"the condition of {self.variables[variable]} is of type {got}, not BOOLEAN; write a comparison")
+                self.op("RETURN")
+                if wanted:
+                    reads[variable] = set(self.used)
+        slots = [[*k, 0] if len(k) == 5 else list(k) for k in self.slots]
+        live = np.zeros((count, len(slots)), dtype=np.uint8)
+        for v in range(count):
+            for s in self._closure(reads[v]):
+                live[v, s] = 1
+        names = {OP_NAMES[row[0]] for row in self.code}
+        return Conditions(
+            code=np.array(self.code, dtype=np.int64).reshape(-1, 5),
+            entry=entry,
+            shift_entry=shift_entry,
+            floats=np.array(self.floats or [0.0], dtype=np.float64),
+            slots=np.array(slots, dtype=np.int64).reshape(-1, 6),
+            live=live,
+            int_columns=tuple(self.ints),
+            float_columns=tuple(self.flts),
+            ranked=tuple(self.ranked.items()),
+            strings=tuple(self.strings),
+            string_patches=tuple(self.patches),
+            stack=len(self.code) + 4 if len(self.code) < 60 else 64 + max((_depth(c) for _, cs in conditions for c in cs), default=0),
+            labels_read="CLS" in names,
+            distinct_read="DISTINCT" in names,
+            errors_possible=True,
+            number_read="MNO" in names,
+            max_back=self.back,
+            max_ahead=self.ahead,
+        )
+
+    def _closure(self, reads: set[int]) -> set[int]:
+        """Slots that decide the future of ``reads``: their helper slots too."""
+        keys = list(self.slots)
+        todo, out = list(reads), set()
+        while todo:
+            s = todo.pop()
+            if s in out:
+                continue
+            out.add(s)
+            if keys[s][5] >= 0 and keys[s][0] not in (SLOT["SUMI"], SLOT["SUMF"]):
+                todo.append(keys[s][5])
+        return out
+
+    def op(self, name: str, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> int:
+        self.code.append([OP[name], a, b, c, d])
+        return len(self.code) - 1
+
+    # -- columns and slots ----------------------------------------------------------------------------------
+
+    def column(self, name: str) -> tuple[Type, int]:
+        t = type_of(self.schema.field(name).type)
+        if t.is_float:
+            return t, _index(self.flts, name)
+        if t.is_ranked:
+            self.ranked[name] = str(t) if t.kind == "nested" else t.kind
+        return t, _index(self.ints, name)
+
+    def slot(self, kind: str, mask: int, k: int = 0, column: int = -1, keep: int = -1, helper: int = -1) -> int:
+        key = (SLOT[kind], mask, k, column, keep, helper)
+        index = self.slots.setdefault(key, len(self.slots))
+        self.used.add(index)
+        return index
+
+    def position_slot(self, which: str, mask: int, k: int) -> int:
+        if which == "L":
+            helper = self.position_slot("L", mask, k - 1) if k else -1
+            return self.slot("LAST", mask, k, helper=helper)
+        return self.slot("FIRST", mask, k, helper=self.slot("COUNT", mask))
+
+    # -- trees ----------------------------------------------------------------------------------------------
+
+    def emit(self, tree: tuple) -> Type:
+        """Appends code that leaves the tree's value on the stack; returns its type."""
+        kind = tree[0]
+        if kind == "col":
+            return self._load(tree[1], 0, None)
+        if kind == "off":
+            return self._load(tree[1], tree[2], tree[3])
+        if kind == "nav":
+            return self._nav(tree)
+        if kind == "cls":
+            return self._classifier(tree)
+        if kind == "mno":
+            self.op("MNO")
+            return BIGINT
+        if kind == "agg":
+            return self._aggregate(*tree[1:])
+        if kind == "lit":
+            return self._literal(tree[1], tree[2])
+        return self._call(tree[1], tree[2:])
+
+    def _reach(self, physical: int) -> None:
+        self.back = max(self.back, -physical)
+        self.ahead = max(self.ahead, physical)
+
+    def _absent(self, absent: str | None, t: Type) -> int:
+        if absent is None:
+            return -1
+        absent_type, index = self.column(absent)
+        return index if absent_type.is_float == t.is_float else -1
+
+    def _load(self, name: str, physical: int, absent: str | None) -> Type:
+        t, index = self.column(name)
+        self._reach(physical)
+        self.op("LOADF" if t.is_float else "LOADI", index, physical, self._absent(absent, t))
+        return t
+
+    def _nav(self, tree: tuple) -> Type:
+        _, which, mask, logical, physical, name, absent = tree
+        t, index = self.column(name)
+        self._reach(physical)
+        slot = self.position_slot(which, mask, logical)
+        self.op("NAVF" if t.is_float else "NAVI", slot, physical, index, self._absent(absent, t))
+        return t
+
+    def _classifier(self, tree: tuple) -> Type:
+        _, which, mask, logical, physical = tree
+        self._reach(physical)
+        slot = -1 if which == "cur" else self.position_slot(which, mask, logical)
+        self.op("CLS", slot, physical)
+        return STRING
+
+    def _literal(self, kind: str, text: str) -> Type:
+        if kind == "null":
+            self.op("NULL")
+            return NULL
+        if kind == "bool":
+            self.op("CONSTI", int(text == "TRUE"))
+            return BOOLEAN
+        if kind == "string":
+            at = self.op("CONSTI")
+            self.patches.append((at, _index(self.strings, text)))
+            return STRING
+        if kind == "decimal":
+            digits = text.lstrip("-")
+            whole, _, fraction = digits.partition(".")
+            self.op("CONSTI", int(("-" if text[0] == "-" else "") + whole + fraction))
+            return Type("decimal", max(len((whole + fraction).lstrip("0")), len(fraction), 1), len(fraction))
+        self.op("CONSTI", int(text))
+        return INT if kind == "int" else BIGINT
+
+    # -- calls ----------------------------------------------------------------------------------------------
+
+    def _call(self, name: str, args: tuple) -> Type:
+        if name in ("and", "or"):
+            return self._logic(name, args)
+        if name in _COMPARE:
+            return self._compare(_COMPARE[name], *args)
+        if name in ("+", "-", "*", "/", "%", "div"):
+            return self._arithmetic(name, *args)
+        if name in ("not", "isnull", "istrue", "isfalse"):
+            t = self.emit(args[0])
+            if name != "isnull" and t.kind not in ("boolean", "null"):
+                raise _error(f"{name.upper()} needs a BOOLEAN, not {t}")
+            self.op({"not": "NOT", "isnull": "ISNULL", "istrue": "ISTRUE", "isfalse": "ISFALSE"}[name], int(t.is_float))
+            return BOOLEAN
+        if name == "if":
+            return self._if(args)
+        if name == "coalesce":
+            return self._coalesce(args)
+        if name in ("greatest", "least"):
+            return self._extreme(name, args)
+        return self._function(name, args)
+
+    def _logic(self, name: str, args: tuple) -> Type:
+        jump = "JFALSE" if name == "and" else "JTRUE"
+        self._boolean(args[0], name)
+        jumps = []
+        for arg in args[1:]:
+            jumps.append(self.op(jump))
+            self._boolean(arg, name)
+            self.op(name.upper())
+        for at in jumps:
+            self.code[at][1] = len(self.code)
+        return BOOLEAN
+
+    def _boolean(self, tree: tuple, name: str) -> None:
+        t = self.emit(tree)
+        if t.kind not in ("boolean", "null"):
+            raise _error(f"{name.upper()} needs BOOLEAN operands, not {t}")
+
+    def _convert(self, at_top: Type, target: Type) -> None:
+        """Converts the value on top of the stack between number types."""
+        if at_top.kind == "null" or target.kind == "null":
+            return
+        if target.is_float and not at_top.is_float:
+            self.op("I2F", at_top.scale)
+        elif target.kind == "decimal":
+            grow = target.scale - at_top.scale
+            if grow:
+                self.op("SCALE", grow)
+
+    def _common(self, left: Type, right: Type, what: str) -> Type:
+        if left == right or right.kind == "null":
+            return left
+        if left.kind == "null":
+            return right
+        if left.is_number and right.is_number:
+            if left.is_float or right.is_float:
+                return DOUBLE if "double" in (left.kind, right.kind) or left.kind != right.kind else left
+            if left.is_integer and right.is_integer:
+                return left if INT_BITS[left.kind] >= INT_BITS[right.kind] else right
+            a, b = decimal_of(left), decimal_of(right)
+            scale = max(a.scale, b.scale)
+            return Type("decimal", min(38, max(a.precision - a.scale, b.precision - b.scale) + scale), scale)
+        raise _error(f"{what} compares {left} with {right}; cast one of them")
+
+    def _pair(self, left: tuple, right: tuple, what: str) -> Type:
+        """Emits both operands, converted to their common type."""
+        target = self._common(self._type(left), self._type(right), what)
+        for side in (left, right):
+            self._convert(self.emit(side), target)
+        return target
+
+    def _type(self, tree: tuple) -> Type:
+        """The type of a tree, without keeping its code."""
+        if tree in self.types:
+            return self.types[tree]
+        saved = (list(self.code), list(self.floats), list(self.patches))
+        t = self.emit(tree)
+        self.code, self.floats, self.patches = saved
+        self.types[tree] = t
+        return t
+
+    def _compare(self, op: str, left: tuple, right: tuple) -> Type:
+        t = self._pair(left, right, "a condition")
+        self.op(op + ("F" if t.is_float else "I"))
+        return BOOLEAN
+
+    def _arithmetic(self, op: str, left: tuple, right: tuple) -> Type:
+        a, b = self._type(left), self._type(right)
+        if a.kind == "null" or b.kind == "null":
+            self.op("NULL")
+            return b if a.kind == "null" else a
+        temporal = self._temporal(op, a, b)
+        if temporal:
+            self.emit(left)
+            self.emit(right)
+            self.op("ADDI" if op == "+" else "SUBI", (1 << 63) - 1, 1)
+            if a.kind == b.kind == "date":
+                self.op("CONSTI", 86_400_000_000)
+                self.op("MULI", (1 << 63) - 1, 1)
+            return temporal
+        if not (a.is_number and b.is_number):
+            raise _error(f"{op} is not defined for {a} and {b}; cast them, or compute it in a subquery below the clause")
+        if a.is_float or b.is_float:
+            return self._float_arithmetic(op, left, right, a, b)
+        if op == "div":
+            if "decimal" in (a.kind, b.kind):
+                raise _error("DIV of decimals across rows is not computed; cast to BIGINT or DOUBLE")
+            self.emit(left)
+            self.emit(right)
+            self.op("DIVI", 0, int(self.ansi))
+            return BIGINT
+        if a.is_integer and b.is_integer:
+            if op == "/":
+                return self._float_arithmetic(op, left, right, a, b)
+            t = self._common(a, b, op)
+            self.emit(left)
+            self.emit(right)
+            self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], _LIMITS[t.kind], int(self.ansi))
+            return t
+        return self._decimal_arithmetic(op, left, right, decimal_of(_literal_type(left, a)), decimal_of(_literal_type(right, b)))
+
+    def _temporal(self, op: str, a: Type, b: Type) -> Type | None:
+        stamps = ("timestamp", "timestamp_ntz")
+        if op == "-" and a.kind == b.kind and a.kind in (*stamps, "date", "interval"):
+            return Type("interval")
+        if op in "+-" and a.kind in stamps and b.kind == "interval":
+            return a
+        if op == "+" and a.kind == "interval" and b.kind in (*stamps, "interval"):
+            return b
+        return None
+
+    def _float_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
+        t = a if a == b and a.is_float else DOUBLE
+        for side in (left, right):
+            self._convert(self.emit(side), t)
+        if op == "div":
+            raise _error("DIV needs integers; use / for DOUBLE")
+        self.op({"+": "ADDF", "-": "SUBF", "*": "MULF", "/": "DIVF", "%": "MODF"}[op], 0, int(self.ansi))
+        if t.kind == "float":
+            self.op("ROUND32")
+        return t
+
+    def _decimal_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
+        if op in "+-%":
+            scale = max(a.scale, b.scale)
+            whole = max(a.precision - a.scale, b.precision - b.scale)
+            t = adjusted(whole + scale + (op != "%"), scale) if op != "%" else Type("decimal", min(38, whole + scale), scale)
+            if t.scale != scale:
+                raise _error(f"{a} {op} {b} across rows needs more than 38 digits; cast to a smaller decimal")
+            for side, has in ((left, a), (right, b)):
+                self.emit(side)
+                if scale > has.scale:
+                    self.op("SCALE", scale - has.scale)
+            self.op({"+": "ADDI", "-": "SUBI", "%": "MODI"}[op], (1 << 63) - 1, 1)
+            return t
+        self.emit(left)
+        self.emit(right)
+        if op == "*":
+            t = adjusted(a.precision + b.precision + 1, a.scale + b.scale)
+            if t.scale != a.scale + b.scale:
+                raise _error(f"{a} * {b} across rows needs more than 38 digits; cast to a smaller decimal")
+            self.op("MULI", (1 << 63) - 1, 1)
+            return t
+        if op == "/":
+            scale = max(6, a.scale + b.precision + 1)
+            t = adjusted(a.precision - a.scale + b.scale + scale, scale)
+            self.op("DIVDEC", t.scale + b.scale - a.scale, int(self.ansi))
+            return t
+        raise _error(f"{op} of decimals across rows is not computed; cast to BIGINT or DOUBLE")
+
+    def _if(self, args: tuple) -> Type:
+        condition, then, other = args
+        target = self._common(self._type(then), self._type(other), "IF or CASE")
+        self._boolean(condition, "if")
+        skip = self.op("JNOT")
+        self._convert(self.emit(then), target)
+        done = self.op("JUMP")
+        self.code[skip][1] = len(self.code)
+        self._convert(self.emit(other), target)
+        self.code[done][1] = len(self.code)
+        return target
+
+    def _coalesce(self, args: tuple) -> Type:
+        target = NULL
+        for arg in args:
+            target = self._common(target, self._type(arg), "COALESCE")
+        jumps = []
+        for i, arg in enumerate(args):
+            if i:
+                self.op("POP")
+            self._convert(self.emit(arg), target)
+            jumps.append(self.op("JSOME"))
+        for at in jumps:
+            self.code[at][1] = len(self.code)
+        return target
+
+    def _extreme(self, name: str, args: tuple) -> Type:
+        target = NULL
+        for arg in args:
+            target = self._common(target, self._type(arg), name.upper())
+        for i, arg in enumerate(args):
+            self._convert(self.emit(arg), target)
+            if i:
+                self.op(("MAX" if name == "greatest" else "MIN") + ("F" if target.is_float else "I"))
+        return target
+
+    def _function(self, name: str, args: tuple) -> Type:
+        if name == "datediff":
+            for arg in args:
+                t = self.emit(arg)
+                if t.kind not in ("date", "null"):
+                    raise _error(f"DATEDIFF needs dates, not {t}; cast with CAST(x AS DATE)")
+            self.op("SUBI", (1 << 31) - 1, int(self.ansi))
+            return INT
+        if name in _FLOAT_CALLS:
+            for arg in args:
+                t = self.emit(arg)
+                self._number(t, name)
+                self._convert(t, DOUBLE)
+            self.op(_FLOAT_CALLS[name])
+            return DOUBLE
+        t = self.emit(args[0])
+        if name == "isnan":
+            self._number(t, name)
+            self._convert(t, DOUBLE)
+            self.op("ISNAN")
+            return BOOLEAN
+        if t.kind != "interval" or name not in ("abs", "neg"):
+            self._number(t, name)
+        if name in ("neg", "abs"):
+            limit = _LIMITS.get(t.kind, (1 << 63) - 1)
+            self.op(name.upper() + ("F" if t.is_float else "I"), limit, int(self.ansi))
+            return t
+        if name == "sign":
+            self._convert(t, DOUBLE)
+            self.op("SIGNF")
+            return DOUBLE
+        if name in ("floor", "ceil"):
+            if t.is_integer:
+                return BIGINT
+            if t.kind == "decimal":
+                raise _error(f"{name.upper()} of decimals across rows is not computed; cast to DOUBLE")
+            self.op(name.upper())
+            return BIGINT
+        raise ValueError(name)
+
+    def _number(self, t: Type, name: str) -> None:
+        if not t.is_number and t.kind != "null":
+            raise _error(f"{name.upper()} needs a number, not {t}")
+
+    # -- aggregates -----------------------------------------------------------------------------------------
+
+    def _aggregate(self, fn: str, mask: int, name: str | None, keep_name: str | None, distinct: bool) -> Type:
+        keep = -1
+        if keep_name is not None:
+            keep = self.column(keep_name)[1]
+        if name is None:
+            self.op("SLOTI", self.slot("COUNT", mask, 0, -1, keep), -1)
+            return BIGINT
+        t, index = self.column(name)
+        where = index + (1 << 20) if t.is_float else index  # float columns are told apart by an offset
+        count = self.slot("COUNT", mask, 0, where, keep)
+        if fn == "count" and not distinct:
+            self.op("SLOTI", count, -1)
+            return BIGINT
+        if distinct and fn in ("count", "sum", "avg"):
+            return self._distinct(fn, mask, t, where, keep)
+        if fn in ("bool_and", "bool_or"):
+            if t.kind != "boolean":
+                raise _error(f"{fn.upper()} needs a BOOLEAN, not {t}")
+            self.op("SLOTI", self.slot("MINI" if fn == "bool_and" else "MAXI", mask, 0, where, keep, count), count)
+            return BOOLEAN
+        if fn in ("min", "max"):
+            kind = fn.upper() + ("F" if t.is_float else "I")
+            self.op("SLOTF" if t.is_float else "SLOTI", self.slot(kind, mask, 0, where, keep, count), count)
+            return t
+        if t.kind not in ("interval",):
+            self._number(t, fn)
+        if fn in ("sum", "avg"):
+            return self._sum(fn, mask, t, where, keep, count)
+        mean = self.slot("MEAN", mask, t.scale, where, keep, count)
+        m2 = self.slot("M2", mask, t.scale, where, keep, mean)
+        self.used.update((mean, m2))
+        self.op("STD", m2, count, int(fn.endswith("samp")), int(fn.startswith("stddev")))
+        return DOUBLE
+
+    def _sum(self, fn: str, mask: int, t: Type, where: int, keep: int, count: int) -> Type:
+        if t.is_float or (fn == "avg" and t.is_integer):
+            total = self.slot("SUMF", mask, 0, where, keep, count)
+            self.op("SLOTF", total, count)
+            if fn == "avg":
+                self.op("SLOTI", count, -1)
+                self.op("I2F", 0)
+                self.op("DIVF", 0, 0)
+            return DOUBLE
+        total = self.slot("SUMI", mask, 0, where, keep, count)
+        if t.kind == "decimal" and fn == "avg":
+            result = adjusted(t.precision + 4, t.scale + 4)
+            self.op("AVGDEC", total, count, result.scale - t.scale)
+            return result
+        if fn == "avg":
+            raise _error(f"AVG of {t} in DEFINE is not computed; compare the sum with the count")
+        self.op("SLOTI", total, count)
+        if t.kind == "decimal":
+            return Type("decimal", min(38, t.precision + 10), t.scale)
+        return t if t.kind == "interval" else BIGINT
+
+    def _distinct(self, fn: str, mask: int, t: Type, where: int, keep: int) -> Type:
+        """An aggregate over distinct values: recomputed from the match's rows."""
+        if fn != "count":
+            self._number(t, fn)
+            if t.kind == "decimal":
+                raise _error(f"{fn.upper()}(DISTINCT) of decimals in DEFINE is not computed; cast to DOUBLE")
+        as_float = fn == "avg" or (fn == "sum" and t.is_float)
+        self.op("DISTINCT", {"count": 0, "sum": 1, "avg": 2}[fn] + (3 if as_float and fn == "sum" else 0), mask, where, keep)
+        return BIGINT if fn == "count" or not as_float else DOUBLE
+
+
+def _literal_type(tree: tuple, t: Type) -> Type:
+    """Spark gives an integer literal beside a decimal the smallest decimal that holds it."""
+    if tree[0] == "lit" and tree[1] in ("int", "long"):
+        return Type("decimal", max(1, len(tree[2].lstrip("-"))), 0)
+    return t
+
+
+def _index(items: list[str], item: str) -> int:
+    if item not in items:
+        items.append(item)
+    return items.index(item)
+
+
+def _depth(tree: tuple) -> int:
+    if tree[0] != "call":
+        return 2
+    return 1 + max(i + _depth(t) for i, t in enumerate(tree[2:]))

@@ -1,0 +1,100 @@
+"""Value types inside conditions: how each Arrow type is held in the kernel's int64 or float64 words.
+
+========================  =========================================================================
+boolean, integers         int64 (0/1; the type keeps the width for overflow checks)
+decimal(p, s)             int64, scaled by 10**s; a value beyond 18 digits is a run-time error
+float, double             float64; float results are rounded to 32 bits after each operation
+date, timestamps          int64 days, int64 microseconds
+day-time interval         int64 microseconds
+string, binary            int64 rank in byte order among all values of the batch in use
+arrays, structs           int64 rank in Spark's order
+========================  =========================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+INT_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
+
+@dataclass(frozen=True)
+class Type:
+    """``kind``: null, boolean, tinyint, smallint, int, bigint, decimal, float, double, string, binary, date, timestamp,
+    timestamp_ntz, interval, or nested (``detail`` then tells nested types apart)."""
+
+    kind: str
+    precision: int = 0
+    scale: int = 0
+    detail: str = ""
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in INT_BITS
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in ("float", "double")
+
+    @property
+    def is_number(self) -> bool:
+        return self.is_integer or self.is_float or self.kind == "decimal"
+
+    @property
+    def is_ranked(self) -> bool:
+        """Held as a rank: only comparisons make sense."""
+        return self.kind in ("string", "binary", "nested")
+
+    def __str__(self) -> str:
+        if self.kind == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        return self.detail or self.kind
+
+
+NULL, BOOLEAN, INT, BIGINT, DOUBLE = Type("null"), Type("boolean"), Type("int"), Type("bigint"), Type("double")
+STRING, DATE = Type("string"), Type("date")
+
+_PLAIN = {
+    pa.bool_(): BOOLEAN,
+    pa.int8(): Type("tinyint"),
+    pa.int16(): Type("smallint"),
+    pa.int32(): INT,
+    pa.int64(): BIGINT,
+    pa.float32(): Type("float"),
+    pa.float64(): DOUBLE,
+    pa.date32(): DATE,
+    pa.null(): NULL,
+}
+
+
+def type_of(arrow: pa.DataType) -> Type:
+    """The type of an Arrow column as Spark ships it."""
+    if arrow in _PLAIN:
+        return _PLAIN[arrow]
+    if pa.types.is_decimal(arrow):
+        return Type("decimal", arrow.precision, arrow.scale)
+    if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
+        return STRING
+    if pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow):
+        return Type("binary")
+    if pa.types.is_timestamp(arrow):
+        return Type("timestamp" if arrow.tz else "timestamp_ntz")
+    if pa.types.is_duration(arrow):
+        return Type("interval")
+    return Type("nested", detail=str(arrow))
+
+
+def decimal_of(t: Type) -> Type:
+    """The decimal type that holds an integer type, as Spark widens it."""
+    if t.kind == "decimal":
+        return t
+    return Type("decimal", {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}[t.kind], 0)
+
+
+def adjusted(precision: int, scale: int) -> Type:
+    """Spark's DecimalType.adjustPrecisionScale: digits beyond 38 are cut from the scale, down to 6."""
+    if precision <= 38:
+        return Type("decimal", precision, scale)
+    return Type("decimal", 38, max(38 - (precision - scale), min(scale, 6)))

@@ -1,0 +1,1 @@
+"""Engines: matching kernels over arrays, and the rows of their matches."""

@@ -1,0 +1,246 @@
+"""Kernels that turn matches into output rows: which rows, and for each leaf which value.
+
+Shared arguments: ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel; ``offsets`` int64 of the
+partitions; ``out_event``, ``out_pos`` int64: for each output row its event and its row in the buffer. Running semantics
+see the match up to ``out_pos``, final semantics all of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import sparkcep.engines.cache  # noqa: F401  before the first njit
+from numba import njit
+
+from sparkcep.engines.kernels import E_LABELS, E_PART, E_ROWS, E_START, EXCLUDED
+
+ONE, SHOW, OMIT, UNMATCHED = range(4)
+COUNT, SUM_INT, SUM_FLOAT, MIN_INT, MAX_INT, MIN_FLOAT, MAX_FLOAT = range(7)
+
+
+@njit(cache=True)
+def output_rows(events, count, labels, mode):
+    """(out_event, out_pos) of the output rows, in match order; ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
+    total = 0
+    for fill in range(2):
+        if fill == 1:
+            out_event = np.empty(total, dtype=np.int64)
+            out_pos = np.empty(total, dtype=np.int64)
+        else:
+            out_event = np.empty(0, dtype=np.int64)
+            out_pos = np.empty(0, dtype=np.int64)
+        n = 0
+        for e in range(count):
+            rows = events[e, E_ROWS]
+            start = events[e, E_START]
+            if mode == ONE or rows <= 0:
+                if rows < 0 and mode != UNMATCHED:
+                    continue
+                if rows == 0 and mode == OMIT:
+                    continue
+                if fill == 1:
+                    out_event[n] = e
+                    out_pos[n] = start + max(rows, 1) - 1
+                n += 1
+                continue
+            base = events[e, E_LABELS]
+            for i in range(rows):
+                if labels[base + i] & EXCLUDED == 0:
+                    if fill == 1:
+                        out_event[n] = e
+                        out_pos[n] = start + i
+                    n += 1
+        total = n
+    return out_event, out_pos
+
+
+@njit(cache=True, inline="always")
+def _in(mask, label):
+    return mask == -1 or (mask >> (label & 63)) & 1 == 1
+
+
+@njit(cache=True)
+def navigate(first, mask, logical, physical, final, events, labels, offsets, out_event, out_pos, inside):
+    """Row looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none.
+
+    With ``inside`` (CLASSIFIER) a row outside the match counts as none.
+    """
+    n = out_event.shape[0]
+    result = np.empty(n, dtype=np.int64)
+    hits = np.empty(64, dtype=np.int64)
+    hit_count = 0
+    scanned = 0
+    current = -1
+    for r in range(n):
+        e = out_event[r]
+        start = events[e, E_START]
+        rows = events[e, E_ROWS]
+        base = events[e, E_LABELS]
+        found = -1
+        if rows > 0:
+            if final:
+                left = logical
+                if first:
+                    for i in range(rows):
+                        if _in(mask, labels[base + i]):
+                            if left == 0:
+                                found = start + i
+                                break
+                            left -= 1
+                else:
+                    for i in range(rows - 1, -1, -1):
+                        if _in(mask, labels[base + i]):
+                            if left == 0:
+                                found = start + i
+                                break
+                            left -= 1
+            else:
+                if e != current:
+                    current = e
+                    hit_count = 0
+                    scanned = 0
+                upto = out_pos[r] - start + 1
+                while scanned < upto:
+                    if _in(mask, labels[base + scanned]):
+                        if hit_count == hits.shape[0]:
+                            grown = np.empty(2 * hit_count, dtype=np.int64)
+                            grown[:hit_count] = hits
+                            hits = grown
+                        hits[hit_count] = start + scanned
+                        hit_count += 1
+                    scanned += 1
+                if hit_count > logical:
+                    found = hits[logical] if first else hits[hit_count - 1 - logical]
+        if found >= 0:
+            found += physical
+            part = events[e, E_PART]
+            if found < offsets[part] or found >= offsets[part + 1]:
+                found = -1
+            elif inside and (found < start or found >= start + rows or (not final and found > out_pos[r])):
+                found = -1
+        result[r] = found
+    return result
+
+
+@njit(cache=True)
+def labels_at(rows, out_event, events, labels):
+    """Variable of each (matched) row; -1 for row -1."""
+    out = np.empty(rows.shape[0], dtype=np.int64)
+    for r in range(rows.shape[0]):
+        if rows[r] < 0:
+            out[r] = -1
+        else:
+            e = out_event[r]
+            out[r] = labels[events[e, E_LABELS] + rows[r] - events[e, E_START]] & 63
+    return out
+
+
+@njit(cache=True, inline="always")
+def _float_less(x, y):
+    if math.isnan(x):
+        return False
+    return math.isnan(y) or x < y
+
+
+@njit(cache=True)
+def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, events, labels, out_event, out_pos):
+    """(int64 value, float64 value, count) for each output row.
+
+    MIN and MAX give the row of the extreme value as the int64. Overflow of an integer sum gives count -1.
+    """
+    n = out_event.shape[0]
+    vi = np.zeros(n, dtype=np.int64)
+    vf = np.zeros(n, dtype=np.float64)
+    counts = np.zeros(n, dtype=np.int64)
+    current = -1
+    scanned = 0
+    count = 0
+    total = 0
+    totalf = 0.0
+    best = -1
+    bad = False
+    for r in range(n):
+        e = out_event[r]
+        start = events[e, E_START]
+        rows = events[e, E_ROWS]
+        base = events[e, E_LABELS]
+        if e != current:
+            current = e
+            scanned = 0
+            count = 0
+            total = 0
+            totalf = 0.0
+            best = -1
+            bad = False
+        upto = max(rows, 0) if final else min(out_pos[r] - start + 1, max(rows, 0))
+        while scanned < upto:
+            at = start + scanned
+            label = labels[base + scanned]
+            scanned += 1
+            if not _in(mask, label):
+                continue
+            if use_keep and keep[at] == 0:
+                continue
+            if use_nulls and nulls[at] == 1:
+                continue
+            count += 1
+            if kind == SUM_INT:
+                x = ints[at]
+                after = total + x
+                if (x > 0 and after < total) or (x < 0 and after > total):
+                    bad = True
+                total = after
+            elif kind == SUM_FLOAT:
+                totalf += flts[at]
+            elif kind == MIN_INT:
+                if best < 0 or ints[at] < ints[best]:
+                    best = at
+            elif kind == MAX_INT:
+                if best < 0 or ints[at] > ints[best]:
+                    best = at
+            elif kind == MIN_FLOAT:
+                if best < 0 or _float_less(flts[at], flts[best]):
+                    best = at
+            elif kind == MAX_FLOAT:
+                if best < 0 or _float_less(flts[best], flts[at]):
+                    best = at
+        counts[r] = -1 if bad else count
+        vi[r] = total if kind == SUM_INT else best
+        vf[r] = totalf
+    return vi, vf, counts
+
+
+@njit(cache=True)
+def collect(mask, final, nulls, keep, use_nulls, use_keep, events, labels, out_event, out_pos):
+    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64)."""
+    n = out_event.shape[0]
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    rows_out = np.empty(0, dtype=np.int64)
+    labels_out = np.empty(0, dtype=np.int64)
+    for fill in range(2):
+        if fill == 1:
+            rows_out = np.empty(offsets[n], dtype=np.int64)
+            labels_out = np.empty(offsets[n], dtype=np.int64)
+        total = 0
+        for r in range(n):
+            e = out_event[r]
+            start = events[e, E_START]
+            rows = max(events[e, E_ROWS], 0)
+            base = events[e, E_LABELS]
+            upto = rows if final else min(out_pos[r] - start + 1, rows)
+            for i in range(upto):
+                at = start + i
+                if not _in(mask, labels[base + i]):
+                    continue
+                if use_keep and keep[at] == 0:
+                    continue
+                if use_nulls and nulls[at] == 1:
+                    continue
+                if fill == 1:
+                    rows_out[total] = at
+                    labels_out[total] = labels[base + i] & 63
+                total += 1
+            offsets[r + 1] = total
+    return offsets, rows_out, labels_out

@@ -1,0 +1,682 @@
+"""The bytecode interpreter: conditions over rows and the match so far, compiled once by numba and cached on disk.
+
+Arguments shared by the functions here (positions index the rows of the buffer):
+
+``code``      int64 (n, 5)   bytecode, see :mod:`sparkcep.columns.bytecode`
+``floats``    float64        float constants
+``slots``     int64 (m, 6)   slot table
+``hi``, ``hf``  int64/float64 (rows, m)  slot values as of each matched row
+``labels``    uint8 (rows)   variable of each matched row (low six bits)
+``ints``, ``flts``  int64/float64 (columns, rows)  input columns
+``inull``, ``fnull``  uint8 (columns, rows)  1 where the value is NULL
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import sparkcep.engines.cache  # noqa: F401  before the first njit
+from numba import njit
+
+from sparkcep.columns.bytecode import OP, SLOT
+
+OVERFLOW, DIVIDE_BY_ZERO, DECIMAL_RANGE = -2, -3, -4
+
+_globals = globals()
+for _name, _value in OP.items():
+    _globals["O_" + _name] = _value
+for _name, _value in SLOT.items():
+    _globals["K_" + _name] = _value
+
+FLOAT_COLUMN = 1 << 20
+I64_MAX = (1 << 63) - 1
+I64_MIN = -(1 << 63)
+
+
+@njit(cache=True, inline="always")
+def _less(x, y):
+    """Spark's order of doubles: NaN is equal to NaN and above everything."""
+    if math.isnan(x):
+        return False
+    return math.isnan(y) or x < y
+
+
+@njit(cache=True, inline="always")
+def _same(x, y):
+    return x == y or (math.isnan(x) and math.isnan(y))
+
+
+@njit(cache=True)
+def _mul_overflows(x, y):
+    if x == 0 or y == 0:
+        return False
+    p = x * y
+    if (x == -1 and y == I64_MIN) or (y == -1 and x == I64_MIN):
+        return True
+    return p // y != x or p % y != 0
+
+
+@njit(cache=True)
+def _wrap(x, limit):
+    """Two's complement of the width whose maximum is ``limit`` (non-ANSI arithmetic)."""
+    if limit == I64_MAX:
+        return x
+    span = 2 * (limit + 1)
+    return (x + limit + 1) % span - limit - 1
+
+
+@njit(cache=True)
+def _divide_decimal(x, y, digits):
+    """(x * 10**digits) / y rounded half up, by long division; second result False when it exceeds 64 bits."""
+    negative = (x < 0) != (y < 0)
+    a = np.uint64(abs(x))
+    b = np.uint64(abs(y))
+    ten = np.uint64(10)
+    q = a // b
+    r = a - q * b
+    top = np.uint64(900_000_000_000_000_000)
+    for _ in range(digits):
+        if q > top:
+            return 0, False
+        r = r * ten
+        d = r // b
+        q = q * ten + d
+        r = r - d * b
+    if digits < 0:
+        scale = np.uint64(1)
+        for _ in range(-digits):
+            scale = scale * ten
+        whole = b * scale
+        q = a // whole
+        r = a - q * whole
+        b = whole
+    if r >= b - r:
+        q = q + np.uint64(1)
+    if q > np.uint64(I64_MAX):
+        return 0, False
+    return (-np.int64(q) if negative else np.int64(q)), True
+
+
+@njit(cache=True)
+def _power_of_ten(n):
+    p = 1
+    for _ in range(n):
+        p *= 10
+    return p
+
+
+@njit(cache=True)
+def update_slots(slots, variable, pos, first, hi, hf, ints, flts, inull, fnull):
+    """Slot values after mapping row ``pos`` to ``variable``; reads row ``pos - 1`` unless ``first``. 0 or an error."""
+    for s in range(slots.shape[0]):
+        kind = slots[s, 0]
+        mask = slots[s, 1]
+        column = slots[s, 3]
+        keep = slots[s, 4]
+        helper = slots[s, 5]
+        taken = mask == -1 or (mask >> variable) & 1 == 1
+        # value carried over
+        if first:
+            hi[pos, s] = -1 if kind <= K_FIRST else 0
+            hf[pos, s] = 0.0
+        else:
+            hi[pos, s] = hi[pos - 1, s]
+            hf[pos, s] = hf[pos - 1, s]
+        if not taken:
+            continue
+        if kind == K_LAST:
+            if helper < 0:
+                hi[pos, s] = pos
+            else:
+                hi[pos, s] = -1 if first else hi[pos - 1, helper]
+            continue
+        if kind == K_FIRST:
+            if (0 if first else hi[pos - 1, helper]) == slots[s, 2]:
+                hi[pos, s] = pos
+            continue
+        if keep >= 0 and ints[keep, pos] == 0:
+            continue
+        is_float = column >= FLOAT_COLUMN
+        if column >= 0:
+            if is_float:
+                if fnull[column - FLOAT_COLUMN, pos] == 1:
+                    continue
+            elif inull[column, pos] == 1:
+                continue
+        if kind == K_COUNT:
+            hi[pos, s] += 1
+            continue
+        fresh = first or hi[pos - 1, helper] == 0 if kind != K_M2 else False
+        x = 0
+        f = 0.0
+        if is_float:
+            f = flts[column - FLOAT_COLUMN, pos]
+        else:
+            x = ints[column, pos]
+            f = float(x)
+        if kind == K_SUMI:
+            total = hi[pos, s] + x
+            if (x > 0 and total < hi[pos, s]) or (x < 0 and total > hi[pos, s]):
+                return OVERFLOW
+            hi[pos, s] = total
+        elif kind == K_SUMF:
+            hf[pos, s] += f
+        elif kind == K_MINI:
+            if fresh or x < hi[pos, s]:
+                hi[pos, s] = x
+        elif kind == K_MAXI:
+            if fresh or x > hi[pos, s]:
+                hi[pos, s] = x
+        elif kind == K_MINF:
+            if fresh or _less(f, hf[pos, s]):
+                hf[pos, s] = f
+        elif kind == K_MAXF:
+            if fresh or _less(hf[pos, s], f):
+                hf[pos, s] = f
+        elif kind == K_MEAN:
+            if slots[s, 2] > 0:
+                f = f / float(_power_of_ten(slots[s, 2]))
+            hf[pos, s] += (f - hf[pos, s]) / float(hi[pos, helper])
+        elif kind == K_M2:
+            if slots[s, 2] > 0:
+                f = f / float(_power_of_ten(slots[s, 2]))
+            before = 0.0 if first else hf[pos - 1, helper]
+            hf[pos, s] += (f - before) * (f - hf[pos, helper])
+    return 0
+
+
+@njit(cache=True)
+def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
+    """count (0), integer sum (1), average (2) or float sum (4) of the distinct values of the mask's rows so far.
+
+    Returns (integer, float, number of values, error)."""
+    total_i = 0
+    total_f = 0.0
+    count = 0
+    is_float = column >= FLOAT_COLUMN
+    c = column - FLOAT_COLUMN if is_float else column
+    for i in range(begin, pos + 1):
+        if not (mask == -1 or (mask >> (labels[i] & 63)) & 1 == 1):
+            continue
+        if keep >= 0 and ints[keep, i] == 0:
+            continue
+        if (fnull[c, i] if is_float else inull[c, i]) == 1:
+            continue
+        seen = False
+        for j in range(begin, i):
+            if not (mask == -1 or (mask >> (labels[j] & 63)) & 1 == 1):
+                continue
+            if keep >= 0 and ints[keep, j] == 0:
+                continue
+            if is_float:
+                if fnull[c, j] == 0 and _same(flts[c, i], flts[c, j]):
+                    seen = True
+                    break
+            elif inull[c, j] == 0 and ints[c, i] == ints[c, j]:
+                seen = True
+                break
+        if seen:
+            continue
+        count += 1
+        if is_float:
+            total_f += flts[c, i]
+        elif kind != 0:
+            total_f += float(ints[c, i])
+            if kind == 1:
+                x = ints[c, i]
+                after = total_i + x
+                if (x > 0 and after < total_i) or (x < 0 and after > total_i):
+                    return 0, 0.0, 0, OVERFLOW
+                total_i = after
+    return total_i, total_f, count, 0
+
+
+@njit(cache=True)
+def evaluate(
+    code, pc, floats, pos, low, high, begin, number, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn
+):
+    """1 when the condition that starts at ``pc`` is true for candidate row ``pos``, 0 when false or NULL, else an error.
+
+    ``low``/``high``: rows of the partition; ``begin``: first row of the match; ``number``: MATCH_NUMBER;
+    ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of values and NULL marks.
+    """
+    sp = -1
+    while True:
+        op = code[pc, 0]
+        a = code[pc, 1]
+        b = code[pc, 2]
+        pc += 1
+        if op == O_RETURN:
+            return 1 if sn[0] == 0 and si[0] != 0 else 0
+        elif op == O_LOADI or op == O_LOADF:
+            sp += 1
+            at = pos + b
+            null = 1
+            column = a
+            if low <= at < high:
+                null = 0
+            elif code[pc - 1, 3] >= 0:
+                column = code[pc - 1, 3]
+                at = pos
+                null = 0
+            if null == 0:
+                if op == O_LOADI:
+                    si[sp] = ints[column, at]
+                    null = inull[column, at]
+                else:
+                    sf[sp] = flts[column, at]
+                    null = fnull[column, at]
+            sn[sp] = null
+        elif op == O_NAVI or op == O_NAVF:
+            sp += 1
+            at = hi[pos, a]
+            column = code[pc - 1, 3]
+            null = 1
+            if at >= 0 and low <= at + b < high:
+                at = at + b
+                null = 0
+            elif code[pc - 1, 4] >= 0:
+                column = code[pc - 1, 4]
+                at = pos
+                null = 0
+            if null == 0:
+                if op == O_NAVI:
+                    si[sp] = ints[column, at]
+                    null = inull[column, at]
+                else:
+                    sf[sp] = flts[column, at]
+                    null = fnull[column, at]
+            sn[sp] = null
+        elif op == O_CONSTI:
+            sp += 1
+            si[sp] = a
+            sn[sp] = 0
+        elif op >= O_EQI and op <= O_NSI:
+            sp -= 1
+            if op == O_NSI:
+                if sn[sp] == 1 or sn[sp + 1] == 1:
+                    si[sp] = 1 if sn[sp] == sn[sp + 1] else 0
+                else:
+                    si[sp] = 1 if si[sp] == si[sp + 1] else 0
+                sn[sp] = 0
+            elif sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            else:
+                x = si[sp]
+                y = si[sp + 1]
+                r = False
+                if op == O_LTI:
+                    r = x < y
+                elif op == O_GTI:
+                    r = x > y
+                elif op == O_EQI:
+                    r = x == y
+                elif op == O_LEI:
+                    r = x <= y
+                elif op == O_GEI:
+                    r = x >= y
+                else:
+                    r = x != y
+                si[sp] = 1 if r else 0
+        elif op >= O_EQF and op <= O_NSF:
+            sp -= 1
+            if op == O_NSF:
+                if sn[sp] == 1 or sn[sp + 1] == 1:
+                    si[sp] = 1 if sn[sp] == sn[sp + 1] else 0
+                else:
+                    si[sp] = 1 if _same(sf[sp], sf[sp + 1]) else 0
+                sn[sp] = 0
+            elif sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            else:
+                x = sf[sp]
+                y = sf[sp + 1]
+                r = False
+                if op == O_LTF:
+                    r = _less(x, y)
+                elif op == O_GTF:
+                    r = _less(y, x)
+                elif op == O_EQF:
+                    r = _same(x, y)
+                elif op == O_LEF:
+                    r = not _less(y, x)
+                elif op == O_GEF:
+                    r = not _less(x, y)
+                else:
+                    r = not _same(x, y)
+                si[sp] = 1 if r else 0
+        elif op == O_SLOTI:
+            sp += 1
+            si[sp] = hi[pos, a]
+            sn[sp] = 1 if b >= 0 and hi[pos, b] == 0 else 0
+        elif op == O_SLOTF:
+            sp += 1
+            sf[sp] = hf[pos, a]
+            sn[sp] = 1 if b >= 0 and hi[pos, b] == 0 else 0
+        elif op == O_JFALSE:
+            if sn[sp] == 0 and si[sp] == 0:
+                pc = a
+        elif op == O_JTRUE:
+            if sn[sp] == 0 and si[sp] != 0:
+                pc = a
+        elif op == O_AND:
+            sp -= 1
+            if (sn[sp] == 0 and si[sp] == 0) or (sn[sp + 1] == 0 and si[sp + 1] == 0):
+                si[sp] = 0
+                sn[sp] = 0
+            elif sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            else:
+                si[sp] = 1
+        elif op == O_OR:
+            sp -= 1
+            if (sn[sp] == 0 and si[sp] != 0) or (sn[sp + 1] == 0 and si[sp + 1] != 0):
+                si[sp] = 1
+                sn[sp] = 0
+            elif sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            else:
+                si[sp] = 0
+        elif op == O_NOT:
+            si[sp] = 1 - si[sp]
+        elif op == O_ADDF or op == O_SUBF or op == O_MULF or op == O_DIVF or op == O_MODF or op == O_POW:
+            sp -= 1
+            if sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            elif op == O_ADDF:
+                sf[sp] = sf[sp] + sf[sp + 1]
+            elif op == O_SUBF:
+                sf[sp] = sf[sp] - sf[sp + 1]
+            elif op == O_MULF:
+                sf[sp] = sf[sp] * sf[sp + 1]
+            elif op == O_POW:
+                sf[sp] = sf[sp] ** sf[sp + 1]
+            elif sf[sp + 1] == 0.0:
+                if b == 1:
+                    return DIVIDE_BY_ZERO
+                sn[sp] = 1
+            elif op == O_DIVF:
+                sf[sp] = sf[sp] / sf[sp + 1]
+            else:
+                sf[sp] = np.fmod(sf[sp], sf[sp + 1])
+        elif op == O_ADDI or op == O_SUBI:
+            sp -= 1
+            if sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            else:
+                x = si[sp]
+                y = si[sp + 1]
+                if op == O_ADDI:
+                    z = x + y
+                    over = (y > 0 and z < x) or (y < 0 and z > x)
+                else:
+                    z = x - y
+                    over = (y > 0 and z > x) or (y < 0 and z < x)
+                if over or z > a or z < -a - 1:
+                    if b == 1:
+                        return OVERFLOW
+                    z = _wrap(z, a)
+                si[sp] = z
+        elif op == O_MULI:
+            sp -= 1
+            if sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            else:
+                z = si[sp] * si[sp + 1]
+                if _mul_overflows(si[sp], si[sp + 1]) or z > a or z < -a - 1:
+                    if b == 1:
+                        return OVERFLOW
+                    z = _wrap(z, a)
+                si[sp] = z
+        elif op == O_DIVI or op == O_MODI:
+            sp -= 1
+            if sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            elif si[sp + 1] == 0:
+                if b == 1:
+                    return DIVIDE_BY_ZERO
+                sn[sp] = 1
+            else:
+                x = si[sp]
+                y = si[sp + 1]
+                if y == -1:
+                    if op == O_DIVI:
+                        if x == I64_MIN:
+                            return OVERFLOW
+                        si[sp] = -x
+                    else:
+                        si[sp] = 0
+                else:
+                    q = x // y
+                    if q < 0 and q * y != x:  # SQL truncates toward zero
+                        q += 1
+                    si[sp] = q if op == O_DIVI else x - q * y
+        elif op == O_DIVDEC:
+            sp -= 1
+            if sn[sp] == 1 or sn[sp + 1] == 1:
+                sn[sp] = 1
+            elif si[sp + 1] == 0:
+                if b == 1:
+                    return DIVIDE_BY_ZERO
+                sn[sp] = 1
+            else:
+                q, fits = _divide_decimal(si[sp], si[sp + 1], a)
+                if not fits:
+                    return DECIMAL_RANGE
+                si[sp] = q
+        elif op == O_AVGDEC:
+            sp += 1
+            n = hi[pos, b]
+            sn[sp] = 1 if n == 0 else 0
+            if n > 0:
+                q, fits = _divide_decimal(hi[pos, a], n, code[pc - 1, 3])
+                if not fits:
+                    return DECIMAL_RANGE
+                si[sp] = q
+        elif op == O_STD:
+            sp += 1
+            n = hi[pos, b] - code[pc - 1, 3]
+            sn[sp] = 1 if n <= 0 else 0
+            if n > 0:
+                v = hf[pos, a] / float(n)
+                sf[sp] = math.sqrt(v) if code[pc - 1, 4] == 1 else v
+        elif op == O_I2F:
+            if a == 0:
+                sf[sp] = float(si[sp])
+            else:
+                sf[sp] = float(si[sp]) / float(_power_of_ten(a)) if a < 19 else float(si[sp]) / 10.0**a
+        elif op == O_SCALE:
+            if sn[sp] == 0:
+                if a > 18:
+                    if si[sp] != 0:
+                        return DECIMAL_RANGE
+                else:
+                    p = _power_of_ten(a)
+                    if _mul_overflows(si[sp], p):
+                        return DECIMAL_RANGE
+                    si[sp] = si[sp] * p
+        elif op == O_NULL:
+            sp += 1
+            si[sp] = 0
+            sf[sp] = 0.0
+            sn[sp] = 1
+        elif op == O_CONSTF:
+            sp += 1
+            sf[sp] = floats[a]
+            sn[sp] = 0
+        elif op == O_MNO:
+            sp += 1
+            si[sp] = number
+            sn[sp] = 0
+        elif op == O_CLS:
+            sp += 1
+            at = pos if a < 0 else hi[pos, a]
+            if at >= 0:
+                at += b
+            if begin <= at <= pos:
+                si[sp] = label_codes[labels[at] & 63]
+                sn[sp] = 0
+            else:
+                sn[sp] = 1
+        elif op == O_ISNULL:
+            si[sp] = sn[sp]
+            sn[sp] = 0
+        elif op == O_ISTRUE:
+            si[sp] = 1 if sn[sp] == 0 and si[sp] != 0 else 0
+            sn[sp] = 0
+        elif op == O_ISFALSE:
+            si[sp] = 1 if sn[sp] == 0 and si[sp] == 0 else 0
+            sn[sp] = 0
+        elif op == O_ISNAN:
+            si[sp] = 1 if sn[sp] == 0 and math.isnan(sf[sp]) else 0
+            sn[sp] = 0
+        elif op == O_JNOT:
+            if sn[sp] == 1 or si[sp] == 0:
+                pc = a
+            sp -= 1
+        elif op == O_JUMP:
+            pc = a
+        elif op == O_JSOME:
+            if sn[sp] == 0:
+                pc = a
+        elif op == O_POP:
+            sp -= 1
+        elif op == O_MAXI or op == O_MINI:
+            sp -= 1
+            if sn[sp] == 1:
+                si[sp] = si[sp + 1]
+                sn[sp] = sn[sp + 1]
+            elif sn[sp + 1] == 0 and (si[sp + 1] > si[sp]) == (op == O_MAXI):
+                si[sp] = si[sp + 1]
+        elif op == O_MAXF or op == O_MINF:
+            sp -= 1
+            if sn[sp] == 1:
+                sf[sp] = sf[sp + 1]
+                sn[sp] = sn[sp + 1]
+            elif sn[sp + 1] == 0:
+                if op == O_MAXF:
+                    if _less(sf[sp], sf[sp + 1]):
+                        sf[sp] = sf[sp + 1]
+                elif _less(sf[sp + 1], sf[sp]):
+                    sf[sp] = sf[sp + 1]
+        elif op == O_NEGI:
+            if sn[sp] == 0:
+                if si[sp] == -a - 1:
+                    if b == 1:
+                        return OVERFLOW
+                else:
+                    si[sp] = -si[sp]
+        elif op == O_ABSI:
+            if sn[sp] == 0 and si[sp] < 0:
+                if si[sp] == -a - 1:
+                    if b == 1:
+                        return OVERFLOW
+                else:
+                    si[sp] = -si[sp]
+        elif op == O_NEGF:
+            sf[sp] = -sf[sp]
+        elif op == O_ABSF:
+            sf[sp] = abs(sf[sp])
+        elif op == O_SIGNF:
+            if sf[sp] > 0.0:
+                sf[sp] = 1.0
+            elif sf[sp] < 0.0:
+                sf[sp] = -1.0
+        elif op == O_ROUND32:
+            if sn[sp] == 0:
+                sf[sp] = float(np.float32(sf[sp]))
+        elif op == O_SQRT:
+            sf[sp] = math.sqrt(sf[sp]) if sf[sp] >= 0.0 else math.nan
+        elif op == O_EXP:
+            if sn[sp] == 0:
+                sf[sp] = np.exp(sf[sp])
+        elif op == O_LN or op == O_LOG10:
+            if sn[sp] == 0:
+                if sf[sp] <= 0.0:  # Spark gives NULL
+                    sn[sp] = 1
+                elif op == O_LN:
+                    sf[sp] = math.log(sf[sp])
+                else:
+                    sf[sp] = math.log10(sf[sp])
+        elif op == O_FLOOR or op == O_CEIL:
+            if sn[sp] == 0:
+                f = np.floor(sf[sp]) if op == O_FLOOR else np.ceil(sf[sp])
+                if math.isnan(f):
+                    si[sp] = 0
+                elif f >= 9.2e18:
+                    si[sp] = I64_MAX
+                elif f <= -9.2e18:
+                    si[sp] = I64_MIN
+                else:
+                    si[sp] = int(f)
+        elif op == O_DISTINCT:
+            sp += 1
+            x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, pos, labels, ints, flts, inull, fnull)
+            if bad != 0:
+                return bad
+            sn[sp] = 0
+            if a == 0:
+                si[sp] = n
+            else:
+                sn[sp] = 1 if n == 0 else 0
+                si[sp] = x
+                if a == 2:
+                    sf[sp] = f / float(n) if n > 0 else 0.0
+                else:
+                    sf[sp] = f
+
+
+@njit(cache=True)
+def mark_letters(letters, bit, code, entry, floats, offsets, label_codes, ints, flts, inull, fnull, si, sf, sn):
+    """Clears ``bit`` of ``letters`` on every row whose condition (physical neighbours only) is not true. 0 or an error."""
+    hi = np.empty((1, 1), dtype=np.int64)
+    hf = np.empty((1, 1), dtype=np.float64)
+    labels = np.empty(1, dtype=np.uint8)
+    keep = ~(np.int64(1) << bit)
+    for part in range(offsets.shape[0] - 1):
+        low = offsets[part]
+        high = offsets[part + 1]
+        for pos in range(low, high):
+            if (letters[pos] >> bit) & 1 == 0:
+                continue
+            got = evaluate(
+                code, entry, floats, pos, low, high, pos, 0, hi, hf, labels, label_codes,
+                ints, flts, inull, fnull, si, sf, sn,
+            )
+            if got < 0:
+                return got
+            if got == 0:
+                letters[pos] &= keep
+    return 0
+
+
+@njit(cache=True)
+def mark_comparison(letters, bit, op, left, left_null, left_shift, right, right_null, right_shift, offsets):
+    """The common condition, one comparison of two shifted columns (op: EQ NE LT LE GT GE as 0..5), in one pass."""
+    keep = ~(np.int64(1) << bit)
+    for part in range(offsets.shape[0] - 1):
+        low = offsets[part]
+        high = offsets[part + 1]
+        for pos in range(low, high):
+            i = pos + left_shift
+            j = pos + right_shift
+            ok = False
+            if low <= i < high and low <= j < high and left_null[i] == 0 and right_null[j] == 0:
+                x = left[i]
+                y = right[j]
+                if op == 2:
+                    ok = x < y
+                elif op == 4:
+                    ok = x > y
+                elif op == 0:
+                    ok = x == y
+                elif op == 3:
+                    ok = x <= y
+                elif op == 5:
+                    ok = x >= y
+                else:
+                    ok = x != y
+            if not ok:
+                letters[pos] &= keep

@@ -1,0 +1,219 @@
+"""Leaf columns of the output: values gathered at matched rows, running and final aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import null_marks, ranks, words
+from sparkcep.columns.types import adjusted, type_of
+from sparkcep.engines import gather
+from sparkcep.engines.kernels import E_NUMBER, E_ROWS
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.pattern.measures import CLASSIFIER_COLUMN
+
+_NONE_I = np.zeros(0, dtype=np.int64)
+_NONE_F = np.zeros(0, dtype=np.float64)
+_NONE_B = np.zeros(0, dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The output rows of one buffer; see :mod:`sparkcep.engines.gather`."""
+
+    events: np.ndarray
+    labels: np.ndarray
+    offsets: np.ndarray
+    out_event: np.ndarray
+    out_pos: np.ndarray
+    variables: tuple[str, ...]
+
+    def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> np.ndarray:
+        return gather.navigate(
+            which == "F", np.int64(mask), logical, physical, final, self.events, self.labels, self.offsets,
+            self.out_event, self.out_pos, inside,
+        )
+
+
+def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
+    """The Arrow type of a leaf; Spark's result type of the aggregate."""
+    kind = spec[0]
+    if kind == "nav":
+        return schema.field(spec[5]).type
+    if kind == "cls":
+        return pa.string()
+    if kind == "mno":
+        return pa.int64()
+    if kind == "rows":
+        return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec[2])]))
+    return _aggregate_type(spec[1], spec[3], schema)
+
+
+def _value_type(column: str, schema: pa.Schema) -> pa.DataType:
+    return pa.string() if column == CLASSIFIER_COLUMN else schema.field(column).type
+
+
+def _aggregate_type(fn: str, column: str | None, schema: pa.Schema) -> pa.DataType:
+    if fn == "count":
+        return pa.int64()
+    value = _value_type(column or "", schema)
+    if fn == "list":
+        return pa.list_(value)
+    if fn in ("min", "max"):
+        return value
+    t = type_of(value)
+    if t.kind == "decimal":
+        if fn == "sum":
+            return pa.decimal128(min(38, t.precision + 10), t.scale)
+        a = adjusted(t.precision + 4, t.scale + 4)
+        return pa.decimal128(a.precision, a.scale)
+    if fn == "sum" and t.is_integer:
+        return pa.int64()
+    if fn == "sum" and t.kind == "interval":
+        return value
+    if t.is_number or t.kind == "null":
+        return pa.float64()
+    raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} in MEASURES needs a number, not {t}; cast it", sqlstate=SEMANTIC)
+
+
+def leaf_column(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    """The values of a leaf for every output row."""
+    return _BUILDERS[spec[0]](spec, rows, columns)
+
+
+def _taken(column: pa.Array, at: np.ndarray) -> pa.Array:
+    return column.take(pa.array(at, mask=at < 0))
+
+
+def _navigation(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    _, which, mask, logical, physical, column, final = spec
+    return _taken(columns[column], rows.position(which, mask, logical, physical, final))
+
+
+def _classifier(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    _, which, mask, logical, physical, final = spec
+    at = rows.position(which, mask, logical, physical, final, inside=True)
+    return _names(gather.labels_at(at, rows.out_event, rows.events, rows.labels), rows.variables)
+
+
+def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
+    return pa.array(variables, type=pa.string()).take(pa.array(ids, mask=ids < 0))
+
+
+def _number(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    unmatched = rows.events[rows.out_event, E_ROWS] < 0
+    return pa.array(rows.events[rows.out_event, E_NUMBER], mask=unmatched)
+
+
+def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
+    return _NONE_B if keep is None else words(columns[keep]).astype(np.uint8)
+
+
+def _rows_list(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    _, mask, names, final = spec
+    offsets, at, ids = gather.collect(
+        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.out_event, rows.out_pos
+    )
+    values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
+    fields = [pa.field(f"a{i}", v.type) for i, v in enumerate(values)]
+    struct = pa.StructArray.from_arrays(values, fields=fields)
+    return pa.ListArray.from_arrays(_list_offsets(offsets), struct)
+
+
+def _list_offsets(offsets: np.ndarray) -> pa.Array:
+    if offsets[-1] >= 1 << 31:
+        raise MatchRuntimeError("TOO_MANY_VALUES", "an array measure would hold more than 2 billion values in one batch", sqlstate="54000")
+    return pa.array(offsets.astype(np.int32))
+
+
+def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    _, fn, mask, name, keep, final = spec
+    kept = _filter(keep, columns)
+    label_values = name == CLASSIFIER_COLUMN
+    column = None if name is None or label_values else columns[name]
+    nulls = _NONE_B if column is None else null_marks(column)
+
+    def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F):
+        return gather.aggregate(
+            kind, np.int64(mask), final, ints, flts, nulls, kept, column is not None, keep is not None,
+            rows.events, rows.labels, rows.out_event, rows.out_pos,
+        )
+
+    if fn == "list":
+        offsets, at, ids = gather.collect(
+            np.int64(mask), final, nulls, kept, column is not None, keep is not None,
+            rows.events, rows.labels, rows.out_event, rows.out_pos,
+        )
+        values = _names(ids, rows.variables) if column is None else column.take(pa.array(at))
+        return pa.ListArray.from_arrays(_list_offsets(offsets), values)
+    if fn == "count":
+        return pa.array(run(gather.COUNT)[2])
+    if label_values:
+        return _label_extreme(spec, rows)
+    t = type_of(column.type)
+    if fn in ("min", "max"):
+        if t.is_float:
+            at, _, counts = run(gather.MIN_FLOAT if fn == "min" else gather.MAX_FLOAT, flts=words(column))
+        else:
+            values = ranks([column])[0][0] if t.is_ranked else words(column)
+            at, _, counts = run(gather.MIN_INT if fn == "min" else gather.MAX_INT, ints=values)
+        return _taken(column, np.where(counts > 0, at, -1))
+    if t.kind == "decimal":
+        return _decimal(fn, run, column, t)
+    if fn == "sum" and (t.is_integer or t.kind == "interval"):
+        total, _, counts = run(gather.SUM_INT, ints=words(column))
+        if (counts < 0).any():
+            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", "BIGINT overflow in SUM; cast to DOUBLE or DECIMAL", sqlstate="22003")
+        return pa.array(total, mask=counts == 0).view(pa.int64() if t.is_integer else column.type)
+    _, total, counts = run(gather.SUM_FLOAT, flts=words(column).astype(np.float64))
+    if fn == "avg":
+        total = total / np.maximum(counts, 1)
+    return pa.array(total, mask=counts == 0)
+
+
+def _decimal(fn: str, run: Callable, column: pa.Array, t) -> pa.Array:
+    total, _, counts = run(gather.SUM_INT, ints=words(column))
+    if (counts < 0).any():
+        raise MatchRuntimeError("DECIMAL_RANGE", "a decimal sum exceeds 64 bits; cast to DOUBLE", sqlstate="22003")
+    if fn == "sum":
+        return _decimals(total.tolist(), counts, min(38, t.precision + 10), t.scale)
+    target = adjusted(t.precision + 4, t.scale + 4)
+    grow = 10 ** (target.scale - t.scale)
+    values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total.tolist(), counts.tolist())]
+    return _decimals(values, counts, target.precision, target.scale)
+
+
+def _half_up(x: int, n: int) -> int:
+    q, r = divmod(abs(x), n)
+    q += 2 * r >= n
+    return -q if x < 0 else q
+
+
+def _decimals(unscaled: list[int], counts: np.ndarray, precision: int, scale: int) -> pa.Array:
+    raw = b"".join(v.to_bytes(16, "little", signed=True) for v in unscaled)
+    mask = pa.array(counts > 0)
+    valid = mask.buffers()[1]
+    nulls = int((counts == 0).sum())
+    return pa.Array.from_buffers(
+        pa.decimal128(precision, scale), len(unscaled), [valid if nulls else None, pa.py_buffer(raw)], null_count=nulls
+    )
+
+
+def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
+    """MIN or MAX of CLASSIFIER: over the names, in byte order."""
+    _, fn, mask, _, _, final = spec
+    if fn not in ("min", "max"):
+        raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} of CLASSIFIER() makes no sense: it is a STRING", sqlstate=SEMANTIC)
+    offsets, _, ids = gather.collect(
+        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.out_event, rows.out_pos
+    )
+    choose = min if fn == "min" else max
+    names = [rows.variables[i].encode() for i in ids.tolist()]
+    picks = [choose(names[a:b]).decode() if b > a else None for a, b in zip(offsets.tolist(), offsets.tolist()[1:])]
+    return pa.array(picks, type=pa.string())
+
+
+_BUILDERS = {"nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list}

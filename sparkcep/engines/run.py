@@ -1,0 +1,405 @@
+"""The engine behind the table function: sorted batches in, rows of matches out, memory bounded by the live match.
+
+Rows of a partition that spans batches are kept only from the row the search has reached (less what PREV may look
+back); where an attempt needs rows that have not come yet, it is tried again once the buffer has doubled, so that the total
+work stays linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.automaton.compiler import compile_pattern
+from sparkcep.automaton.program import CHAR, LOOP, PERM, SPLIT, Program
+from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
+from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
+from sparkcep.columns.types import type_of
+from sparkcep.engines import gather, interpreter, kernels
+from sparkcep.engines.outputs import Rows, leaf_column, leaf_type
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.pattern.plan import LETTERS, Plan
+
+CHUNK_ROWS = 131_072
+_ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
+_SKIPS = {
+    "past_last": kernels.SKIP_PAST_LAST,
+    "next_row": kernels.SKIP_NEXT_ROW,
+    "first": kernels.SKIP_FIRST,
+    "last": kernels.SKIP_LAST,
+}
+_COMPARISONS = {OP[n]: i for i, n in enumerate(("EQI", "NEI", "LTI", "LEI", "GTI", "GEI"))} | {
+    OP[n]: i for i, n in enumerate(("EQF", "NEF", "LTF", "LEF", "GTF", "GEF"))
+}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan compiled for an input schema: what the table function's ``analyze`` hands to its workers."""
+
+    plan: Plan
+    input_schema: pa.Schema
+    program: Program
+    conditions: Conditions
+    output_schema: pa.Schema
+    memo: int
+    state_live: np.ndarray
+
+
+def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
+    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types."""
+    program = compile_pattern(plan.pattern, plan.variables)
+    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi)
+    memo, live = _memo(program, conditions)
+    return Prepared(plan, schema, program, conditions, output_schema(plan, schema), memo, live)
+
+
+def _memo(program: Program, conditions: Conditions) -> tuple[int, np.ndarray]:
+    """How failed states are remembered, and which slots decide the future of each memoised state."""
+    slots = len(conditions.slots)
+    live = np.zeros((max(program.states, 1), max(slots, 1)), dtype=np.uint8)
+    if conditions.labels_read or conditions.number_read or conditions.distinct_read:
+        return kernels.NO_MEMO, live  # the future may depend on more than the slots tell
+    if program.states == 0:
+        return kernels.NO_MEMO, live
+    if not slots and program.register_bits == 0:
+        return kernels.BITMAP, live
+    code = program.code
+    for pc_, row in enumerate(code):
+        if row[0] in (SPLIT, LOOP, PERM):
+            for target in _reachable(program, pc_):
+                if code[target, 0] == CHAR and slots:
+                    live[row[3]] |= conditions.live[code[target, 1]]
+    return kernels.HASHED, live
+
+
+def _reachable(program: Program, start: int) -> set[int]:
+    from sparkcep.automaton.program import INIT, JUMP, MATCH, NEXT
+
+    seen, todo = set(), [start]
+    while todo:
+        at = todo.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        op, a, b, _ = program.code[at].tolist()
+        if op == MATCH:
+            continue
+        if op == SPLIT:
+            todo += [a, b]
+        elif op == JUMP:
+            todo.append(a)
+        elif op == LOOP:
+            todo += [at + 1, b]
+        elif op == NEXT:
+            todo += [b, int(program.code[b, 2])]
+        elif op == PERM:
+            _, count, first = program.perms[a].tolist()
+            todo += [*program.targets[first : first + count].tolist(), b]
+        else:
+            todo.append(at + 1)
+    return seen
+
+
+def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
+    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns."""
+    fields = []
+    if plan.rows == "one":
+        fields += [pa.field(c, schema.field(c).type) for _, c in plan.partition]
+    else:
+        fields += [pa.field(f.name, f.type) for f in schema if f.name not in _internal(plan)]
+        fields += [pa.field(c, schema.field(c).type) for c in _kept_keys(plan, schema)]
+        if plan.rows == "unmatched":
+            fields.append(pa.field("__matched", pa.bool_()))
+    fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]
+    return pa.schema(fields)
+
+
+def _internal(plan: Plan) -> set[str]:
+    return {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
+
+
+def _kept_keys(plan: Plan, schema: pa.Schema) -> list[str]:
+    """Key columns that ALL ROWS needs beside the user's columns."""
+    keys = [c for _, c in plan.partition] + [c for _, c, *_ in plan.order]
+    return [c for c in dict.fromkeys(keys) if c in schema.names]
+
+
+def _max_ahead(prepared: Prepared) -> tuple[int, int]:
+    """(rows back, rows ahead) that navigation may leave the match by."""
+    back, ahead = prepared.conditions.max_back, prepared.conditions.max_ahead
+    for _, spec in prepared.plan.leaves:
+        if spec[0] == "nav":
+            back, ahead = max(back, -spec[4]), max(ahead, spec[4])
+    return back, ahead
+
+
+class MatchEngine:
+    """Takes sorted batches of one task, gives tables of output rows. One use."""
+
+    def __init__(self, prepared: Prepared, chunk_rows: int = CHUNK_ROWS) -> None:
+        self.p = prepared
+        self.plan = prepared.plan
+        self.chunk_rows = chunk_rows
+        self.back, self.ahead = _max_ahead(prepared)
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._wanted = chunk_rows
+        self._carry = _Carry()
+        c = prepared.conditions
+        self._stack = max(c.stack, 8)
+        self._empty_slots = np.empty((0, 6), dtype=np.int64)
+
+    def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+        """Takes a batch; yields output tables as partitions are decided."""
+        if batch.num_rows == 0:
+            return
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= self._wanted:
+            yield from self._process(last=False)
+
+    def finish(self) -> Iterator[pa.Table]:
+        """No more rows will come."""
+        if self._rows:
+            yield from self._process(last=True)
+
+    # -- one buffer -----------------------------------------------------------------------------------------
+
+    def _process(self, last: bool) -> Iterator[pa.Table]:
+        table = pa.Table.from_batches(self._batches).combine_chunks()
+        columns = {name: flat(table.column(name)) for name in table.column_names}
+        offsets = boundaries([columns[c] for _, c in self.plan.partition], table.num_rows)
+        data = self._kernel_data(columns, offsets, table.num_rows)
+        carry = self._carry
+        state = np.zeros(8, dtype=np.int64)
+        state[kernels.S_START], state[kernels.S_NUMBER], state[kernels.S_COVERED] = carry.start, carry.number, carry.covered
+        capacity = max(1024, table.num_rows // 8)
+        events = np.empty((capacity, 5), dtype=np.int64)
+        labels = np.empty(max(table.num_rows, 1024), dtype=np.uint8)
+        while True:
+            outcome = self._match(data, offsets, not last, state, events, labels)
+            if outcome in (kernels.SKIP_TO_FIRST, kernels.SKIP_TO_ABSENT, kernels.ERROR):
+                raise self._runtime_error(outcome, state, columns)
+            count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])
+            if count:
+                yield from self._emit(columns, events[:count], labels[:used], offsets)
+            state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
+            if outcome != kernels.FULL:
+                break
+            need = int(state[kernels.S_DETAIL])
+            if need > len(labels):
+                labels = np.empty(2 * need, dtype=np.uint8)
+        self._keep(table, state, offsets, last, outcome)
+
+    def _keep(self, table: pa.Table, state: np.ndarray, offsets: np.ndarray, last: bool, outcome: int) -> None:
+        """Drops the rows no later attempt can need."""
+        if last:
+            self._batches, self._rows = [], 0
+            return
+        open_low = int(offsets[-2])
+        start = max(int(state[kernels.S_START]), open_low) if outcome == kernels.SUSPENDED else len(table)
+        cut = max(open_low, start - self.back)
+        was_cut = self._carry.cut and len(offsets) == 2
+        keep = table.slice(cut)
+        in_last = outcome == kernels.SUSPENDED
+        self._carry = _Carry(
+            start=start - cut,
+            number=int(state[kernels.S_NUMBER]) if in_last else 0,
+            covered=max(0, int(state[kernels.S_COVERED]) - cut) if in_last else 0,
+            cut=cut > open_low or was_cut,
+        )
+        # copy, so that the dropped rows' buffers are freed
+        self._batches = [pa.record_batch([_copied(c) for c in keep.columns], schema=keep.schema)] if keep.num_rows else []
+        self._rows = keep.num_rows
+        self._wanted = max(self.chunk_rows, 2 * self._rows)
+
+    def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> "_Data":
+        plan, c = self.plan, self.p.conditions
+        letters = np.zeros(rows, dtype=np.int64)
+        conditioned = 0
+        packed = words(columns[LETTERS]) if plan.letters else None
+        for variable, bit, _ in plan.letters:
+            conditioned |= 1 << variable
+            letters |= ((packed >> bit) & 1) << variable
+        for variable in range(len(plan.variables)):
+            if not conditioned >> variable & 1:
+                letters |= np.int64(1 << variable)
+        ints, inull, codes, bytecode = self._int_columns(columns, rows)
+        flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
+        fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
+        for i, name in enumerate(c.float_columns):
+            flts[i], fnull[i] = words(columns[name]), null_marks(columns[name])
+        data = _Data(letters, ints, inull, flts, fnull, codes, bytecode)
+        for variable in range(len(plan.variables)):
+            if c.shift_entry[variable] >= 0:
+                self._mark(variable, data, offsets)
+        return data
+
+    def _int_columns(self, columns: dict[str, pa.Array], rows: int):
+        """Integer words, NULL marks, label ranks, and the bytecode with this buffer's string ranks patched in."""
+        c = self.p.conditions
+        ints = np.empty((len(c.int_columns), rows), dtype=np.int64)
+        inull = np.empty((len(c.int_columns), rows), dtype=np.uint8)
+        ranked = dict(c.ranked)
+        for i, name in enumerate(c.int_columns):
+            inull[i] = null_marks(columns[name])
+            if name not in ranked:
+                ints[i] = words(columns[name])
+        codes = np.zeros(len(self.plan.variables), dtype=np.int64)
+        bytecode = c.code
+        domains = sorted(set(ranked.values()) | ({"string"} if c.strings or c.labels_read else set()))
+        for domain in domains:
+            names = [n for n, d in c.ranked if d == domain]
+            constants = (*c.strings, *self.plan.variables) if domain == "string" else ()
+            found, fixed = ranks([columns[n] for n in names], constants)
+            for name, values in zip(names, found):
+                ints[c.int_columns.index(name)] = values
+            if domain == "string":
+                bytecode = c.code.copy()
+                for at, which in c.string_patches:
+                    bytecode[at, 1] = fixed[which]
+                codes = fixed[len(c.strings) :].copy()
+        return ints, inull, codes, bytecode
+
+    def _mark(self, variable: int, data: "_Data", offsets: np.ndarray) -> None:
+        """Folds a condition over physical neighbours into the variable's letter."""
+        c = self.p.conditions
+        simple = True
+        for left, compare, right in _comparisons(c, int(c.shift_entry[variable])) or ():
+            values, nulls = (data.ints, data.inull) if left[0] == OP["LOADI"] else (data.flts, data.fnull)
+            if values is data.flts and (np.isnan(values[left[1]]).any() or np.isnan(values[right[1]]).any()):
+                simple = False
+                break
+            interpreter.mark_comparison(
+                data.letters, variable, _COMPARISONS[compare], values[left[1]], nulls[left[1]], left[2],
+                values[right[1]], nulls[right[1]], right[2], offsets,
+            )
+        if simple and _comparisons(c, int(c.shift_entry[variable])):
+            return
+        bad = interpreter.mark_letters(
+            data.letters, variable, data.bytecode, int(c.shift_entry[variable]), c.floats, offsets, data.codes,
+            data.ints, data.flts, data.inull, data.fnull,
+            np.zeros(self._stack, dtype=np.int64), np.zeros(self._stack, dtype=np.float64), np.zeros(self._stack, dtype=np.uint8),
+        )
+        if bad < 0:
+            raise _condition_error(bad)
+
+    def _match(self, data: "_Data", offsets: np.ndarray, open_end: bool, state, events, labels) -> int:
+        p, c = self.p.program, self.p.conditions
+        slots = c.slots if c.has_history else self._empty_slots
+        return kernels.match_partitions(
+            p.code, p.loops, p.perms, p.targets, p.nullable, np.int64(p.first), self.p.memo, p.states,
+            data.letters, offsets, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
+            _SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]),
+            data.bytecode, c.entry, c.floats, slots, self.p.state_live, data.codes,
+            data.ints, data.flts, data.inull, data.fnull, self._stack, state, events, labels,
+        )
+
+    def _emit(self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> Iterator[pa.Table]:
+        plan = self.plan
+        out_event, out_pos = gather.output_rows(events, len(events), labels, _ROW_MODES[plan.rows])
+        if len(out_event) == 0:
+            return
+        rows = Rows(events, labels, offsets, out_event, out_pos, plan.variables)
+        leaves = dict(plan.leaves)
+        arrays = []
+        taken = pa.array(out_pos)
+        for f in self.p.output_schema:
+            if f.name == "__matched":
+                arrays.append(pa.array(events[out_event, kernels.E_ROWS] >= 0))
+            elif f.name in leaves:
+                arrays.append(leaf_column(leaves[f.name], rows, columns).cast(f.type))
+            else:
+                arrays.append(columns[f.name].take(taken))
+        yield pa.table(arrays, schema=self.p.output_schema)
+
+    def _runtime_error(self, outcome: int, state: np.ndarray, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+        at = int(state[kernels.S_START])
+        where = ", ".join(f"{n} = {columns[c][at].as_py()!r}" for n, c in self.plan.partition)
+        where = f" in the partition {where}" if where else ""
+        if outcome == kernels.ERROR:
+            return _condition_error(int(state[kernels.S_DETAIL]), where)
+        names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip[1] >> i & 1)
+        number = int(state[kernels.S_DETAIL])
+        if outcome == kernels.SKIP_TO_FIRST:
+            return MatchRuntimeError(
+                "SKIP_TO_FIRST_ROW",
+                f"AFTER MATCH SKIP TO {names} would go to the first row of match {number}{where}, which would match again for ever; "
+                "skip to another variable or TO NEXT ROW",
+            )
+        return MatchRuntimeError(
+            "SKIP_TO_ABSENT_VARIABLE",
+            f"AFTER MATCH SKIP TO {names}: no row of match {number}{where} is mapped to it; make the variable mandatory or skip elsewhere",
+        )
+
+
+@dataclass(frozen=True)
+class _Carry:
+    """Where the search stands in the partition that the kept rows belong to."""
+
+    start: int = 0
+    number: int = 0
+    covered: int = 0
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class _Data:
+    letters: np.ndarray
+    ints: np.ndarray
+    inull: np.ndarray
+    flts: np.ndarray
+    fnull: np.ndarray
+    codes: np.ndarray
+    bytecode: np.ndarray
+
+
+def _copied(column: pa.ChunkedArray) -> pa.Array:
+    return pc.take(flat(column), pa.array(np.arange(len(column))))
+
+
+def _comparisons(c: Conditions, entry: int) -> list | None:
+    """A condition that is one comparison of two loads, as [(left, opcode, right)]; None otherwise."""
+    code = c.code[entry : entry + 4].tolist()
+    loads = (OP["LOADI"], OP["LOADF"])
+    if len(code) < 4 or code[0][0] not in loads or code[1][0] != code[0][0] or code[3][0] != OP["RETURN"]:
+        return None
+    if code[2][0] not in _COMPARISONS or code[0][3] >= 0 or code[1][3] >= 0:
+        return None
+    return [(code[0], code[2][0], code[1])]
+
+
+def _condition_error(code: int, where: str = "") -> MatchRuntimeError:
+    if code == interpreter.DIVIDE_BY_ZERO:
+        return MatchRuntimeError(
+            "DIVIDE_BY_ZERO", f"division by zero in a DEFINE condition{where}; use NULLIF on the divisor", sqlstate="22012"
+        )
+    if code == interpreter.OVERFLOW:
+        return MatchRuntimeError(
+            "ARITHMETIC_OVERFLOW", f"integer overflow in a DEFINE condition{where}; cast to a wider type", sqlstate="22003"
+        )
+    return MatchRuntimeError(
+        "DECIMAL_RANGE", f"a decimal in a DEFINE condition exceeds 64 bits{where}; cast to DOUBLE", sqlstate="22003"
+    )
+
+
+def match_table(plan: Plan, table: pa.Table, chunk_rows: int = CHUNK_ROWS) -> pa.Table:
+    """All output rows for a table of the plan's input columns, sorted by partition and order."""
+    prepared = prepare(plan, table.schema)
+    engine = MatchEngine(prepared, chunk_rows)
+    return pa.concat_tables([prepared.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
+
+
+def match_batches(engine: MatchEngine, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Feeds all batches and finishes."""
+    for batch in batches:
+        yield from engine.push(batch)
+    yield from engine.finish()
+
+
+__all__ = ["MatchEngine", "Prepared", "match_batches", "match_table", "prepare", "type_of"]

@@ -1,0 +1,35 @@
+"""Makes the registered table function one of Spark's built-in ones, for the whole application.
+
+A temporary function belongs to one session, and Spark refuses permanent views that use one. The built-in
+registry is copied into every new session, and views may use what is in it. Classic sessions only: the registry
+lives in the driver's JVM.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FUNCTION = "match_recognize"
+
+
+def publish(spark: SparkSession, name: str = FUNCTION) -> None:
+    """Turns the temporary table function ``name`` of ``spark`` into a built-in one, here and in all new sessions.
+
+    Sessions that exist already keep what they have: call it on each of them.
+    """
+    jvm = spark._jvm
+    identifier = getattr(jvm, "org.apache.spark.sql.catalyst.FunctionIdentifier")
+    registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
+    # Spark 4.3 keys both registries by three-part names: system.session for temporary, system.builtin for its own
+    temporary = identifier(name, jvm.scala.Some("session"), jvm.scala.Some("system"))
+    builtin = identifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))
+    entry = registry.lookupFunctionEntry(temporary)
+    if entry.isEmpty():
+        raise RuntimeError(f"there is no temporary table function {name} in this session to publish")
+    shared = getattr(jvm, "org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry").builtin()
+    for target in (shared, registry):
+        target.registerFunction(builtin, entry.get()._1(), entry.get()._2())
+    registry.dropFunction(temporary)

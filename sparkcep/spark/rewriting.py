@@ -1,0 +1,67 @@
+"""One statement's rewriting as Spark needs it: parameter markers made safe, errors shown with their place."""
+
+from __future__ import annotations
+
+from sparkcep.errors import ClauseError
+from sparkcep.sql.lexer import OP, WORD, tokenize
+
+MARKER_PREFIX = "sparkcep_marker_"
+
+
+def rewrite_statement(sql: str, *, case_sensitive: bool, ansi: bool, named_markers: bool) -> str:
+    """``sql`` with its clauses rewritten; the same object when there is none.
+
+    ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because
+    rewriting may move an expression or write it twice, and ``?`` is bound by its position.
+    """
+    from sparkcep.sql.rewrite import rewrite
+
+    if not named_markers:
+        return rewrite(sql, case_sensitive=case_sensitive, ansi=ansi)
+    marked = name_markers(sql)
+    try:
+        out = rewrite(marked, case_sensitive=case_sensitive, ansi=ansi)
+    except ClauseError:
+        # once more as the user wrote it, for an error with the user's own positions
+        rewrite(sql, case_sensitive=case_sensitive, ansi=ansi)
+        raise
+    return sql if out == marked else out
+
+
+def name_markers(sql: str) -> str:
+    """``sql`` with its n-th ``?`` marker written as a named one. Inside PATTERN ``?`` is a quantifier and stays."""
+    tokens = tokenize(sql)
+    pieces, copied, count = [], 0, 0
+    depth, clause_depths, pattern_depth = 0, [], None
+    word_before = ""
+    for token in tokens:
+        if token.kind == OP and token.text == "(":
+            depth += 1
+            if word_before == "MATCH_RECOGNIZE":
+                clause_depths.append(depth)
+            elif word_before == "PATTERN" and clause_depths and depth == clause_depths[-1] + 1:
+                pattern_depth = depth
+        elif token.kind == OP and token.text == ")":
+            if pattern_depth == depth:
+                pattern_depth = None
+            if clause_depths and clause_depths[-1] == depth:
+                clause_depths.pop()
+            depth -= 1
+        elif token.kind == OP and token.text == "?" and pattern_depth is None:
+            count += 1
+            pieces += [sql[copied : token.start], f":{MARKER_PREFIX}{count}"]
+            copied = token.end
+        word_before = token.upper if token.kind == WORD else ""
+    return "".join([*pieces, sql[copied:]])
+
+
+def excerpt(sql: str, error: ClauseError) -> str:
+    """The offending line with a mark below the fragment, the way Spark shows it; empty without a place."""
+    lines = sql.split("\n")
+    if not 1 <= error.line <= len(lines):
+        return ""
+    line = lines[error.line - 1].rstrip("\r")
+    # tabs kept, so that the mark stands below what it means
+    indent = "".join("\t" if c == "\t" else " " for c in line[: error.column - 1])
+    mark = "^" * max(1, min(len(error.fragment), len(line) - error.column + 1))
+    return f"\n\n== SQL (line {error.line}, position {error.column}) ==\n{line}\n{indent}{mark}"

@@ -1,0 +1,234 @@
+"""``enable(spark)``: plain ``spark.sql(text)`` understands MATCH_RECOGNIZE.
+
+Two layers (docs/adr/0002-session-route.md). ``SparkSession.sql`` is wrapped, so that a statement with the clause is
+rewritten in Python before Spark sees it: that works with and without a JDK, in Spark Connect too. In a classic session
+the JVM's parser is taught the clause as well where a Java compiler is at hand, for statements that do not come through
+``spark.sql``: EXECUTE IMMEDIATE, JDBC clients of a thrift server in this driver, Scala code.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sparkcep.errors import ClauseError
+from sparkcep.spark.rewriting import MARKER_PREFIX, rewrite_statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("sparkcep")
+
+_MENTION = re.compile("match_recognize", re.IGNORECASE)
+_lock = threading.RLock()
+_prepared: weakref.WeakSet[Any] = weakref.WeakSet()
+_parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded behind it
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Makes ``spark.sql`` understand MATCH_RECOGNIZE in this and every other session of the process.
+
+    Registers the table function ``match_recognize`` as well. Calling it again changes nothing. Returns ``spark``.
+    """
+    with _lock:
+        _prepared.discard(spark)
+        _prepare(spark)
+        _wrap(_session_class(spark))
+    return spark
+
+
+def disable(spark: SparkSession) -> None:
+    """Takes the clause away again. The table function stays, so that views and tables made with it can be read."""
+    with _lock:
+        session_class = _session_class(spark)
+        session_class.sql = getattr(session_class.sql, "_sparkcep_original", session_class.sql)
+        if not _is_connect(spark) and _parser is not None and _parser[0] is spark.sparkContext._gateway:
+            _parser[1].setActive(False)
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _session_class(spark: SparkSession) -> Any:
+    if _is_connect(spark):
+        from pyspark.sql.connect.session import SparkSession as Session
+    else:
+        from pyspark.sql.session import SparkSession as Session
+    return Session
+
+
+# ---- the wrapper around SparkSession.sql
+
+
+def _wrap(session_class: Any) -> None:
+    original = session_class.sql
+    if hasattr(original, "_sparkcep_original"):
+        return
+
+    @functools.wraps(original)
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        if isinstance(sqlQuery, str) and _MENTION.search(sqlQuery):
+            return _run(self, original, sqlQuery, args, kwargs)
+        return original(self, sqlQuery, args, **kwargs)
+
+    sql._sparkcep_original = original
+    session_class.sql = sql
+
+
+def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, args: Any, kwargs: dict) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    from sparkcep.spark.errors import ClauseParseException
+
+    _prepare(session)
+    frames: dict[str, Any] = {}
+    formatted = text
+    if kwargs:
+        formatted, frames = _format(session, text, kwargs)
+    positional = isinstance(args, list) and len(args) > 0
+    try:
+        out = rewrite_statement(
+            formatted,
+            case_sensitive=_setting(session, "spark.sql.caseSensitive"),
+            ansi=_setting(session, "spark.sql.ansi.enabled"),
+            named_markers=positional,
+        )
+    except ClauseError as error:
+        raise ClauseParseException.of(error, formatted) from None
+    if out is not formatted:
+        if positional:
+            args = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
+        if kwargs:
+            out, kwargs = _unformat(out, frames), frames
+        text = out
+    try:
+        return original(session, text, args, **kwargs)
+    except AnalysisException as raised:
+        # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE)
+        clause_error = ClauseParseException.from_spark(raised)
+        if clause_error is None:
+            raise
+        raise clause_error from None
+
+
+def _setting(session: SparkSession, key: str) -> bool:
+    return (session.conf.get(key) or "").lower() == "true"
+
+
+def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
+    """``text`` with its ``{name}`` fields filled in by Spark's own rules, and the data frames by their stand-in names.
+
+    Filled in before rewriting, because a clause may hold braces of its own (``A{{2,}}`` in such a text).
+    """
+    if _is_connect(session):
+        from pyspark.sql.connect.sql_formatter import SQLStringFormatter
+    else:
+        from pyspark.sql.sql_formatter import SQLStringFormatter
+    formatter = SQLStringFormatter(session)
+    try:
+        formatted = formatter.format(text, **kwargs)
+        return formatted, {name: frame for frame, name in formatter._temp_views}
+    finally:
+        formatter.clear()
+
+
+def _unformat(text: str, frames: dict[str, Any]) -> str:
+    """``text`` as a format string in which the data frames are fields again: Spark keeps them alive its own way."""
+    text = text.replace("{", "{{").replace("}", "}}")
+    for name in frames:
+        text = text.replace(name, f"{{{name}}}")
+    return text
+
+
+# ---- a session's preparation
+
+
+def _prepare(session: SparkSession) -> None:
+    """Registers the table function in ``session`` and, where possible, teaches its JVM parser; once a session."""
+    if session in _prepared:
+        return
+    from sparkcep.spark.table_function import register
+
+    with _lock:
+        if _is_connect(session):
+            register(session)
+        else:
+            from sparkcep.spark.builtin import publish
+
+            _choose_worker_python(session)
+            register(session)
+            publish(session)
+            _teach_parser(session)
+        _prepared.add(session)
+
+
+def _choose_worker_python(spark: SparkSession) -> None:
+    """Local workers run this interpreter, unless the user chose one: plain ``python3`` may be another."""
+    context = spark.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if not chosen and context.master.startswith("local"):
+        context.pythonExec = sys.executable
+
+
+def _teach_parser(spark: SparkSession) -> None:
+    from sparkcep.spark.jvm_build import JvmBuildError
+
+    try:
+        extension = _load_extension(spark)
+    except JvmBuildError as error:
+        log.info(
+            "MATCH_RECOGNIZE works in spark.sql(), but not in statements that reach the JVM another way "
+            "(EXECUTE IMMEDIATE, JDBC, Scala): %s. Install a JDK %s for those.",
+            error,
+            "of version 17 or newer",
+        )
+        return
+    extension.setActive(True)
+    extension.install(spark._jsparkSession)
+
+
+def _load_extension(spark: SparkSession) -> Any:
+    """The Java extension in this driver's JVM, with this process as its rewriter."""
+    global _parser
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar
+
+    gateway = spark.sparkContext._gateway
+    if _parser is not None and _parser[0] is gateway:
+        return _parser[1]
+    jvm = gateway.jvm
+    jar = extension_jar(java_home=jvm.java.lang.System.getProperty("java.home"))
+    urls = gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
+    # a loader of its own: Spark's addJar would ship the jar to every executor. Parents come first, so a JVM started
+    # with the extension keeps its class.
+    utils = getattr(jvm, "org.apache.spark.util.Utils")
+    loader = jvm.java.net.URLClassLoader(urls, utils.getContextOrSparkClassLoader())
+    extension = loader.loadClass(EXTENSION_CLASS).getDeclaredConstructor(gateway.new_array(jvm.java.lang.Class, 0)).newInstance(
+        gateway.new_array(jvm.java.lang.Object, 0)
+    )
+    ensure_callback_server_started(gateway)
+    extension.setRewriter(_Rewriter())
+    _parser = (gateway, extension)
+    return extension
+
+
+class _Rewriter:
+    """The rewriter as the JVM calls it."""
+
+    def apply(self, request: str) -> str:
+        from sparkcep.spark.rewrite_server import answer
+
+        return answer(request)
+
+    class Java:
+        implements = ["java.util.function.Function"]

@@ -1,0 +1,86 @@
+"""Runs a clause over Python rows without Spark: sqlite stands in for the SQL around the engine."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+import pyarrow as pa
+
+from sparkcep.engines.run import MatchEngine, match_batches, match_table, prepare
+from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.sql.parser import parse_clause
+
+COLUMNS = ("p", "id", "v", "w", "s")
+
+# In the generated expressions nothing but these makes a value boolean, and no boolean sits inside a number.
+_BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
+_NULLED = re.compile(r"IF\(false, (\w+), NULL\)")
+
+
+def run(text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = None) -> dict[int, list[dict]]:
+    """Output rows of the clause by partition, each {measure: value}, in the engine's order.
+
+    With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can.
+    """
+    plan = make_plan(parse_clause(text))
+    database = sqlite3.connect(":memory:")
+    try:
+        table = _inputs(plan, partitions, database)
+        if chunk_rows is None:
+            leaves = match_table(plan, table)
+        else:
+            engine = MatchEngine(prepare(plan, table.schema), chunk_rows)
+            pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk_rows)))
+            leaves = pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])
+        return _outputs(plan, leaves, database)
+    finally:
+        database.close()
+
+
+def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
+    names = leaves.column_names
+    database.execute(f"CREATE TABLE leaves ({', '.join(names)})")
+    database.executemany(
+        f"INSERT INTO leaves VALUES ({', '.join('?' * len(names))})", zip(*leaves.to_pydict().values(), strict=True)
+    )
+    # What the rewriter adds: the measures of a row of no match are NULL.
+    guard = "(CASE WHEN __matched THEN {} END)" if plan.rows == "unmatched" else "{}"
+    selected = ", ".join(guard.format(sql) for _, sql in plan.outputs)
+    found: dict[int, list[dict]] = {}
+    for p, *values in database.execute(f"SELECT __p0, {selected} FROM leaves ORDER BY rowid"):
+        found.setdefault(p, []).append(dict(zip((name for name, _ in plan.outputs), values, strict=True)))
+    return found
+
+
+def _inputs(plan, partitions, database) -> pa.Table:
+    database.execute("CREATE TABLE t (p INT, id INT, v INT, w INT, s TEXT)")
+    rows = [(p, *(row[c] for c in COLUMNS[1:])) for p, some in partitions.items() for row in some]
+    database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
+    wanted = dict(plan.inputs)
+    for name, sql in plan.ordered_inputs:
+        wanted[name] = sql.replace("{w}", "(PARTITION BY p ORDER BY id)")
+    types = {name: pa.bool_() if _is_boolean(sql) else None for name, sql in wanted.items()}
+    if plan.letters:
+        bits = [f"(CASE WHEN {sql} THEN {1 << bit} ELSE 0 END)" for _, bit, sql in plan.letters]
+        wanted[LETTERS] = " + ".join(bits)
+        types[LETTERS] = pa.int64()
+    selected = ", ".join(f"{_portable(sql)} AS {name}" for name, sql in wanted.items())
+    values = list(zip(*database.execute(f"SELECT {selected} FROM t ORDER BY p, id"), strict=True))
+    return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})
+
+
+def _is_boolean(sql) -> bool:
+    return bool(_BOOLEAN.search(_NULLED.sub(r"\1", sql)))
+
+
+def _portable(sql) -> str:
+    return _NULLED.sub("NULL", sql)
+
+
+def _array(values, kind) -> pa.Array:
+    if kind == pa.bool_():
+        return pa.array([None if v is None else bool(v) for v in values], kind)
+    if kind is None:
+        kind = pa.string() if any(isinstance(v, str) for v in values) else pa.int64()
+    return pa.array(values, kind)

@@ -1,0 +1,128 @@
+"""``enable(spark)`` on Spark Connect.
+
+One process cannot hold a classic and a remote session, so the statements run in a process of their own, which
+reports what each gave; the tests judge the report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("grpc")
+
+MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
+BAD = MATCH.replace("DEFINE A", "DEFINE X")
+ROWS = "VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)"
+EXPECTED = [["a", 15], ["b", 25]]
+
+CLIENT = """
+import json, sys
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+
+from sparkcep.errors import ClauseError
+from sparkcep.spark.session import disable, enable
+
+MATCH, BAD, ROWS, REPORT = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+original = type(spark).sql
+enable(spark)
+wrapped = type(spark).sql
+enable(spark)
+report = {"wrapped_once": type(spark).sql is wrapped, "module": type(spark).__module__}
+
+
+def run(name, call):
+    try:
+        report[name] = sorted([list(row) for row in call().collect()])
+    except Exception as error:
+        report[name] = {
+            "clause": isinstance(error, ClauseError),
+            "parse": isinstance(error, ParseException),
+            "analysis": isinstance(error, AnalysisException),
+            "condition": error.getCondition() if isinstance(error, AnalysisException) else repr(error),
+            "place": [error.line, error.column, error.fragment] if isinstance(error, ClauseError) else None,
+        }
+
+
+ticks = spark.sql("SELECT * FROM " + ROWS)
+ticks.createOrReplaceTempView("ticks")
+low = MATCH.replace("10", "?")
+query = "SELECT * FROM ticks " + MATCH
+run("plain", lambda: spark.sql(query))
+run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
+run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
+run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
+run("format", lambda: spark.sql("SELECT m.*, {w} AS w FROM {data} " + low + " AS m", [20], data=ticks, w="{}"))
+run("script", lambda: spark.sql("BEGIN SELECT * FROM ticks " + MATCH + "; END"))
+spark.sql("CREATE OR REPLACE TEMP VIEW matches AS " + query)
+run("view", lambda: spark.table("matches"))
+fresh = spark.newSession()
+run("new_session", lambda: fresh.sql("SELECT * FROM (SELECT * FROM " + ROWS + ") " + MATCH))
+run("clause_error", lambda: spark.sql("SELECT * FROM ticks " + BAD))
+run("spark_error", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("price > 10", "no_such > 10")))
+disable(spark)
+report["unwrapped"] = type(spark).sql is original
+run("view_disabled", lambda: spark.table("matches"))
+run("disabled", lambda: spark.sql(query))
+with open(REPORT, "w") as out:
+    json.dump(report, out)
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    home = tmp_path_factory.mktemp("connect")
+    out = home / "report.json"
+    path = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("SPARK_REMOTE", None)
+    command = [sys.executable, "-c", CLIENT, MATCH, BAD, ROWS, str(out)]
+    done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=300)
+    assert out.exists(), done.stderr[-4000:]
+    return json.loads(out.read_text())
+
+
+def test_it_is_a_connect_session(report):
+    assert report["module"].startswith("pyspark.sql.connect.")
+
+
+@pytest.mark.parametrize("name", ["plain", "script", "view", "new_session", "view_disabled"])
+def test_rows(report, name):
+    assert report[name] == EXPECTED
+
+
+def test_markers_and_fields(report):
+    assert report["named"] == [["b", 25]]
+    assert report["positional"] == [[1, "b", 25]]
+    assert report["format"] == [["b", 25, "{}"]]
+
+
+def test_statement_without_the_clause(report):
+    assert report["untouched"] == [["match_recognize"]]
+
+
+def test_clause_error_is_a_spark_parse_exception(report):
+    error = report["clause_error"]
+    assert error["clause"] and error["parse"] and error["analysis"]
+    assert error["condition"].startswith("SPARKCEP.")
+    assert error["place"] == [1, f"SELECT * FROM ticks {BAD}".index("DEFINE X") + 8, "X"]
+
+
+def test_spark_errors_keep_their_class(report):
+    error = report["spark_error"]
+    assert error["analysis"] and not error["clause"]
+    assert error["condition"].startswith("UNRESOLVED_COLUMN")
+
+
+def test_enable_twice_and_disable(report):
+    assert report["wrapped_once"] and report["unwrapped"]
+    assert report["disabled"]["condition"] == "PARSE_SYNTAX_ERROR"

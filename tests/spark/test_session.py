@@ -1,0 +1,334 @@
+"""``enable(spark)`` on a classic session: every road by which a statement reaches Spark."""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import AnalysisException, ParseException  # noqa: E402
+
+from sparkcep.errors import ClauseError  # noqa: E402
+from sparkcep.spark import jvm_build, session  # noqa: E402
+from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java  # noqa: E402
+from sparkcep.spark.rewriting import name_markers  # noqa: E402
+
+MATCH = (
+    "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
+)
+BAD = MATCH.replace("DEFINE A", "DEFINE X")
+ROWS = "VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)"
+EXPECTED = [("a", 15), ("b", 25)]
+
+needs_javac = pytest.mark.skipif(find_java_tool("javac") is None, reason="no Java compiler here")
+
+
+def rows(frame):
+    return sorted(tuple(row) for row in frame.collect())
+
+
+@pytest.fixture(scope="module")
+def enabled(spark):
+    session.enable(spark)
+    spark.sql(f"SELECT * FROM {ROWS}").createOrReplaceTempView("ticks")
+    spark.sql("DROP TABLE IF EXISTS ticks_table")
+    spark.sql(f"CREATE TABLE ticks_table USING parquet AS SELECT * FROM {ROWS}")
+    yield spark
+    spark.sql("DROP TABLE IF EXISTS ticks_table")
+    spark.catalog.dropTempView("ticks")
+
+
+def test_plain_statement(enabled):
+    assert rows(enabled.sql(f"SELECT * FROM ticks {MATCH}")) == EXPECTED
+    assert rows(enabled.sql(f"select m.p + 1 AS q from ticks {MATCH.lower()} AS m")) == [(16,), (26,)]
+
+
+def test_new_and_older_sessions(enabled):
+    assert rows(enabled.newSession().sql(f"SELECT * FROM ticks_table {MATCH}")) == EXPECTED
+    copy = enabled.newSession()
+    assert rows(copy.newSession().sql(f"SELECT * FROM ({'SELECT * FROM ' + ROWS}) {MATCH}")) == EXPECTED
+
+
+def test_named_markers(enabled):
+    text = f"SELECT * FROM ticks {MATCH.replace('10', ':low')} WHERE p < :high"
+    assert rows(enabled.sql(text, {"low": 10, "high": 20})) == [("a", 15)]
+
+
+def test_positional_markers(enabled):
+    text = f"SELECT ? AS k, m.* FROM ticks {MATCH.replace('10', '?')} AS m WHERE p < ?"
+    assert rows(enabled.sql(text, ["x", 10, 20])) == [("x", "a", 15)]
+    # without a clause nothing is renamed
+    assert rows(enabled.sql("SELECT ? AS match_recognize, ?", [1, 2])) == [(1, 2)]
+
+
+def test_marker_names_leave_quantifiers_alone():
+    text = "SELECT ? FROM t MATCH_RECOGNIZE (MEASURES ? AS c PATTERN ((A? B??)+ C{1,2}?) DEFINE A AS x > ?) WHERE '?' = ?"
+    assert name_markers(text) == (
+        "SELECT :sparkcep_marker_1 FROM t MATCH_RECOGNIZE (MEASURES :sparkcep_marker_2 AS c "
+        "PATTERN ((A? B??)+ C{1,2}?) DEFINE A AS x > :sparkcep_marker_3) WHERE '?' = :sparkcep_marker_4"
+    )
+    assert name_markers("SELECT pattern(?) FROM t") == "SELECT pattern(:sparkcep_marker_1) FROM t"
+
+
+def test_format_fields(enabled):
+    frame = enabled.table("ticks")
+    clause = MATCH.replace("PATTERN (A)", "PATTERN (A{{1,1}})")
+    assert rows(enabled.sql(f"SELECT * FROM {{data}} {clause}", data=frame)) == EXPECTED
+    low = clause.replace("10", "?")
+    text = f"SELECT m.*, {{word}} AS w, '{{{{}}}}' AS b FROM {{data}} {low} AS m"
+    assert rows(enabled.sql(text, [20], data=frame, word="it's")) == [("b", 25, "it's", "{}")]
+    assert not [t.name for t in enabled.catalog.listTables() if t.name.startswith("_pyspark_")]
+
+
+def test_script(enabled):
+    script = f"""BEGIN
+      DECLARE low INT DEFAULT 0;
+      SET low = 20;
+      SELECT * FROM ticks {MATCH.replace("10", "low")};
+    END"""
+    assert rows(enabled.sql(script)) == [("b", 25)]
+
+
+def test_permanent_view_is_readable_without_the_rewriter(enabled):
+    enabled.sql(f"CREATE OR REPLACE VIEW matches_view AS SELECT * FROM ticks_table {MATCH}")
+    try:
+        stored = enabled.sql("SHOW CREATE TABLE matches_view").first()[0]
+        assert "MATCH_RECOGNIZE (PARTITION" not in stored
+        assert "match_recognize(" in stored
+        assert rows(enabled.table("matches_view")) == EXPECTED
+        session.disable(enabled)
+        assert rows(enabled.newSession().table("matches_view")) == EXPECTED
+    finally:
+        session.enable(enabled)
+        enabled.sql("DROP VIEW matches_view")
+
+
+def test_temp_view_ctas_insert(enabled):
+    enabled.sql(f"CREATE OR REPLACE TEMP VIEW matches_temp AS SELECT * FROM ticks {MATCH}")
+    assert rows(enabled.table("matches_temp")) == EXPECTED
+    enabled.sql("DROP TABLE IF EXISTS matches_table")
+    try:
+        enabled.sql(f"CREATE TABLE matches_table USING parquet AS SELECT * FROM ticks {MATCH}")
+        enabled.sql(f"INSERT INTO matches_table SELECT * FROM ticks {MATCH} WHERE p > 20")
+        assert rows(enabled.table("matches_table")) == [*EXPECTED, ("b", 25)]
+    finally:
+        enabled.sql("DROP TABLE IF EXISTS matches_table")
+
+
+def test_explain(enabled):
+    plan = enabled.sql(f"EXPLAIN SELECT * FROM ticks {MATCH}").first()[0]
+    assert "match_recognize(" in plan
+
+
+def test_clause_error_is_a_spark_parse_exception(enabled):
+    text = f"SELECT *\nFROM ticks {BAD}"
+    with pytest.raises(ClauseError) as caught:
+        enabled.sql(text)
+    error = caught.value
+    assert isinstance(error, ParseException) and isinstance(error, AnalysisException)
+    line = text.split("\n")[1]
+    assert (error.line, error.column, error.fragment) == (2, line.index("DEFINE X") + 8, "X")
+    assert error.getCondition() == error.error_class and error.error_class.startswith("SPARKCEP.")
+    assert error.getSqlState() == error.sqlstate and len(error.sqlstate) == 5
+    assert error.getMessageParameters()["fragment"] == "X"
+    shown = str(error).split("\n")
+    assert shown[0].startswith(f"[{error.error_class}] ") and shown[0].endswith(f"SQLSTATE: {error.sqlstate}")
+    assert shown[-2] == line and shown[-1] == " " * (error.column - 1) + "^"
+    assert error.getMessage() == str(error)
+
+
+def test_clause_error_position_is_the_users_with_markers(enabled):
+    text = f"SELECT ? AS k FROM ticks {BAD}"
+    with pytest.raises(ClauseError) as caught:
+        enabled.sql(text, [1])
+    assert caught.value.column == text.index("DEFINE X") + 8
+
+
+def test_spark_errors_keep_their_class(enabled):
+    with pytest.raises(AnalysisException) as caught:
+        enabled.sql(f"SELECT * FROM ticks {MATCH.replace('price > 10', 'no_such_column > 10')}")
+    assert not isinstance(caught.value, ClauseError)
+    assert caught.value.getCondition().startswith("UNRESOLVED_COLUMN")
+    with pytest.raises(ParseException) as caught:
+        enabled.sql(f"SELECT * FROM ticks {MATCH} WHERE p >")
+    assert caught.value.getCondition() == "PARSE_SYNTAX_ERROR"
+
+
+def test_statements_without_the_clause_are_not_touched(enabled, monkeypatch):
+    monkeypatch.setattr(session, "rewrite_statement", None)  # would fail if it were called
+    assert rows(enabled.sql("SELECT 'match' || '_' || 'recognize'")) == [("match_recognize",)]
+    with pytest.raises(AnalysisException):
+        enabled.sql("SELECT * FROM no_such_table")
+
+
+def test_settings_reach_the_rewriter(enabled, monkeypatch):
+    seen = []
+
+    def spy(sql, **settings):
+        seen.append((settings["case_sensitive"], settings["ansi"]))
+        return sql
+
+    monkeypatch.setattr(session, "rewrite_statement", spy)
+    other = enabled.newSession()
+    other.conf.set("spark.sql.caseSensitive", "true")
+    other.conf.set("spark.sql.ansi.enabled", "false")
+    for one in (enabled, other):
+        one.sql("SELECT 1 AS match_recognize")
+    assert seen == [(False, True), (True, False)]
+
+
+def test_enable_is_idempotent_and_disable_undoes_it(enabled):
+    wrapped = type(enabled).sql
+    assert session.enable(enabled) is enabled
+    assert type(enabled).sql is wrapped
+    text = f"SELECT * FROM ticks {MATCH}"
+    session.disable(enabled)
+    try:
+        assert type(enabled).sql is not wrapped
+        session.disable(enabled)
+        for run in (enabled.sql, enabled.newSession().sql, enabled._jsparkSession.sql):
+            with pytest.raises(ParseException) as caught:
+                run(text)
+            assert not isinstance(caught.value, ClauseError)
+    finally:
+        session.enable(enabled)
+    assert rows(enabled.sql(text)) == EXPECTED
+
+
+@needs_javac
+class TestTheJvmParser:
+    """Statements that reach the JVM without passing through ``SparkSession.sql``."""
+
+    def test_jvm_callers(self, enabled):
+        for jsession in (enabled._jsparkSession, enabled._jsparkSession.newSession()):
+            found = jsession.sql(f"SELECT * FROM ticks_table {MATCH}").collectAsList()
+            assert sorted((r.getString(0), r.getInt(1)) for r in found) == EXPECTED
+
+    def test_execute_immediate(self, enabled):
+        assert rows(enabled.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM ticks {MATCH}'")) == EXPECTED
+        low = MATCH.replace("10", "?")
+        found = enabled.sql(f"EXECUTE IMMEDIATE 'SELECT ? AS k, m.* FROM ticks {low} AS m' USING 1, 20")
+        assert rows(found) == [(1, "b", 25)]
+        fresh = enabled.newSession()
+        assert rows(fresh.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM ticks_table {MATCH}'")) == EXPECTED
+
+    def test_clause_errors(self, enabled):
+        with pytest.raises(ClauseError) as caught:
+            enabled.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM ticks {BAD}'")
+        assert isinstance(caught.value, ParseException)
+        assert caught.value.column == f"SELECT * FROM ticks {BAD}".index("DEFINE X") + 8
+        with pytest.raises(ParseException) as caught:
+            enabled._jsparkSession.sql(f"SELECT * FROM ticks {BAD}")
+        assert caught.value.getCondition().startswith("SPARKCEP.")
+        assert len(caught.value.getSqlState()) == 5
+        assert "== SQL (line 1, position " in str(caught.value)
+
+    def test_a_failing_rewriter_is_not_hidden(self, enabled, monkeypatch):
+        from sparkcep.spark import rewrite_server
+
+        def broken(request):
+            raise ValueError("the rewriter broke")
+
+        monkeypatch.setattr(rewrite_server, "answer", broken)
+        with pytest.raises(Exception, match="the rewriter broke"):
+            enabled._jsparkSession.sql(f"SELECT * FROM ticks {MATCH}")
+
+    def test_helper_process_in_place_of_the_callback(self, enabled, monkeypatch):
+        extension = session._load_extension(enabled)
+        extension.setRewriter(None)
+        conf = enabled._jsparkSession.sessionState().conf()
+        conf.setConfString("spark.pyspark.driver.python", sys.executable)
+        try:
+            found = enabled._jsparkSession.sql(f"SELECT * FROM ticks {MATCH}").collectAsList()
+            assert len(found) == len(EXPECTED)
+            with pytest.raises(ParseException) as caught:
+                enabled._jsparkSession.sql(f"SELECT * FROM ticks {BAD}")
+            assert caught.value.getCondition().startswith("SPARKCEP.")
+        finally:
+            conf.unsetConf("spark.pyspark.driver.python")
+            extension.setRewriter(session._Rewriter())
+
+
+def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(session, "_parser", None)
+    monkeypatch.setattr(jvm_build, "find_java_tool", lambda *_: None)
+    monkeypatch.setenv("SPARKCEP_CACHE_DIR", str(tmp_path))
+    fresh = enabled.newSession()
+    with caplog.at_level(logging.INFO, logger="sparkcep"):
+        session.enable(fresh)
+    assert "no Java compiler" in caplog.text and "JDK" in caplog.text
+    assert rows(fresh.sql(f"SELECT * FROM ticks_table {MATCH}")) == EXPECTED
+
+
+@needs_javac
+def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARKCEP_CACHE_DIR", str(tmp_path / "deep" / "cache"))
+    jar = jvm_build.extension_jar()
+    stamp = jar.stat().st_mtime_ns
+    assert jvm_build.extension_jar() == jar and jar.stat().st_mtime_ns == stamp
+    assert [p.name for p in jar.parent.iterdir()] == [jar.name]
+    assert jar.parent.stat().st_mode & 0o077 == 0
+    monkeypatch.setattr(jvm_build, "_RELEASE", "21")
+    assert jvm_build._fingerprint("x", jvm_build._spark_jars(None)) not in jar.name
+
+
+@needs_javac
+def test_compile_errors_are_told(monkeypatch, tmp_path):
+    jars = jvm_build._spark_jars(None)
+    with pytest.raises(jvm_build.JvmBuildError, match="cannot find symbol"):
+        jvm_build._compile("class Broken { NoSuchType x; }", jars, tmp_path / "out.jar", None)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(jvm_build.JvmBuildError, match="no Spark jars"):
+        jvm_build.extension_jar(spark_home=str(tmp_path))
+
+
+def test_require_java(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JavaNotFoundError, match="Java 17.*JAVA_HOME"):
+        require_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(JavaNotFoundError, match="nowhere"):
+        require_java()
+    java = tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert require_java() == java
+
+
+def test_rewrite_server_protocol():
+    def ask(**request):
+        text = json.dumps({"case_sensitive": False, "ansi": True, "named_markers": False, **request}).encode()
+        return struct.pack(">i", len(text)) + text
+
+    asked = [ask(sql="SELECT 'ü'"), ask(sql=f"SELECT * FROM ticks {BAD}"), ask(sql=f"SELECT * FROM ticks {MATCH}")]
+    command = [sys.executable, "-m", "sparkcep.spark.rewrite_server"]
+    out = subprocess.run(command, input=b"".join(asked), capture_output=True, check=True).stdout
+    answers = []
+    while out:
+        (size,) = struct.unpack(">i", out[:4])
+        answers.append(json.loads(out[4 : 4 + size]))
+        out = out[4 + size :]
+    assert answers[0]["sql"] == "SELECT 'ü'"
+    assert answers[1]["error"]["fragment"] == "X" and answers[1]["error"]["line"] == 1
+    assert "match_recognize(TABLE(" in answers[2]["sql"]
+    assert len(answers) == 3
+
+
+def test_worker_python_is_only_chosen_where_unset(enabled, monkeypatch):
+    context = enabled.sparkContext
+    monkeypatch.setattr(context, "pythonExec", "chosen-by-the-user")
+    monkeypatch.setenv("PYSPARK_PYTHON", "chosen-by-the-user")
+    session._choose_worker_python(enabled)
+    assert context.pythonExec == "chosen-by-the-user"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    session._choose_worker_python(enabled)
+    assert context.pythonExec == sys.executable
