@@ -1,0 +1,32 @@
+"""sparkcep: MATCH_RECOGNIZE for Spark SQL.
+
+``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause.
+Importing the package starts neither Spark nor numba.
+"""
+
+from __future__ import annotations
+
+from sparkcep.errors import ClauseError, MatchRuntimeError
+
+__version__ = "0.1.0"
+__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "plot_matches", "rewrite"]
+
+
+def __getattr__(name: str):
+    if name == "rewrite":
+        from sparkcep.sql.rewrite import rewrite
+
+        return rewrite
+    if name == "explain":
+        from sparkcep.sql.explain import explain
+
+        return explain
+    if name in ("enable", "disable"):
+        from sparkcep.spark import session
+
+        return getattr(session, name)
+    if name == "plot_matches":
+        from sparkcep.plot import plot_matches
+
+        return plot_matches
+    raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")

@@ -84,6 +84,11 @@ def leaf_column(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arr
     return _BUILDERS[spec[0]](spec, rows, columns)
 
 
+def _own(values: np.ndarray) -> np.ndarray:
+    """A writeable array: kernels are compiled for those only."""
+    return values if values.flags.writeable else values.copy()
+
+
 def _taken(column: pa.Array, at: np.ndarray) -> pa.Array:
     return column.take(pa.array(at, mask=at < 0))
 
@@ -138,7 +143,7 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
 
     def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F):
         return gather.aggregate(
-            kind, np.int64(mask), final, ints, flts, nulls, kept, column is not None, keep is not None,
+            kind, np.int64(mask), final, _own(ints), _own(flts), nulls, kept, column is not None, keep is not None,
             rows.events, rows.labels, rows.out_event, rows.out_pos,
         )
 

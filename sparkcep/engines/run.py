@@ -109,10 +109,10 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
     """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns."""
     fields = []
     if plan.rows == "one":
-        fields += [pa.field(c, schema.field(c).type) for _, c in plan.partition]
+        fields += [pa.field(c, schema.field(c).type) for _, c, _ in plan.partition]
     else:
         fields += [pa.field(f.name, f.type) for f in schema if f.name not in _internal(plan)]
-        fields += [pa.field(c, schema.field(c).type) for c in _kept_keys(plan, schema)]
+        fields += [pa.field(c, schema.field(c).type) for c in _kept_keys(plan)]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
     fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]
@@ -123,10 +123,9 @@ def _internal(plan: Plan) -> set[str]:
     return {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
 
 
-def _kept_keys(plan: Plan, schema: pa.Schema) -> list[str]:
+def _kept_keys(plan: Plan) -> list[str]:
     """Key columns that ALL ROWS needs beside the user's columns."""
-    keys = [c for _, c in plan.partition] + [c for _, c, *_ in plan.order]
-    return [c for c in dict.fromkeys(keys) if c in schema.names]
+    return [c for _, c, *_, plain in (*plan.partition, *plan.order) if not plain]
 
 
 def _max_ahead(prepared: Prepared) -> tuple[int, int]:
@@ -173,7 +172,7 @@ class MatchEngine:
     def _process(self, last: bool) -> Iterator[pa.Table]:
         table = pa.Table.from_batches(self._batches).combine_chunks()
         columns = {name: flat(table.column(name)) for name in table.column_names}
-        offsets = boundaries([columns[c] for _, c in self.plan.partition], table.num_rows)
+        offsets = boundaries([columns[c] for _, c, _ in self.plan.partition], table.num_rows)
         data = self._kernel_data(columns, offsets, table.num_rows)
         carry = self._carry
         state = np.zeros(8, dtype=np.int64)
@@ -211,7 +210,7 @@ class MatchEngine:
             start=start - cut,
             number=int(state[kernels.S_NUMBER]) if in_last else 0,
             covered=max(0, int(state[kernels.S_COVERED]) - cut) if in_last else 0,
-            cut=cut > open_low or was_cut,
+            cut=bool(cut > open_low or was_cut),
         )
         # copy, so that the dropped rows' buffers are freed
         self._batches = [pa.record_batch([_copied(c) for c in keep.columns], schema=keep.schema)] if keep.num_rows else []
@@ -320,7 +319,7 @@ class MatchEngine:
 
     def _runtime_error(self, outcome: int, state: np.ndarray, columns: dict[str, pa.Array]) -> MatchRuntimeError:
         at = int(state[kernels.S_START])
-        where = ", ".join(f"{n} = {columns[c][at].as_py()!r}" for n, c in self.plan.partition)
+        where = ", ".join(f"{n} = {columns[c][at].as_py()!r}" for n, c, _ in self.plan.partition)
         where = f" in the partition {where}" if where else ""
         if outcome == kernels.ERROR:
             return _condition_error(int(state[kernels.S_DETAIL]), where)

@@ -41,8 +41,8 @@ class Plan:
     pattern: tuple
     rows: str
     skip: tuple  # (mode, bit mask of target variables)
-    partition: tuple  # (output name, input column)
-    order: tuple  # (output name, input column, descending, nulls first or None)
+    partition: tuple  # (output name, input column, whether it is a plain column of the input)
+    order: tuple  # (output name, input column, descending, nulls first or None, whether plain)
     inputs: tuple  # (input column, SQL text)
     letters: tuple  # (variable id, bit, SQL text) of the row-local conditions
     conditions: tuple  # (variable id, (conjunct tree, ...))
@@ -77,15 +77,20 @@ def _freeze(value):
     return tuple(_freeze(v) for v in value) if isinstance(value, list) else value
 
 
-def make_plan(clause: MatchClause, *, ansi: bool = True, case_sensitive: bool = False) -> Plan:
-    """Checks the clause and splits its expressions. Raises ClauseError with the position of what is wrong."""
+def make_plan(
+    clause: MatchClause, *, ansi: bool = True, case_sensitive: bool = False, qualifiers: frozenset[str] = frozenset()
+) -> Plan:
+    """Checks the clause and splits its expressions. Raises ClauseError with the position of what is wrong.
+
+    ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
+    """
     _reject_planned(clause)
     variables, ids = _variables(clause)
     scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
     _check_pattern(clause, clause.pattern)
     inputs = Inputs()
-    partition = _keys(clause, inputs, scope)
-    order = _order(clause, inputs, scope)
+    partition = _keys(clause, inputs, scope, qualifiers)
+    order = _order(clause, inputs, scope, qualifiers)
     splitter = ConditionSplitter(scope, inputs, bool(clause.order_by))
     letters, conditions = _defines(clause, ids, splitter)
     measures = MeasureSplitter(scope, inputs, one_row=clause.rows == ONE_ROW)
@@ -236,20 +241,31 @@ def _output_name(expr, text: str) -> str:
     return expr.span.of(text)
 
 
-def _keys(clause: MatchClause, inputs: Inputs, scope: Scope) -> tuple:
+def _is_plain(expr, qualifiers: frozenset[str]) -> bool:
+    """Whether a key is a column of the input under its own name (not a field of a struct, not an expression)."""
+    node = expr.bare()
+    return node.op == "col" and (len(node.value) == 1 or (len(node.value) == 2 and node.value[0].lower() in qualifiers))
+
+
+def _keys(clause: MatchClause, inputs: Inputs, scope: Scope, qualifiers: frozenset[str]) -> tuple:
     return tuple(
-        (_output_name(e, clause.text), inputs.key(f"__p{i}", scope.plain_text(e, "PARTITION BY")))
+        (
+            _output_name(e, clause.text),
+            inputs.key(f"__p{i}", scope.plain_text(e, "PARTITION BY")),
+            _is_plain(e, qualifiers),
+        )
         for i, e in enumerate(clause.partition_by)
     )
 
 
-def _order(clause: MatchClause, inputs: Inputs, scope: Scope) -> tuple:
+def _order(clause: MatchClause, inputs: Inputs, scope: Scope, qualifiers: frozenset[str]) -> tuple:
     return tuple(
         (
             _output_name(s.expr, clause.text),
             inputs.key(f"__o{i}", scope.plain_text(s.expr, "ORDER BY")),
             s.descending,
             s.nulls_first,
+            _is_plain(s.expr, qualifiers),
         )
         for i, s in enumerate(clause.order_by)
     )

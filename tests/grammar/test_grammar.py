@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from sparkcep import rewrite
 from sparkcep.errors import ClauseError
 from sparkcep.pattern.nodes import Within, walk
 from sparkcep.sql.clause import MatchClause, to_sql
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VALID = 2000
 BROKEN = 4000
 SKELETONS = 2000
+STATEMENTS = 800
 BATCHES = 8  # so that a failure names a part that runs quickly
 
 
@@ -186,6 +188,21 @@ def test_generated_clauses_parse_and_print(seed):
         assert parse_clause(printed) == clause, (text, printed)
         if number % 5 == 0:
             assert accepts(text) and accepts(printed), (text, printed)
+
+
+@pytest.mark.parametrize("seed", seeds(STATEMENTS))
+def test_statements_are_rewritten_or_give_an_error_with_its_place(seed):
+    """Whole statements, valid by the grammar or broken, through every step that needs no Spark."""
+    generator = Generator(Random(seed + 3), max_nesting=3)
+    mutator = Mutator(generator)
+    for number in range(STATEMENTS // BATCHES):
+        pieces = generator.pieces("match_clause")
+        clause = mutator.text(pieces) if number % 2 else generator.layout(pieces)
+        sql = f"SELECT *\nFROM t MATCH_RECOGNIZE ({clause}\n) AS m"
+        try:
+            assert "match_recognize(" in rewrite(sql).lower()
+        except ClauseError as error:
+            assert_place(error, sql)
 
 
 @pytest.mark.parametrize("seed", seeds(BROKEN))

@@ -19,7 +19,7 @@ _NULLED = re.compile(r"IF\(false, (\w+), NULL\)")
 
 
 def run(text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = None) -> dict[int, list[dict]]:
-    """Output rows of the clause by partition, each {measure: value}, in the engine's order.
+    """Output rows of the clause by partition, each {measure: value}, in the engine's order; ALL ROWS with the row's id.
 
     With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can.
     """
@@ -46,10 +46,13 @@ def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
     )
     # What the rewriter adds: the measures of a row of no match are NULL.
     guard = "(CASE WHEN __matched THEN {} END)" if plan.rows == "unmatched" else "{}"
-    selected = ", ".join(guard.format(sql) for _, sql in plan.outputs)
+    selected = {name: guard.format(sql) for name, sql in plan.outputs}
+    if plan.rows != "one":
+        selected["id"] = "id"
+    partition = "__p0" if "__p0" in names else "p"
     found: dict[int, list[dict]] = {}
-    for p, *values in database.execute(f"SELECT __p0, {selected} FROM leaves ORDER BY rowid"):
-        found.setdefault(p, []).append(dict(zip((name for name, _ in plan.outputs), values, strict=True)))
+    for p, *values in database.execute(f"SELECT {partition}, {', '.join(selected.values())} FROM leaves ORDER BY rowid"):
+        found.setdefault(p, []).append(dict(zip(selected, values, strict=True)))
     return found
 
 
@@ -60,6 +63,8 @@ def _inputs(plan, partitions, database) -> pa.Table:
     wanted = dict(plan.inputs)
     for name, sql in plan.ordered_inputs:
         wanted[name] = sql.replace("{w}", "(PARTITION BY p ORDER BY id)")
+    if plan.rows != "one":
+        wanted.update({c: c for c in COLUMNS})
     types = {name: pa.bool_() if _is_boolean(sql) else None for name, sql in wanted.items()}
     if plan.letters:
         bits = [f"(CASE WHEN {sql} THEN {1 << bit} ELSE 0 END)" for _, bit, sql in plan.letters]

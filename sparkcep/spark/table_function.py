@@ -1,0 +1,232 @@
+"""The registered table function ``match_recognize``: Arrow batches to the engine and back.
+
+``match_recognize(TABLE(...), spec)`` takes either the plan JSON the rewriter makes, over an input already distributed and
+sorted, or the text of a clause, over any table; Spark then computes the row expressions, partitions and sorts as
+``analyze`` asks (LANGUAGE section 7).
+
+Arrow table functions refuse ``analyze`` in Spark's public API (SPARK-53286); registering through the internal constructor
+works in 4.x, classic and Connect, and is kept in :func:`register` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+from pyspark.util import PythonEvalType
+
+from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.pattern.measures import CLASSIFIER_COLUMN
+from sparkcep.pattern.plan import LETTERS, Plan, make_plan
+from sparkcep.sql.clause import ONE_ROW
+from sparkcep.sql.lexer import quote
+from sparkcep.sql.parser import parse_clause
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sparkcep.engines.run import MatchEngine, Prepared
+
+NAME = "match_recognize"
+_SPARK_VERSIONS = ((4, 0), (5, 0))  # at least, below
+
+
+@dataclass
+class MatchAnalysis(AnalyzeResult):
+    """The result of ``analyze``: Spark's part, and for the workers the compiled plan, or for a clause text the plan and
+    the output columns as (name, engine column)."""
+
+    prepared: Prepared | None = None
+    plan: Plan | None = None
+    columns: list[tuple[str, str]] | None = None
+
+
+class MatchRecognize:
+    """The handler Spark instantiates: one instance a task (or a partition key, for a clause text)."""
+
+    @staticmethod
+    def analyze(table: AnalyzeArgument, spec: AnalyzeArgument) -> MatchAnalysis:
+        from sparkcep.engines.run import prepare
+
+        if not table.isTable:
+            raise ClauseError("ARGUMENT", "the first argument of match_recognize must be TABLE(...)")
+        if spec.value is None or not isinstance(spec.value, str):
+            raise ClauseError("ARGUMENT", "the second argument of match_recognize must be a string constant: the clause's text")
+        schema = table.dataType
+        text = "\n".join(line for line in spec.value.splitlines() if not line.startswith("--sparkcep"))
+        if text.startswith("{"):
+            plan = Plan.from_json(text)
+            prepared = prepare(plan, arrow_schema(schema))
+            return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
+        return _analyze_clause(text, schema)
+
+    def __init__(self, analysis: MatchAnalysis | None = None) -> None:
+        if analysis is None:
+            raise PySparkRuntimeError("match_recognize needs the result of its analyze method")
+        self.analysis = analysis
+        self.engine: MatchEngine | None = None
+
+    def eval(self, table: pa.RecordBatch, spec: pa.Array) -> Iterator[pa.Table]:
+        if self.engine is None:
+            self.engine = self._engine(table.schema)
+        for out in self.engine.push(table):
+            yield self._named(out)
+
+    def terminate(self) -> Iterator[pa.Table]:
+        if self.engine is not None:
+            for out in self.engine.finish():
+                yield self._named(out)
+
+    def _engine(self, schema: pa.Schema) -> MatchEngine:
+        from sparkcep.engines.run import MatchEngine, prepare
+
+        # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
+        return MatchEngine(self.analysis.prepared or prepare(self.analysis.plan, schema))
+
+    def _named(self, table: pa.Table) -> pa.Table:
+        columns = self.analysis.columns
+        if columns is None:
+            return table
+        arrays = [table.column(source) for _, source in columns]
+        if "__matched" in table.column_names:
+            matched = table.column("__matched")
+            leaves = set(dict(self.analysis.plan.leaves))
+            nothing = [pa.nulls(len(matched), type=a.type) for a in arrays]
+            arrays = [
+                pc.if_else(matched, a, none) if source in leaves else a
+                for a, none, (_, source) in zip(arrays, nothing, columns)
+            ]
+        return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema in which Spark ships a table argument."""
+    return to_arrow_schema(schema, prefers_large_types=False)
+
+
+def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
+    """Output columns; values taken from a column keep that column's Spark type."""
+    leaves = dict(plan.leaves)
+    fields = []
+    for f in output:
+        spec = leaves.get(f.name)
+        source = f.name if spec is None else spec[5] if spec[0] == "nav" else None
+        data_type = schema[source].dataType if source in schema.names else from_arrow_type(f.type)
+        fields.append(StructField(f.name, data_type, True))
+    return fields
+
+
+# -- a clause text called by hand -----------------------------------------------------------------------------
+
+
+def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
+    """(output name, engine column) in the standard's order."""
+    measures = [(name, sql) for name, sql in plan.outputs]
+    if plan.rows == ONE_ROW:
+        return [(name, c) for name, c, _ in plan.partition] + measures
+    keys, seen = [], set()
+    for name, column, *_, plain in (*plan.partition, *plan.order):
+        if plain and name.lower() in seen:
+            continue
+        seen.add(name.lower() if plain else column)
+        keys.append((name, _plain_column(name, schema) or name) if plain else (name, column))
+    rest = [(n, n) for n in schema.names if n.lower() not in seen]
+    return keys + measures + rest
+
+
+def _plain_column(sql: str, schema: StructType) -> str | None:
+    """The input column that a row expression is, if it is just one."""
+    name = sql.strip("`").lower()
+    return next((n for n in schema.names if n.lower() == name), None)
+
+
+def _known_types(plan: Plan, schema: StructType) -> StructType:
+    """Types of the inputs that are plain columns; what the output needs must be among them."""
+    fields = list(schema.fields) if plan.rows != ONE_ROW else []
+    needed = {c for _, c, *_, plain in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not plain}
+    needed -= {c for _, c, *_ in plan.order} if plan.rows == ONE_ROW else set()
+    for _, spec in plan.leaves:
+        if spec[0] == "nav":
+            needed.add(spec[5])
+        elif spec[0] == "agg" and spec[3] not in (None, CLASSIFIER_COLUMN):
+            needed.add(spec[3])
+        elif spec[0] == "rows":
+            raise _needs_rewriter("an aggregate that Spark computes")
+    for column, sql in plan.inputs:
+        plain = _plain_column(sql, schema)
+        if plain is not None:
+            fields.append(StructField(column, schema[plain].dataType))
+        elif column in needed:
+            raise _needs_rewriter(f"the expression {sql}, whose type only Spark knows,")
+    return StructType(fields)
+
+
+def _needs_rewriter(what: str) -> ClauseError:
+    return ClauseError(
+        "NEEDS_REWRITER",
+        f"{what} cannot be returned by the bare table function; enable sparkcep's rewriter (sparkcep.enable(spark)), "
+        "or return plain columns and compute outside",
+        sqlstate=UNSUPPORTED,
+    )
+
+
+def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
+    """Plans a clause text; Spark computes what the plan asks for through ``select``."""
+    from sparkcep.engines.run import output_schema
+
+    plan = make_plan(parse_clause(text))
+    names = {n for n, _ in plan.leaves}
+    for name, sql in plan.outputs:
+        if sql not in names:
+            raise _needs_rewriter(f"the measure {name}, computed around values of the match,")
+    if plan.ordered_inputs:
+        raise _needs_rewriter("a condition with a Spark function over several rows")
+    taken = [n for n in schema.names if re.fullmatch(r"__(?:[poclw]\d+|letters|matched|rn|row)", n)]
+    if taken:
+        raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
+    known = _known_types(plan, schema)
+    engine_columns = {f.name: f.dataType for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
+    columns = _columns(plan, schema)
+    selected = [SelectedColumn(sql, alias) for alias, sql in plan.inputs]
+    if plan.letters:
+        terms = " + ".join(f"CASE WHEN {sql} THEN {1 << bit}L ELSE 0L END" for _, bit, sql in plan.letters)
+        selected.append(SelectedColumn(terms, LETTERS))
+    if plan.rows != ONE_ROW:
+        selected = [SelectedColumn(quote(n), n) for n in schema.names] + selected
+    elif not selected:
+        selected = [SelectedColumn("0", "__row")]
+    return MatchAnalysis(
+        StructType([StructField(name, engine_columns[source]) for name, source in columns]),
+        partitionBy=[PartitioningColumn(dict(plan.inputs)[c]) for _, c, _ in plan.partition],
+        orderBy=[OrderingColumn(dict(plan.inputs)[c], not d, n) for _, c, d, n, _ in plan.order],
+        withSinglePartition=not plan.partition,
+        select=selected,
+        plan=plan,
+        columns=columns,
+    )
+
+
+def register(spark: "SparkSession") -> None:
+    """Registers ``match_recognize`` in a classic or Connect session. Raises for an unsupported Spark version."""
+    import pyspark
+
+    version = tuple(int(x) for x in pyspark.__version__.split(".")[:2])
+    if not _SPARK_VERSIONS[0] <= version < _SPARK_VERSIONS[1]:
+        raise PySparkRuntimeError(f"sparkcep needs Spark 4.0 or later 4.x, found {pyspark.__version__}")
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        from pyspark.sql.connect.udtf import UserDefinedTableFunction as ConnectFunction
+
+        function = ConnectFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
+    else:
+        from pyspark.sql.udtf import UserDefinedTableFunction
+
+        function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
+    spark.udtf.register(NAME, function)

@@ -1,0 +1,132 @@
+"""What happens to a clause, in words: the rewritten statement, the program, who computes what, and why."""
+
+from __future__ import annotations
+
+from sparkcep.pattern.plan import Plan
+
+
+def explain(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> str:
+    """The rewritten statement, and for each clause its program, its conditions and the engine chosen.
+
+    No session needed. Raises ClauseError as :func:`sparkcep.rewrite` does.
+    """
+    from sparkcep.sql.rewrite import rewrite_all
+
+    text, found = rewrite_all(sql, case_sensitive=case_sensitive, ansi=ansi)
+    if not found:
+        return "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is\n"
+    parts = ["== Rewritten statement ==", text, ""]
+    for i, item in enumerate(found, 1):
+        parts += [f"== Clause {i} ==", describe(item.plan), ""]
+    return "\n".join(parts)
+
+
+def describe(plan: Plan) -> str:
+    """One clause's engine, program and split, as lines of text."""
+    from sparkcep.automaton.compiler import compile_pattern
+
+    program = compile_pattern(plan.pattern, plan.variables)
+    lines = [f"engine: {_engine(plan, program)}", "program:"]
+    lines += ["  " + line for line in program.dump().splitlines()]
+    lines.append("computed by Spark, per row:")
+    lines += [f"  {name} = {text}" for name, text in plan.inputs]
+    lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
+    lines += [f"  {name} = {text.replace('{w}', '(clause order)')}" for name, text in plan.ordered_inputs]
+    neighbours, history = [], []
+    for variable, conjuncts in plan.conditions:
+        for tree in conjuncts:
+            target = history if _looks_at_match(tree) else neighbours
+            target.append(f"  {plan.variables[variable]}: {show(tree, plan.variables)}")
+    if neighbours:
+        lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
+    if history:
+        lines += ["computed in the matching kernel (looks at the match so far):", *history]
+    conditioned = {v for v, *_ in plan.letters} | {v for v, _ in plan.conditions}
+    free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
+    if free:
+        lines.append(f"true for every row (no condition): {', '.join(free)}")
+    lines.append("returned by the engine:")
+    lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
+    if plan.outputs:
+        lines.append("computed by Spark, per output row:")
+        lines += [f"  {name} = {text}" for name, text in plan.outputs]
+    return "\n".join(lines)
+
+
+def _looks_at_match(tree: tuple) -> bool:
+    from sparkcep.columns.bytecode import looks_at_match
+
+    return looks_at_match(tree)
+
+
+def _engine(plan: Plan, program) -> str:
+    history = [plan.variables[v] for v, cs in plan.conditions if any(_looks_at_match(c) for c in cs)]
+    if history:
+        return (
+            f"exact, depth-first in preference order; failed states are remembered with the values of the match that "
+            f"{', '.join(history)} still need, because their conditions look at the match"
+        )
+    if program.register_bits:
+        return (
+            "exact, depth-first in preference order; failed states are remembered by (state, counters, row): linear in rows, "
+            "because every condition is local to its row and its neighbours"
+        )
+    return (
+        "exact, depth-first in preference order; failed states are remembered in one bit per (state, row): linear in rows, "
+        "because every condition is local to its row and its neighbours"
+    )
+
+
+def _set_text(mask: int, variables: tuple[str, ...]) -> str:
+    if mask == -1:
+        return "*"
+    return ",".join(v for i, v in enumerate(variables) if mask >> i & 1)
+
+
+def _nav(which: str, mask: int, logical: int, physical: int, value: str, variables: tuple[str, ...]) -> str:
+    name = "FIRST" if which == "F" else "LAST"
+    text = f"{name}({_set_text(mask, variables)}: {value}" + (f", {logical})" if logical else ")")
+    if physical:
+        text = f"{'PREV' if physical < 0 else 'NEXT'}({text}, {abs(physical)})"
+    return text
+
+
+def show(tree: tuple, variables: tuple[str, ...]) -> str:
+    """A condition tree in readable form."""
+    kind = tree[0]
+    if kind == "col":
+        return tree[1]
+    if kind == "off":
+        return f"{'PREV' if tree[2] < 0 else 'NEXT'}({tree[1]}, {abs(tree[2])})"
+    if kind == "nav":
+        return _nav(tree[1], tree[2], tree[3], tree[4], tree[5], variables)
+    if kind == "cls":
+        return _nav("L" if tree[1] == "cur" else tree[1], tree[2], tree[3], tree[4], "CLASSIFIER", variables)
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    if kind == "lit":
+        return tree[2] if tree[1] != "string" else repr(tree[2])
+    if kind == "agg":
+        _, fn, mask, column, keep, distinct = tree
+        inner = ("DISTINCT " if distinct else "") + (column or "*")
+        return f"{fn}({_set_text(mask, variables)}: {inner})" + (f" FILTER ({keep})" if keep else "")
+    name, args = tree[1], [show(t, variables) for t in tree[2:]]
+    if len(args) == 2 and not name[0].isalpha():
+        return f"({args[0]} {name} {args[1]})"
+    if name in ("and", "or"):
+        return "(" + f" {name.upper()} ".join(args) + ")"
+    return f"{name}({', '.join(args)})"
+
+
+def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
+    kind = spec[0]
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    semantics = "FINAL " if spec[-1] else "RUNNING "
+    if kind == "nav":
+        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], spec[5], variables)
+    if kind == "cls":
+        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], "CLASSIFIER", variables)
+    if kind == "rows":
+        return f"{semantics}rows of {_set_text(spec[1], variables)}: {', '.join(spec[2])}"
+    return f"{semantics}{spec[1]}({_set_text(spec[2], variables)}: {spec[3] or '*'})" + (f" FILTER ({spec[4]})" if spec[4] else "")

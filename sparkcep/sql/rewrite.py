@@ -1,0 +1,404 @@
+"""The rewriter: each MATCH_RECOGNIZE clause of a statement becomes a subquery over the table function.
+
+The statement is only tokenised; all text outside the clauses stays as the user wrote it. A clause
+
+    <table> MATCH_RECOGNIZE ( ... )
+
+turns into
+
+    (SELECT keys, measures FROM match_recognize(TABLE(SELECT row expressions FROM <table>
+        DISTRIBUTE BY keys SORT BY keys, order), plan))
+
+with the plan as JSON text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkcep.errors import SYNTAX, UNSUPPORTED, error_at
+from sparkcep.pattern.plan import LETTERS, Plan, make_plan
+from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
+from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
+from sparkcep.sql.parser import parse_between, parse_clause
+
+KEYWORD = "MATCH_RECOGNIZE"
+_STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
+_NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """One clause of a statement: its AST, its plan and the subquery that replaced it."""
+
+    clause: MatchClause
+    plan: Plan
+    sql: str
+
+
+def rewrite(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> str:
+    """Plain Spark SQL for a statement; a statement without the clause comes back as the same object.
+
+    ``case_sensitive`` and ``ansi``: the session's spark.sql.caseSensitive and spark.sql.ansi.enabled.
+    Raises ClauseError.
+    """
+    if KEYWORD not in sql.upper():
+        return sql
+    return _Rewriter(sql, case_sensitive, ansi).run()[0]
+
+
+def rewrite_all(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> tuple[str, list[Rewritten]]:
+    """The rewritten statement and every clause in it, in text order."""
+    if KEYWORD not in sql.upper():
+        return sql, []
+    return _Rewriter(sql, case_sensitive, ansi).run()
+
+
+@dataclass
+class _Piece:
+    """A replacement of ``text[start:end]``."""
+
+    start: int
+    end: int
+    sql: str
+
+
+class _Rewriter:
+    def __init__(self, text: str, case_sensitive: bool, ansi: bool) -> None:
+        self.text = text
+        self.case_sensitive = case_sensitive
+        self.ansi = ansi
+        self.tokens = tokenize(text)
+        self.close = _matching(self.tokens)
+        self.pieces: list[_Piece] = []
+        self.found: list[Rewritten] = []
+        self.explaining = self.tokens[0].upper == "EXPLAIN"
+
+    def run(self) -> tuple[str, list[Rewritten]]:
+        i = 0
+        while i < len(self.tokens):
+            t = self.tokens[i]
+            if t.kind == WORD and t.upper == KEYWORD and self.tokens[i + 1].text == "(":
+                i = self._occurrence(i)
+            else:
+                i += 1
+        if not self.pieces:
+            return self.text, []
+        return self._assemble(0, len(self.text)), self.found
+
+    def _occurrence(self, i: int) -> int:
+        start = self._primary_start(i)
+        if start == i:
+            return self._function(i)
+        if start is None:
+            return i + 1
+        open_at = i + 1
+        close = self.close.get(open_at)
+        if close is None:
+            t = self.tokens[open_at]
+            raise error_at(self.text, t.start, t.end, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed", SYNTAX)
+        inner = next((t for t in self.tokens[open_at:close] if t.kind == WORD and t.upper == KEYWORD), None)
+        if inner is not None:
+            raise error_at(
+                self.text,
+                inner.start,
+                inner.end,
+                "NESTED_CLAUSE",
+                "a MATCH_RECOGNIZE cannot stand inside another one's parentheses; put it in a CTE or in the input table",
+                UNSUPPORTED,
+            )
+        clause = parse_between(self.text, self.tokens, open_at, close)
+        self._replace(clause, start, i, self.tokens[close].end)
+        return close + 1
+
+    def _replace(self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None) -> None:
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``."""
+        begin = self.tokens[start].start
+        qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
+        plan = make_plan(clause, ansi=self.ansi, case_sensitive=self.case_sensitive, qualifiers=qualifiers)
+        source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
+        sql = subquery(plan, source, self.explaining)
+        self.found.append(Rewritten(clause, plan, sql))
+        self.pieces = [p for p in self.pieces if p.start < begin]
+        self.pieces.append(_Piece(begin, end, sql))
+
+    def _assemble(self, start: int, end: int) -> str:
+        out, pos = [], start
+        for piece in self.pieces:
+            if start <= piece.start and piece.end <= end:
+                out += [self.text[pos : piece.start], piece.sql]
+                pos = piece.end
+        return "".join([*out, self.text[pos:end]])
+
+    # -- where the input table begins -----------------------------------------------------------------------
+
+    def _primary_start(self, i: int) -> int | None:
+        """Index of the first token of the table before the clause at token ``i``; ``i`` itself for the function
+        form; None where the word is no clause (a column or CTE of that name)."""
+        depth, join_done, j = 0, False, i - 1
+        while j >= 0:
+            t = self.tokens[j]
+            if t.kind == OP and t.text in ")]":
+                depth += 1
+            elif t.kind == OP and t.text in "([":
+                if depth == 0:
+                    break
+                depth -= 1
+            elif depth == 0 and t.kind == OP and t.text == ";":
+                break
+            elif depth == 0 and t.kind == OP and t.text == ",":
+                values = self._values_before(j)
+                if values is None:
+                    break
+                j = values
+                continue
+            elif depth == 0 and t.kind == WORD and not self._after_dot(j):
+                if t.upper in ("ON", "USING") and j > 0 and not join_done:
+                    join_done = True
+                elif t.upper == "JOIN" and join_done:
+                    pass
+                elif t.upper in _STARTS or (t.upper == "USING" and join_done):
+                    break
+                elif t.upper in _NOT_A_TABLE and j < i - 1:
+                    at = self.tokens[i]
+                    raise error_at(
+                        self.text, at.start, at.end, "NOT_AFTER_TABLE",
+                        f"MATCH_RECOGNIZE stands behind the table it reads, not behind {t.upper}; move it into FROM",
+                    )
+                elif t.upper in _NOT_A_TABLE:
+                    return None
+            j -= 1
+        start = j + 1
+        if start < i:
+            if j < 0:
+                at = self.tokens[i]
+                raise error_at(self.text, at.start, at.end, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must stand behind a table in FROM")
+            return start
+        before = self.tokens[j] if j >= 0 else None
+        is_from = before is not None and (before.upper in _STARTS or before.text == ",")
+        after = self.tokens[i + 2] if i + 2 < len(self.tokens) else None
+        if is_from and after is not None and (after.upper == "TABLE" or self.tokens[i + 3].text == "="):
+            return i
+        if before is not None and before.kind == WORD and before.upper in ("FROM", "JOIN") and after is not None:
+            at = self.tokens[i]
+            raise error_at(
+                self.text, at.start, at.end, "NOT_AFTER_TABLE",
+                "expected a table before MATCH_RECOGNIZE, or the function form match_recognize(TABLE(t), '...')",
+            )
+        return None
+
+    def _after_dot(self, j: int) -> bool:
+        return j > 0 and self.tokens[j - 1].text == "."
+
+    def _values_before(self, j: int) -> int | None:
+        """Index of VALUES when the comma at ``j`` separates rows of an inline table."""
+        depth, k = 0, j
+        while k >= 0:
+            t = self.tokens[k]
+            if t.kind == OP and t.text == ")":
+                depth += 1
+            elif t.kind == OP and t.text == "(":
+                if depth == 0:
+                    return None
+                depth -= 1
+            elif depth == 0 and t.kind == WORD:
+                if t.upper == "VALUES":
+                    return k
+                if t.upper in _STARTS or t.upper in _NOT_A_TABLE or t.upper in ("AS", "ON"):
+                    return None
+            k -= 1
+        return None
+
+    # -- match_recognize(TABLE(t), '...') -------------------------------------------------------------------
+
+    def _function(self, i: int) -> int:
+        """A hand-written call of the table function with a clause text: rewritten to the same fast form."""
+        open_at, close = i + 1, self.close.get(i + 1)
+        if close is None or self.tokens[i + 2].upper != "TABLE" or self.tokens[i + 3].text != "(":
+            return i + 1
+        table_close = self.close[i + 3]
+        literal = self.tokens[close - 1]
+        comma = self.tokens[close - 2]
+        if literal.kind != STRING or comma.text != ",":
+            return i + 1
+        text = _string_value(literal.text)
+        if text.lstrip().startswith(("{", "--sparkcep")):
+            return close + 1  # already rewritten
+        prefix = self._table_arguments(table_close + 1, close - 2)
+        clause = parse_clause(prefix + text)
+        inner = self.tokens[i + 4 : table_close]
+        inside = self._rewritten(inner[0].start, inner[-1].end)
+        is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+        source = f"({inside})" if is_query else inside
+        self._replace(clause, i, i + 1, self.tokens[close].end, source)
+        return close + 1
+
+    def _rewritten(self, start: int, end: int) -> str:
+        """A part of the statement with the clauses inside it rewritten."""
+        sql, found = rewrite_all(self.text[start:end], case_sensitive=self.case_sensitive, ansi=self.ansi)
+        self.found += found
+        return sql
+
+    def _table_arguments(self, start: int, stop: int) -> str:
+        """``PARTITION BY (a, b) ORDER BY (c)`` behind TABLE(...) as the head of the clause."""
+        parts, j = [], start
+        while j < stop:
+            t = self.tokens[j]
+            if t.upper in ("PARTITION", "ORDER") and self.tokens[j + 1].upper == "BY":
+                words = "PARTITION BY" if t.upper == "PARTITION" else "ORDER BY"
+                k = j + 2
+                if self.tokens[k].text == "(" and self.close[k] < stop:
+                    body = self.text[self.tokens[k].end : self.tokens[self.close[k]].start]
+                    k = self.close[k] + 1
+                else:
+                    first = k
+                    while k < stop and self.tokens[k].upper not in ("PARTITION", "ORDER"):
+                        k += 1
+                    body = self.text[self.tokens[first].start : self.tokens[k - 1].end]
+                parts.append((words, body))
+                j = k
+            elif t.upper == "WITH" and self.tokens[j + 1].upper == "SINGLE":
+                j += 3
+            else:
+                raise error_at(
+                    self.text, t.start, t.end, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text"
+                )
+        return "".join(f"{words} {body} " for words, body in sorted(parts, key=lambda p: p[0] == "ORDER BY"))
+
+
+def _matching(tokens: list[Token]) -> dict[int, int]:
+    """Index of the closing parenthesis for each opening one."""
+    out, stack = {}, []
+    for i, t in enumerate(tokens):
+        if t.kind == OP and t.text == "(":
+            stack.append(i)
+        elif t.kind == OP and t.text == ")" and stack:
+            out[stack.pop()] = i
+    return out
+
+
+def _string_value(literal: str) -> str:
+    """The text of a Spark string literal."""
+    if literal[0] in "rR":
+        return literal[2:-1]
+    quote_char, body = literal[0], literal[1:-1]
+    out, i = [], 0
+    escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
+    while i < len(body):
+        c = body[i]
+        if c == "\\" and i + 1 < len(body):
+            nxt = body[i + 1]
+            if nxt == "u" and i + 6 <= len(body):
+                out.append(chr(int(body[i + 2 : i + 6], 16)))
+                i += 6
+                continue
+            out.append(escapes.get(nxt, nxt if nxt not in "%_" else "\\" + nxt))
+            i += 2
+        elif c == quote_char and body[i : i + 2] == quote_char * 2:
+            out.append(c)
+            i += 2
+        else:
+            out.append(c)
+            i += 1
+    return "".join(out)
+
+
+# -- the subquery ---------------------------------------------------------------------------------------------
+
+
+def subquery(plan: Plan, source: str, explaining: bool = False) -> str:
+    """The parenthesised SELECT that replaces a clause over ``source``."""
+    spec = plan.without_sql().to_json()
+    if explaining:
+        from sparkcep.sql.explain import describe
+
+        spec = "\n".join("--sparkcep " + line for line in describe(plan).splitlines()).replace("'", '"') + "\n" + spec
+    call = f"match_recognize(TABLE({_input(plan, source)}), r'{spec}')"
+    return f"(SELECT {', '.join(_output(plan))} FROM {call})"
+
+
+def _letters_sql(plan: Plan) -> list[str]:
+    if not plan.letters:
+        return []
+    size = next(t for t, n in (("TINYINT", 7), ("SMALLINT", 15), ("INT", 31), ("BIGINT", 63)) if len(plan.letters) <= n)
+    terms = " + ".join(f"CASE WHEN {text} THEN {1 << bit}{'L' if bit > 30 else ''} ELSE 0 END" for _, bit, text in plan.letters)
+    return [f"CAST({terms} AS {size}) AS {LETTERS}"]
+
+
+def _input(plan: Plan, source: str) -> str:
+    """The table function's input: row expressions computed by Spark, distributed and sorted."""
+    keys = [c for _, c, _ in plan.partition]
+    order = [_order_text(c, d, n) for _, c, d, n, _ in plan.order]
+    computed = [f"{text} AS {name}" for name, text in plan.inputs] + _letters_sql(plan)
+    order_only = {c for _, c, *_ in plan.order} - _needed(plan)
+    shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
+    if plan.ordered_inputs:
+        window = "(" + " ".join(
+            filter(None, [
+                "PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys) if keys else "",
+                "ORDER BY " + ", ".join(_order_text(_text_of(plan, c), d, n) for _, c, d, n, _ in plan.order),
+            ])
+        ) + ")"
+        computed += [f"{text.replace('{w}', window)} AS {name}" for name, text in plan.ordered_inputs]
+        computed.append(f"row_number() OVER {window} AS __rn")
+        shipped += [n for n, _ in plan.ordered_inputs]
+        order = ["__rn"]
+        order_only.add("__rn")
+    if plan.rows != ONE_ROW:
+        computed.insert(0, "*")
+        shipped = [f"* EXCEPT ({', '.join(sorted(order_only))})"] if order_only else ["*"]
+    elif not computed or not shipped:
+        # a pattern that needs no column still needs its rows
+        computed.append("0 AS __row")
+        shipped.append("__row")
+    sort = [*keys, *order]
+    inner = f"SELECT {', '.join(computed)} FROM {source}"
+    tail = f" DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
+    return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
+
+
+def _text_of(plan: Plan, column: str) -> str:
+    return f"({dict(plan.inputs)[column]})"
+
+
+def _order_text(column: str, descending: bool, nulls_first: bool | None) -> str:
+    nulls = "" if nulls_first is None else (" NULLS FIRST" if nulls_first else " NULLS LAST")
+    return f"{column}{' DESC' if descending else ''}{nulls}"
+
+
+def _needed(plan: Plan) -> set[str]:
+    """Input columns that the engine reads."""
+    needed = {c for _, c, _ in plan.partition}
+    if plan.rows != ONE_ROW:
+        needed |= {c for _, c, *_, plain in plan.order if not plain}
+
+    def visit(value: object) -> None:
+        if isinstance(value, tuple):
+            for v in value:
+                visit(v)
+        elif isinstance(value, str) and value.startswith("__"):
+            needed.add(value)
+
+    visit(plan.conditions)
+    visit(tuple(spec for _, spec in plan.leaves))
+    return needed
+
+
+def _output(plan: Plan) -> list[str]:
+    def measure(text: str) -> str:
+        return f"IF(__matched, {text}, NULL)" if plan.rows == WITH_UNMATCHED else text
+
+    measures = [f"{measure(text)} AS {quote(name)}" for name, text in plan.outputs]
+    if plan.rows == ONE_ROW:
+        return [f"{c} AS {quote(name)}" for name, c, _ in plan.partition] + measures
+    keys, hidden, seen = [], [], set()
+    for name, column, *_, plain in (*plan.partition, *plan.order):
+        key = name if not plain else name.lower()
+        if plain and key in seen:
+            continue
+        seen.add(key)
+        keys.append(quote(name) if plain else f"{column} AS {quote(name)}")
+        hidden.append(quote(name) if plain else column)
+    hidden += [name for name, _ in plan.leaves] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+    rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"
+    return [*keys, *measures, rest]

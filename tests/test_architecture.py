@@ -1,0 +1,220 @@
+"""Which part may import what (docs/ARCHITECTURE.md); `import sparkcep` stays light."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "sparkcep"
+
+# Library -> the parts (folders of sparkcep) whose modules may import it. What is not listed may be imported nowhere.
+LIBRARIES = {
+    "sqlglot": {"sql"},
+    "pyspark": {"spark"},
+    "py4j": {"spark"},
+    "numba": {"engines", "ranking"},
+    "numpy": {"automaton", "columns", "engines", "ranking", "spark"},
+    "pyarrow": {"columns", "engines", "ranking", "spark"},
+    "pandas": {"spark"},
+}
+
+# Library -> modules beside the parts that may import it inside a function, so that importing them costs nothing.
+INSIDE_FUNCTIONS = {
+    "pyspark": {"cli", "demo", "plot", "__main__"},
+    "numpy": {"demo", "plot"},
+    "pyarrow": {"demo", "plot"},
+    "pandas": {"demo", "plot"},
+    "matplotlib": {"plot"},
+}
+
+# Part -> the parts below it that it must not know.
+HIDDEN = {
+    "sql": {"engines", "ranking", "spark"},  # EXPLAIN shows the compiled program
+    "pattern": {"automaton", "columns", "engines", "ranking", "spark"},
+    "automaton": {"sql", "columns", "engines", "ranking", "spark"},
+    "columns": {"sql", "engines", "ranking", "spark"},
+    "engines": {"sql", "spark"},
+    "ranking": {"sql", "spark"},
+}
+
+# A module that compiles kernels sees arrays and scalars: nothing else is imported there.
+KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep"}
+
+# A program crosses processes as JSON and arrays.
+NOWHERE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+NO_CALLS = {"eval", "exec", "__import__"}
+
+
+class Import(NamedTuple):
+    name: str  # dotted
+    deferred: bool  # inside a function, or for type checkers only
+
+    @property
+    def library(self) -> str:
+        return self.name.partition(".")[0]
+
+
+class Finder(ast.NodeVisitor):
+    """The imports and the calls of plain names of one module."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.deferred = 0
+        self.imports: list[Import] = []
+        self.calls: list[str] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.If) -> None:
+        self.deferred += 1
+        self.generic_visit(node)
+        self.deferred -= 1
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            self.visit_FunctionDef(node)
+        else:
+            self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.add(alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        above = self.package.split(".")[: len(self.package.split(".")) - node.level + 1] if node.level else []
+        module = ".".join([*above, *([node.module] if node.module else [])])
+        for alias in node.names:
+            self.add(f"{module}.{alias.name}")
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name):
+            self.calls.append(node.func.id)
+        if ast.unparse(node.func).endswith("import_module") and node.args and isinstance(node.args[0], ast.Constant):
+            self.add(str(node.args[0].value))
+        self.generic_visit(node)
+
+    def add(self, name: str) -> None:
+        self.imports.append(Import(name, self.deferred > 0))
+
+
+def findings(source: str, package: str = "sparkcep") -> Finder:
+    finder = Finder(package)
+    finder.visit(ast.parse(source))
+    return finder
+
+
+def complaints(path: str, source: str) -> Iterator[str]:
+    """What ``path`` (from the package's folder) does against the tables above."""
+    parts = Path(path).with_suffix("").parts
+    part = parts[0]  # a folder, or the name of a module beside them
+    found = findings(source, ".".join(["sparkcep", *parts[:-1]]))
+    for item in found.imports:
+        where = f"{path} imports {item.name}"
+        if item.library == "sparkcep":
+            other = (item.name.split(".") + [""])[1]
+            if other in HIDDEN.get(part, set()):
+                yield f"{where}, but {part} must not know {other}"
+        elif item.library in NOWHERE:
+            yield f"{where}: data cross processes as JSON and arrays only"
+        elif item.library not in sys.stdlib_module_names:
+            in_function = item.deferred and part in INSIDE_FUNCTIONS.get(item.library, set())
+            if part not in LIBRARIES.get(item.library, set()) and not in_function:
+                yield f"{where}; allowed: {LIBRARIES.get(item.library, 'nowhere')}"
+    if any(item.name in ("numba.njit", "numba.jit", "numba.vectorize") for item in found.imports):
+        for item in found.imports:
+            if item.library not in KERNEL_IMPORTS:
+                yield f"{path} compiles kernels and imports {item.name}"
+    for name in NO_CALLS.intersection(found.calls):
+        yield f"{path} calls {name}"
+
+
+def modules() -> list[str]:
+    return sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules())
+def test_imports(path):
+    assert list(complaints(path, (PACKAGE / path).read_text(encoding="utf-8"))) == []
+
+
+def test_every_part_has_its_rules():
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert folders <= set(HIDDEN) | {"spark"}
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("pattern/plan.py", "import sqlglot"),
+        ("pattern/plan.py", "def f():\n    from sqlglot import exp"),
+        ("engines/run.py", "from pyspark.sql import Row"),
+        ("cli.py", "import pyspark"),
+        ("errors.py", "def f():\n    import pyspark"),
+        ("sql/rewrite.py", "from ..spark import session"),
+        ("sql/rewrite.py", "import importlib\nimportlib.import_module('pyspark')"),
+        ("engines/kernels.py", "import pyarrow\nfrom numba import njit"),
+        ("engines/run.py", "import scipy"),
+        ("automaton/program.py", "import pickle"),
+        ("automaton/program.py", "eval('1')"),
+        ("pattern/scope.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyarrow"),
+    ],
+)
+def test_a_wrong_import_is_found(path, source):
+    assert len(list(complaints(path, source))) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("cli.py", "def main():\n    from pyspark.sql import SparkSession"),
+        ("demo.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyspark"),
+        ("spark/session.py", "from sparkcep.sql import rewrite\nimport pyspark, pyarrow, os"),
+        ("engines/kernels.py", "import math\nimport numpy\nfrom numba import njit\nfrom .cache import folder"),
+    ],
+)
+def test_a_right_import_passes(path, source):
+    assert list(complaints(path, source)) == []
+
+
+# -- what really is loaded ------------------------------------------------------------------------------------
+
+HEAVY = {"pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas", "matplotlib"}
+CLAUSE = """SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY ts MEASURES LAST(B.price) AS low PATTERN (A B+) DEFINE B AS price < PREV(price)
+) ORDER BY low"""
+
+
+def loaded_after(code: str) -> set[str]:
+    """The heavy libraries in a fresh interpreter after ``code``."""
+    program = f"{code}\nimport sys\nprint(' '.join(sorted({HEAVY!r}.intersection(sys.modules))))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_import_loads_nothing_heavy():
+    assert loaded_after("import sparkcep") == set()
+
+
+def test_rewrite_and_explain_need_no_spark():
+    code = f"import sparkcep\nsql = {CLAUSE!r}\nassert 'match_recognize(' in sparkcep.rewrite(sql).lower()\nassert sparkcep.explain(sql)"
+    assert loaded_after(code) & {"pyspark", "py4j"} == set()
+
+
+def test_the_check_sees_what_is_loaded():
+    assert "pyarrow" in loaded_after("import pyarrow")

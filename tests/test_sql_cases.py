@@ -1,0 +1,225 @@
+"""The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
+
+``sql_case_files`` describes the files. An error case also checks that no Spark job was started.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sparkcep.errors import ClauseError
+
+from .sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
+
+FOLDER = Path(__file__).resolve().parent / "cases"
+FILES = sorted(FOLDER.glob("*/*.test"))
+
+
+def _parameters():
+    for path in FILES:
+        file = read_case_file(path)
+        for case in file.cases:
+            yield pytest.param(file, case, id=f"{path.parent.name}/{path.stem}/{case.name}")
+
+
+class Views:
+    """The temporary views of one case file at a time."""
+
+    def __init__(self, spark) -> None:
+        self.spark = spark
+        self.loaded: Path | None = None
+
+    def load(self, file: CaseFile) -> None:
+        if self.loaded != file.path:
+            for table in self.spark.catalog.listTables():
+                if table.isTemporary:
+                    self.spark.catalog.dropTempView(table.name)
+            for statement in file.views:
+                self.spark.sql(statement)
+            self.loaded = file.path
+
+
+@pytest.fixture(scope="module")
+def views(spark):
+    return Views(spark)
+
+
+@pytest.mark.parametrize(("file", "case"), _parameters())
+def test_case(spark, views, file, case):
+    views.load(file)
+    before = {key: spark.conf.get(key, None) for key in case.settings}
+    for key, value in case.settings.items():
+        spark.conf.set(key, value)
+    try:
+        for statement in case.statements[:-1]:
+            spark.sql(statement)
+        check_case(spark, case)
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def check_case(spark, case: Case) -> None:
+    statement = case.statements[-1]
+    arguments = () if case.params is None else (case.params,)
+    if case.error is not None and case.error.error_class is not None:
+        check_error(spark, case, statement, arguments)
+        return
+    frame = spark.sql(statement, *arguments)
+    width = len(frame.columns)
+    if case.columns is not None:
+        assert frame.columns == case.columns
+    if case.types is not None:
+        assert [f.dataType.simpleString() for f in frame.schema.fields] == case.types
+    # Names may repeat, so the columns are taken by position.
+    plain = frame.toDF(*[f"c{i}" for i in range(width)])
+    texts = plain.selectExpr(*[f"CAST(c{i} AS STRING) AS c{i}" for i in range(width)])
+    if case.error is not None:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - the text below decides
+            texts.collect()
+        assert case.error.text in str(caught.value)
+        return
+    found = [tuple(row) for row in texts.collect()]
+    if is_ordered(statement):
+        assert found == case.rows
+    elif Counter(found) != Counter(case.rows):
+        # Both sides sorted, for a diff that can be read.
+        assert _sorted(found) == _sorted(case.rows)
+
+
+def _sorted(rows):
+    return sorted(rows, key=lambda row: [(cell is not None, cell or "") for cell in row])
+
+
+def check_error(spark, case: Case, statement: str, arguments: tuple) -> None:
+    expected = case.error
+    context = spark.sparkContext
+    context.setJobGroup(f"error case {case.name}", case.name)
+    try:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - checked below
+            spark.sql(statement, *arguments)
+        jobs = context.statusTracker().getJobIdsForGroup(f"error case {case.name}")
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    error = caught.value
+    assert not list(jobs), "a job ran before the error"
+    if expected.error_class == "*":
+        assert isinstance(error, ClauseError), f"not an error of ours: {error!r}"
+    else:
+        found = error.error_class if isinstance(error, ClauseError) else getattr(error, "getCondition", str)()
+        short = (found or "").removeprefix("SPARKCEP.")
+        assert short == expected.error_class or short.startswith(expected.error_class + "."), f"{error!r}"
+    if isinstance(error, ClauseError):
+        assert len(error.sqlstate) == 5
+        assert error.message and error.fragment
+        if expected.position is not None:
+            assert (error.line, error.column) == expected.position, str(error)
+    assert expected.text in str(error)
+
+
+def test_there_are_cases():
+    assert len(FILES) >= 20
+
+
+GOOD_TABLE = "table t (a STRING, b INT)\nx | 1\n\n"
+MALFORMED = [
+    ("", "the file has no case"),
+    ("something\n", "expected 'table', 'view', 'case'"),
+    ("table t a INT\n1\n", "expected 'table name"),
+    ("table t (a)\n1\n", "expected 'column TYPE'"),
+    ("table t (a INT, b INT)\n1\n", "2 columns but 1 cells"),
+    ("table t (a INT, b INT)\n1 | \n", "2 columns but 1 cells"),
+    (GOOD_TABLE + GOOD_TABLE, "t is there twice"),
+    ("view v\n\n", "view v has no query"),
+    ("case two words\nSELECT 1\n----\n1\n", "expected 'case name'"),
+    ("case a\nSELECT 1\n----\n1\n\ncase a\nSELECT 1\n----\n1\n", "case a is there twice"),
+    ("case a\nSELECT 1\n", "case a has no line ----"),
+    ("case a\nSELECT 1\n\ncase b\nSELECT 1\n----\n1\n", "case a has no line ----"),
+    ("case a\n----\n1\n", "case a has no statement"),
+    ("case a\nSELECT 1\n----\n\n", "case a expects nothing"),
+    ("case a\nSELECT 1\n----\ncolumns: x\n", "case a expects nothing"),
+    ("case a\nSELECT 1\n----\n1 | 2\n1\n", "differ in width"),
+    ("case a\nSELECT 1\n----\ncolumns: x, y\n1\n", "differ in width"),
+    ("case a\nSELECT 1\n----\n1 | \n1\n", "differ in width"),
+    ('case a\nSELECT 1\n----\n"x\n', "JSON string"),
+    ("case a\nSELECT 1\n----\n1\nno rows\n", "'no rows' after a row"),
+    ("case a\nSELECT 1\n----\nno rows\n1\n", "a row after 'no rows'"),
+    ("case a\nSELECT 1\n----\nerror *\n1\n", "nothing may follow"),
+    ("case a\nSELECT 1\n----\n1\nerror *\n", "stands alone"),
+    ("case a\nSELECT 1\n----\nerror lower case\n", "expected 'error CLASS"),
+    ("case a\nSELECT 1, 1\n----\nerror * at '1'\n", "not exactly once"),
+    ("case a\nparams: {\nSELECT 1\n----\n1\n", "no Python literal"),
+    ("case a\nparams: 3\nSELECT 1\n----\n1\n", "must be a dictionary or a list"),
+    ("case a\nset: x\nSELECT 1\n----\n1\n", "expected 'set: key=value'"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED, ids=range(len(MALFORMED)))
+def test_malformed_files_are_rejected(tmp_path, text, message):
+    path = tmp_path / "x.test"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CaseFileError) as caught:
+        read_case_file(path)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{path}:")
+
+
+def test_a_file_is_read(tmp_path):
+    path = tmp_path / "x.test"
+    text = """# a comment
+table t (a STRING, b DECIMAL(4, 2), c MAP<STRING, INT>)
+it's | 1.5 | map('x', 1)
+NULL | NULL | NULL
+'' | -1 | NULL
+
+case one
+params: {"low": 3}
+set: spark.sql.ansi.enabled=false
+SET x = 1;
+SELECT *
+
+FROM t ORDER BY a
+----
+columns: a, b
+types: string, map<string,int>
+x | {a -> 1, b -> 2}
+'' | NULL
+" | " | "NULL"
+
+case two
+SELECT 1
+  FROM nothing
+----
+error SOME.CLASS at 'nothing' told
+"""
+    path.write_text(text, encoding="utf-8")
+    file = read_case_file(path)
+    assert file.views == [
+        "CREATE OR REPLACE TEMPORARY VIEW t AS SELECT CAST(col1 AS STRING) AS a, CAST(col2 AS DECIMAL(4, 2)) AS b, "
+        "CAST(col3 AS MAP<STRING, INT>) AS c FROM VALUES ('it\\'s', 1.5, map('x', 1)), (NULL, NULL, NULL), ('', -1, NULL)"
+    ]
+    one, two = file.cases
+    assert one.params == {"low": 3} and one.settings == {"spark.sql.ansi.enabled": "false"}
+    assert one.statements == ["SET x = 1", "SELECT *\n\nFROM t ORDER BY a"]
+    assert one.columns == ["a", "b"] and one.types == ["string", "map<string,int>"]
+    assert one.rows[:2] == [("x", "{a -> 1, b -> 2}"), ("", None)]
+    assert one.line == 7 and one.error is None
+    assert two.error.error_class == "SOME.CLASS"
+    assert two.error.position == (2, 8) and two.error.text == "told"
+
+
+@pytest.mark.parametrize(
+    ("statement", "ordered"),
+    [
+        ("SELECT * FROM t ORDER BY 1", True),
+        ("SELECT * FROM t order\n by 1", True),
+        ("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i PATTERN (A))", False),
+        ("SELECT 'ORDER BY', ')' FROM t -- ORDER BY", False),
+        ("SELECT '(' FROM t /* ( */ ORDER BY 1", True),
+    ],
+)
+def test_only_an_outer_order_counts(statement, ordered):
+    assert is_ordered(statement) is ordered
