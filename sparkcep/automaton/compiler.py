@@ -36,6 +36,16 @@ def nullable(tree: tuple) -> bool:
     return tree[2] == 0 or nullable(tree[1])
 
 
+def straight(tree: tuple) -> bool:
+    """Whether the pattern leaves no choice: it can match rows from a given one in one way only."""
+    kind = tree[0]
+    if kind in ("cat", "exclude"):
+        return all(straight(t) for t in tree[1:])
+    if kind == "repeat":
+        return tree[2] == tree[3] and straight(tree[1])
+    return kind in ("var", "empty", "start", "end")
+
+
 def first_variables(tree: tuple) -> int:
     """Bit mask of the variables that can take the first row of a non-empty match."""
     kind = tree[0]
@@ -75,7 +85,7 @@ class _Compiler:
             variables=self.variables,
             code=_array(self.code, 4),
             loops=_array(self.loops, 7),
-            perms=_array(self.perms, 3),
+            perms=_array(self.perms, 4),
             targets=np.array(self.targets, dtype=np.int64),
             states=self.states,
             register_bits=self.bits,
@@ -179,9 +189,10 @@ class _Compiler:
         self.code[at][2] = len(self.code)
 
     def _permute(self, items: tuple, flags: int, excluded: int) -> None:
-        shift = self._field(len(items))
+        width = 0 if all(map(straight, items)) else len(items).bit_length()
+        shift = self._field(len(items) * (1 + width))
         perm, first = len(self.perms), len(self.targets)
-        self.perms.append([shift, len(items), first])
+        self.perms.append([shift, len(items), first, width])
         self.targets.extend([0] * len(items))
         self._emit(p.PINIT, perm)
         at = self._emit(p.PERM, perm, 0, self._state())

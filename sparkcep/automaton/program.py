@@ -18,7 +18,11 @@ PERM      a = permutation, b = exit, c = state number: try the elements not done
 
 Counters, permutation sets and progress flags are bit fields of one int64 register word, so ``{n,m}`` is never unrolled
 and PERMUTE never expanded. A progress flag tells whether the current iteration of a loop with a nullable body has
-consumed a row: an empty iteration ends the loop.
+consumed a row: an optional iteration that is empty ends the loop.
+
+A permutation whose elements leave a choice (a quantifier, an alternation) fixes its whole order before its first row
+(P_WIDTH bits an element hold it), because every way to match one order is preferred to the next order. Elements
+without a choice match in one way only, so there the order is found element by element (P_WIDTH is 0).
 """
 
 from __future__ import annotations
@@ -33,12 +37,12 @@ NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT
 # columns of ``loops``
 L_MIN, L_MAX, L_GREEDY, L_SHIFT, L_MASK, L_CAP, L_FLAG = range(7)
 # columns of ``perms``
-P_SHIFT, P_COUNT, P_TARGETS = range(3)
+P_SHIFT, P_COUNT, P_TARGETS, P_WIDTH = range(4)
 
 
 @dataclass(frozen=True)
 class Program:
-    """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 3); ``targets`` int64: entry of each
+    """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 4); ``targets`` int64: entry of each
     permutation element; ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
     variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches."""
 
@@ -76,6 +80,6 @@ class Program:
         if op == PINIT:
             return f"permutation {a}"
         if op == PERM:
-            _, count, at = self.perms[a].tolist()
+            _, count, at, _ = self.perms[a].tolist()
             return f"permutation {a} of {self.targets[at : at + count].tolist()} exit {b}"
         return ""

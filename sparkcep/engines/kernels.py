@@ -33,6 +33,7 @@ from sparkcep.automaton.program import (
     P_COUNT,
     P_SHIFT,
     P_TARGETS,
+    P_WIDTH,
     PERM,
     PINIT,
     SPLIT,
@@ -338,10 +339,11 @@ def match_partitions(
                         flag = loops[loop, L_FLAG]
                         shift = loops[loop, L_SHIFT]
                         done = (regs & loops[loop, L_MASK]) >> shift
+                        optional = done >= loops[loop, L_MIN]
                         if done < loops[loop, L_CAP]:
                             done += 1
                         regs = (regs & ~loops[loop, L_MASK]) | (done << shift)
-                        if flag != 0 and regs & flag == 0 and done >= loops[loop, L_MIN]:
+                        if flag != 0 and regs & flag == 0 and optional:
                             # an empty iteration ends the loop
                             regs = regs & ~loops[loop, L_MASK]
                             pc = code[code[pc, 2], 2]
@@ -352,7 +354,8 @@ def match_partitions(
                         pc += 1
                     elif op == PINIT:
                         perm = code[pc, 1]
-                        regs = regs & ~(((np.int64(1) << perms[perm, P_COUNT]) - 1) << perms[perm, P_SHIFT])
+                        used = perms[perm, P_COUNT] * (1 + perms[perm, P_WIDTH])
+                        regs = regs & ~(((np.int64(1) << used) - 1) << perms[perm, P_SHIFT])
                         pc += 1
                     elif op == START:
                         if pos == low and not (head_cut and part == 0):
@@ -385,9 +388,17 @@ def match_partitions(
                                 else:
                                     follow = i
                                     break
+                        digits = perms[perm, P_WIDTH]
                         if chosen < 0:
-                            regs = regs & ~(((np.int64(1) << count) - 1) << shift)
-                            pc = code[pc, 2]
+                            # digits of the chosen order, lowest first, 0 behind the last; none where the order is not fixed first
+                            order = (regs >> (shift + count)) & ((np.int64(1) << (count * digits)) - 1)
+                            regs = regs & ~(((np.int64(1) << (count * (1 + digits))) - 1) << shift)
+                            if order == 0:
+                                pc = code[pc, 2]
+                            else:
+                                element = (order & ((np.int64(1) << digits) - 1)) - 1
+                                regs = regs | (((np.int64(1) << count) - 1) << shift) | ((order >> digits) << (shift + count))
+                                pc = targets[perms[perm, P_TARGETS] + element]
                         else:
                             if follow >= 0:
                                 if depth == stack.shape[0]:
@@ -400,8 +411,14 @@ def match_partitions(
                                 stack[depth, 3] = trail_count
                                 stack[depth, 4] = follow
                                 depth += 1
+                            if digits > 0:
+                                done = 0
+                                for i in range(count):
+                                    done += (regs >> (shift + i)) & 1
+                                regs = regs | (np.int64(chosen + 1) << (shift + count + done * digits))
+                            else:
+                                pc = targets[perms[perm, P_TARGETS] + chosen]
                             regs = regs | (np.int64(1) << (shift + chosen))
-                            pc = targets[perms[perm, P_TARGETS] + chosen]
                         aux = 0
                     if failed:
                         if depth == 0:
@@ -474,6 +491,14 @@ def match_partitions(
                     state[S_START] = s
                     return SKIP_TO_ABSENT if target < 0 else SKIP_TO_FIRST
                 s = target
+        if open_end:
+            state[S_PART] = part
+            state[S_START] = s
+            state[S_NUMBER] = number
+            state[S_EVENTS] = event_count
+            state[S_LABELS] = label_count
+            state[S_COVERED] = covered
+            return SUSPENDED
         part += 1
         number = 0
         covered = 0

@@ -98,7 +98,7 @@ def _reachable(program: Program, start: int) -> set[int]:
         elif op == NEXT:
             todo += [b, int(program.code[b, 2])]
         elif op == PERM:
-            _, count, first = program.perms[a].tolist()
+            _, count, first, _ = program.perms[a].tolist()
             todo += [*program.targets[first : first + count].tolist(), b]
         else:
             todo.append(at + 1)
@@ -202,7 +202,7 @@ class MatchEngine:
             return
         open_low = int(offsets[-2])
         start = max(int(state[kernels.S_START]), open_low) if outcome == kernels.SUSPENDED else len(table)
-        cut = max(open_low, start - self.back)
+        cut = min(max(open_low, start - self.back), len(table) - 1)
         was_cut = self._carry.cut and len(offsets) == 2
         keep = table.slice(cut)
         in_last = outcome == kernels.SUSPENDED

@@ -124,7 +124,8 @@ class ConditionSplitter:
         swaps = {}
         for m in self.scope.match_functions(expr):
             _, body = self._nav_row(m, variable)
-            swaps[m.span] = "(" + self.scope.row_text(body, wrap) + ")"
+            inner = "(" + self.scope.row_text(body) + ")"
+            swaps[m.span] = wrap(inner) if wrap else inner
         for node in self.scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
                 continue
@@ -173,7 +174,7 @@ class ConditionSplitter:
         if expr.op == "col":
             return True
         if expr.op == "call" and expr.value in NAVIGATIONS:
-            return self._strict(expr.args[0])
+            return True
         if expr.op == "bin" and expr.value != "<=>":
             return any(self._strict(a) for a in expr.args)
         if expr.op in ("un", "field", "cast", "like", "index"):

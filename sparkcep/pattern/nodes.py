@@ -118,7 +118,15 @@ def walk(node: Node) -> Iterator[Node]:
 def variable_text(name: str) -> str:
     """A variable as it is printed: quoted where it is no plain word."""
     plain = name.isascii() and name.isidentifier()
-    return name if plain and name.upper() != "PERMUTE" else quote(name)
+    return name if plain and name.upper() not in _QUOTED else quote(name)
+
+
+# words that begin something else where a variable may stand
+_QUOTED = frozenset(
+    "PERMUTE WITHIN TO PATTERN EVENT WINDOW APPROX PREF TOP "
+    "YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND SECONDS "
+    "MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS NANOSECOND NANOSECONDS".split()
+)
 
 
 def to_text(node: Node, text: str) -> str:

@@ -24,7 +24,7 @@ from sparkcep.pattern.nodes import (
 from sparkcep.sql.expression import Cursor, ExpressionParser
 from sparkcep.sql.lexer import NUMBER, OP, QUOTED, WORD, Span, name_of
 
-MAX_NESTING = 100
+MAX_NESTING = 50
 MAX_BOUND = 1_000_000
 
 

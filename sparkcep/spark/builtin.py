@@ -23,13 +23,22 @@ def publish(spark: SparkSession, name: str = FUNCTION) -> None:
     jvm = spark._jvm
     identifier = getattr(jvm, "org.apache.spark.sql.catalyst.FunctionIdentifier")
     registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
-    # Spark 4.3 keys both registries by three-part names: system.session for temporary, system.builtin for its own
-    temporary = identifier(name, jvm.scala.Some("session"), jvm.scala.Some("system"))
-    builtin = identifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))
-    entry = registry.lookupFunctionEntry(temporary)
-    if entry.isEmpty():
+    if _version(spark) >= (4, 3):
+        # three-part names: system.session holds what is temporary, system.builtin Spark's own
+        temporary = identifier(name, jvm.scala.Some("session"), jvm.scala.Some("system"))
+        builtin = identifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))
+    else:
+        temporary = builtin = identifier(name)
+    info, builder = registry.lookupFunction(temporary), registry.lookupFunctionBuilder(temporary)
+    if info.isEmpty() or builder.isEmpty():
         raise RuntimeError(f"there is no temporary table function {name} in this session to publish")
     shared = getattr(jvm, "org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry").builtin()
-    for target in (shared, registry):
-        target.registerFunction(builtin, entry.get()._1(), entry.get()._2())
-    registry.dropFunction(temporary)
+    shared.registerFunction(builtin, info.get(), builder.get())
+    if temporary is not builtin:
+        registry.registerFunction(builtin, info.get(), builder.get())
+        registry.dropFunction(temporary)
+
+
+def _version(spark: SparkSession) -> tuple[int, int]:
+    major, minor = spark.version.split(".")[:2]
+    return int(major), int(minor)

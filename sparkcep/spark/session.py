@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import re
 import sys
 import threading
 import weakref
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
-_MENTION = re.compile("match_recognize", re.IGNORECASE)
+_MENTION = "match_recognize"
 _lock = threading.RLock()
 _prepared: weakref.WeakSet[Any] = weakref.WeakSet()
 _parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded behind it
@@ -75,7 +74,7 @@ def _wrap(session_class: Any) -> None:
 
     @functools.wraps(original)
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        if isinstance(sqlQuery, str) and _MENTION.search(sqlQuery):
+        if isinstance(sqlQuery, str) and _MENTION in sqlQuery.lower():
             return _run(self, original, sqlQuery, args, kwargs)
         return original(self, sqlQuery, args, **kwargs)
 
@@ -186,9 +185,8 @@ def _teach_parser(spark: SparkSession) -> None:
     except JvmBuildError as error:
         log.info(
             "MATCH_RECOGNIZE works in spark.sql(), but not in statements that reach the JVM another way "
-            "(EXECUTE IMMEDIATE, JDBC, Scala): %s. Install a JDK %s for those.",
+            "(EXECUTE IMMEDIATE, JDBC, Scala): %s. A JDK of version 17 or newer, in place of a JRE, makes those work too.",
             error,
-            "of version 17 or newer",
         )
         return
     extension.setActive(True)

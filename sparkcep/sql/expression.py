@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sparkcep.errors import LIMIT, SYNTAX, ClauseError, error_at
 from sparkcep.sql.lexer import END, NUMBER, OP, QUOTED, STRING, WORD, Span, Token, name_of
 
-MAX_DEPTH = 120
+MAX_DEPTH = 50  # a dozen Python frames each, below the interpreter's 1,000
 MAX_CHAIN = 2000
 
 _UNITS = frozenset(
@@ -29,7 +29,7 @@ _CONSTANTS = frozenset(
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME".split())
 _CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
 _STOP = frozenset(
-    "AS ASC DESC NULLS FROM WHERE THEN WHEN ELSE END AND OR ORDER GROUP BY USING FILTER OVER WITHIN".split()
+    "AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split()
 )
 
 
@@ -220,6 +220,7 @@ class ExpressionParser:
         return node
 
     def _predicate(self) -> Expr:
+        """Comparisons chain, to the left; after them at most one other predicate, as in Spark."""
         c, start = self.c, self.c.token.start
         left = self._binary(0)
         while True:
@@ -234,12 +235,10 @@ class ExpressionParser:
                 if c.take_word("DISTINCT"):
                     c.expect_word("FROM", "after IS DISTINCT")
                     right = self._binary(0)
-                    left = self._node("is", "DISTINCT", (left, right), start, negated)
-                elif c.token.kind == WORD and c.token.upper in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
-                    left = self._node("is", c.next().upper, (left,), start, negated)
-                else:
-                    raise c.error("expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
-                continue
+                    return self._node("is", "DISTINCT", (left, right), start, negated)
+                if c.token.kind == WORD and c.token.upper in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
+                    return self._node("is", c.next().upper, (left,), start, negated)
+                raise c.error("expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
             j = 1 if c.at_word("NOT") else 0
             word = c.peek(j).upper if c.peek(j).kind == WORD else ""
             if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
@@ -249,42 +248,45 @@ class ExpressionParser:
             if word == "BETWEEN":
                 low = self._binary(0)
                 c.expect_word("AND", "in BETWEEN")
-                left = self._node("between", None, (left, low, self._binary(0)), start, negated)
-            elif word == "IN":
+                return self._node("between", None, (left, low, self._binary(0)), start, negated)
+            if word == "IN":
                 if not c.at_op("("):
                     raise c.error("expected '(' after IN")
                 if c.peek().upper in ("SELECT", "WITH") and c.peek().kind == WORD:
-                    left = self._node("in", "query", (left, self._primary()), start, negated)
-                else:
-                    c.next()
-                    items = self._list(")")
-                    left = self._node("in", None, (left, *items), start, negated)
-            else:
-                if word in ("LIKE", "ILIKE") and c.token.upper in ("ANY", "ALL", "SOME") and c.peek().text == "(":
-                    c.next()
-                    c.next()
-                    left = self._node("like", word, (left, *self._list(")")), start, negated)
-                    continue
-                args = [left, self._binary(0)]
-                if c.take_word("ESCAPE"):
-                    args.append(self._binary(0))
-                left = self._node("like", word, tuple(args), start, negated)
+                    return self._node("in", "query", (left, self._primary()), start, negated)
+                c.next()
+                items = self._list(")")
+                return self._node("in", None, (left, *items), start, negated)
+            if word in ("LIKE", "ILIKE") and c.token.upper in ("ANY", "ALL", "SOME") and c.peek().text == "(":
+                c.next()
+                c.next()
+                return self._node("like", word, (left, *self._list(")")), start, negated)
+            args = [left, self._binary(0)]
+            if c.take_word("ESCAPE"):
+                args.append(self._binary(0))
+            return self._node("like", word, tuple(args), start, negated)
 
     def _binary(self, level: int) -> Expr:
-        if level == len(_BINARY):
-            return self._unary()
+        """Precedence climbing: operators of ``level`` and tighter ones."""
         c, start = self.c, self.c.token.start
-        left = self._binary(level + 1)
+        left = self._unary()
         while True:
-            op = next((o for o in _BINARY[level] if self._at_binary(o)), None)
-            if op:
-                c.take_op(op)
-            elif level == len(_BINARY) - 1 and c.at_word("DIV"):
-                c.next()
-                op = "DIV"
-            else:
+            found = self._operator(level)
+            if found is None:
                 return left
-            left = self._node("bin", op, (left, self._binary(level + 1)), start)
+            op, at = found
+            c.i += 1 if op == "DIV" else len(op)
+            left = self._node("bin", op, (left, self._binary(at + 1)), start)
+
+    def _operator(self, level: int) -> tuple[str, int] | None:
+        """The binary operator that stands here and its level, if that is at least ``level``."""
+        if self.c.at_word("DIV"):
+            return "DIV", len(_BINARY) - 1
+        for at in range(level, len(_BINARY)):
+            for op in _BINARY[at]:
+                if self._at_binary(op):
+                    return op, at
+        return None
 
     def _at_binary(self, op: str) -> bool:
         c = self.c
@@ -610,9 +612,9 @@ class ExpressionParser:
             c.next()
             if c.at_word("TO"):
                 c.i += 2
-        if c.at_op("(") :
+        if c.at_op("("):
             self._skip_parens()
-        elif c.at_op("<"):
+        elif c.at_op("<") and first in ("ARRAY", "MAP", "STRUCT"):  # after others it is a comparison
             depth = 0
             while True:
                 t = c.next()

@@ -69,7 +69,10 @@ def parse_between(text: str, tokens: list[Token], open_index: int, close_index: 
 
 def parse_at(cursor: Cursor) -> MatchClause:
     """Reads one clause from where the cursor stands and leaves it at the first token that is no part of it."""
-    return _ClauseParser(cursor).parse()
+    try:
+        return _ClauseParser(cursor).parse()
+    except RecursionError:  # a caller deep in the stack leaves less than the depth limits count on
+        raise cursor.error("the clause is nested too deep; flatten it", "CLAUSE_TOO_DEEP", LIMIT) from None
 
 
 class _ClauseParser:

@@ -7,12 +7,27 @@ from dataclasses import dataclass, field
 from . import expr, measures, pattern
 from .match import find_matches
 
-_SKIP_TEXT = {"past last row": "PAST LAST ROW", "to next row": "TO NEXT ROW", "to first": "TO FIRST", "to last": "TO LAST"}
+_SKIP_TEXT = {
+    "past last row": "PAST LAST ROW",
+    "to next row": "TO NEXT ROW",
+    "to first": "TO FIRST",
+    "to last": "TO LAST",
+}
 _ROWS_TEXT = {
     measures.ONE_ROW: "ONE ROW PER MATCH",
     measures.SHOW_EMPTY: "ALL ROWS PER MATCH SHOW EMPTY MATCHES",
     measures.OMIT_EMPTY: "ALL ROWS PER MATCH OMIT EMPTY MATCHES",
     measures.WITH_UNMATCHED: "ALL ROWS PER MATCH WITH UNMATCHED ROWS",
+}
+
+# Enough to tell every row of every match, and what it is mapped to.
+BASE_MEASURES = {
+    "m_no": ("match_number",),
+    "m_first": ("nav", "FIRST", None, 0, ("col", "id")),
+    "m_last": ("nav", "LAST", None, 0, ("col", "id")),
+    "m_final": ("final", ("nav", "LAST", None, 0, ("col", "id"))),
+    "m_count": ("agg", "count", None, "*", False),
+    "m_class": ("classifier", None),
 }
 
 
@@ -75,14 +90,7 @@ def random_clause(rng, kinds=("row", "prev", "history")) -> Clause:
         skip = (rng.choice(["to first", "to last"]), rng.choice([*used, *subsets]))
     else:
         skip = (rng.choice(["past last row", "past last row", "to next row"]),)
-    wanted = {
-        "m_no": ("match_number",),
-        "m_first": ("nav", "FIRST", None, 0, ("col", "id")),
-        "m_last": ("nav", "LAST", None, 0, ("col", "id")),
-        "m_final": ("final", ("nav", "LAST", None, 0, ("col", "id"))),
-        "m_count": ("agg", "count", None, "*", False),
-        "m_class": ("classifier", None),
-    }
+    wanted = dict(BASE_MEASURES)
     for i in range(rng.randrange(0, 4)):
         wanted[f"x{i}"] = _random_measure(rng, used, tuple(subsets))
     return Clause(p, pattern.to_text(p, rng), defines, skip, mode, subsets, wanted)

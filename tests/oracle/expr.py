@@ -282,6 +282,5 @@ def random_rows(rng, size):
         return None if rng.random() < 0.08 else value
 
     return [
-        {"id": i, "v": maybe(rng.randrange(5)), "w": maybe(rng.randrange(4)), "s": maybe(rng.choice(_LETTERS))}
-        for i in range(size)
+        {"id": i, "v": maybe(rng.randrange(5)), "w": maybe(rng.randrange(4)), "s": maybe(rng.choice(_LETTERS))} for i in range(size)
     ]

@@ -15,11 +15,11 @@ COLUMNS = ("p", "id", "v", "w", "s")
 
 # In the generated expressions nothing but these makes a value boolean, and no boolean sits inside a number.
 _BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
-_NULLED = re.compile(r"IF\(false, (\w+), NULL\)")
+_NULLED = re.compile(r"IF\(false, (.*?), NULL\)")
 
 
 def run(text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = None) -> dict[int, list[dict]]:
-    """Output rows of the clause by partition, each {measure: value}, in the engine's order; ALL ROWS with the row's id.
+    """Output rows of the clause by partition, each {measure: value} (ALL ROWS: and the id), in the engine's order.
 
     With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can.
     """
@@ -51,7 +51,8 @@ def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
         selected["id"] = "id"
     partition = "__p0" if "__p0" in names else "p"
     found: dict[int, list[dict]] = {}
-    for p, *values in database.execute(f"SELECT {partition}, {', '.join(selected.values())} FROM leaves ORDER BY rowid"):
+    query = f"SELECT {partition}, {', '.join(selected.values())} FROM leaves ORDER BY rowid"
+    for p, *values in database.execute(query):
         found.setdefault(p, []).append(dict(zip(selected, values, strict=True)))
     return found
 

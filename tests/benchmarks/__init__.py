@@ -1,0 +1,1 @@
+"""Benchmarks: ratios inside one interleaved run. ``python -m tests.benchmarks`` prints tables and writes JSON."""

@@ -1,0 +1,30 @@
+"""``python -m tests.benchmarks [kernels|query] [--rows N] [--json FILE]``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "all"], default="all")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--json", default="benchmarks.json")
+    options = parser.parse_args()
+    results: dict = {"python": platform.python_version(), "rows": options.rows}
+    if options.part in ("kernels", "all"):
+        from . import kernels
+
+        results["kernels"] = kernels.run(options.rows)
+    if options.part in ("query", "all"):
+        from . import query
+
+        results["query"] = query.run(options.rows)
+    with open(options.json, "w") as out:
+        json.dump(results, out, indent=1)
+    print(f"\nwritten to {options.json}")
+
+
+main()

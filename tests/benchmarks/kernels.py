@@ -1,0 +1,108 @@
+"""Kernel throughput on sorted arrays, one thread, and growth over four sizes."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.engines.run import MatchEngine, _Carry, prepare
+from sparkcep.columns.arrays import boundaries, flat
+from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.sql.parser import parse_clause
+
+from .data import sorted_ticks
+
+HEAD = "PARTITION BY symbol ORDER BY ts MEASURES MATCH_NUMBER() AS n "
+
+# name, what the conditions look at, goal in rows/s, clause, row expressions over the tick columns
+SHAPES = [
+    ("rising letters", "row", 50e6, "PATTERN (A B+ C) DEFINE A AS price < 99, B AS price BETWEEN 99 AND 101, C AS price > 101"),
+    ("rare letter", "row", 50e6, "PATTERN (A B* C) DEFINE A AS volume > 990, B AS volume < 900, C AS volume > 950"),
+    ("V shape", "neighbours", 20e6, "PATTERN (STRT DOWN+ UP+) DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)"),
+    ("above first", "match", 5e6, "PATTERN (A B+) DEFINE A AS volume > 500, B AS price >= FIRST(A.price)"),
+    ("above last", "match", 5e6, "PATTERN (A B+) DEFINE A AS volume > 500, B AS price > LAST(B.price, 1) OR price > A.price"),
+    ("running average", "match", 5e6, "PATTERN (A B+) DEFINE A AS volume > 500, B AS price >= AVG(B.price)"),
+]
+
+LINEAR = [
+    ("(A|B)* C", "PATTERN ((A|B)* C) DEFINE A AS volume < 500, B AS volume >= 400, C AS volume < 0"),
+    ("(A* B?)* C", "PATTERN ((A* B?)* C) DEFINE A AS volume < 500, B AS volume >= 400, C AS volume < 0"),
+    ("A* A* A* B", "PATTERN (A* A* A* B) DEFINE A AS volume > 0, B AS volume < 0"),
+    ("A{1,500}", "PATTERN (A{1,500} B) DEFINE A AS volume < 995, B AS volume > 995"),
+    ("PERMUTE of 8", "PATTERN (PERMUTE(A, B, C, D, E, F, G, H) X) DEFINE X AS volume < 0, "
+     + ", ".join(f"{v} AS volume % 8 <> {i}" for i, v in enumerate("ABCDEFGH"))),
+]
+
+
+def _inputs(clause: str, table: pa.Table):
+    """The plan and its input table; row expressions are evaluated with DuckDB-free plain numpy over tick columns."""
+    plan = make_plan(parse_clause(HEAD + clause))
+    names = {n: table.column(n).to_numpy(zero_copy_only=False) for n in ("ts", "price", "volume")}
+    out = {}
+    for column, sql in plan.inputs:
+        out[column] = table.column("symbol") if sql == "symbol" else pa.array(_row(sql, names))
+    letters = np.zeros(table.num_rows, dtype=np.int64)
+    for _, bit, sql in plan.letters:
+        letters |= np.asarray(_row(sql, names), dtype=np.int64) << bit
+    if plan.letters:
+        out[LETTERS] = pa.array(letters)
+    return plan, pa.table(out)
+
+
+def _row(sql: str, names: dict[str, np.ndarray]) -> np.ndarray:
+    import re
+
+    text = re.sub(r"(\w+) BETWEEN (\S+) AND (\S+)\)", r"((\1 >= \2) & (\1 <= \3)))", sql).replace("<>", "!=")
+    text = re.sub(r"\) AND \(", ") & (", text)
+    return eval(text, {"__builtins__": {}}, names)  # the texts are this module's own
+
+
+def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[float, float, int]:
+    """(seconds of the matching alone, seconds with conditions and boundaries, matches); medians."""
+    plan, inputs = _inputs(clause, table)
+    prepared = prepare(plan, inputs.schema)
+    whole = inputs.combine_chunks()
+    columns = {n: flat(whole.column(n)) for n in whole.column_names}
+    match, total, found = [], [], 0
+    for _ in range(repeats + 1):
+        engine = MatchEngine(prepared)
+        engine._carry = _Carry()
+        t0 = time.perf_counter()
+        offsets = boundaries([columns[c] for _, c, _ in plan.partition], whole.num_rows)
+        data = engine._kernel_data(columns, offsets, whole.num_rows)
+        t1 = time.perf_counter()
+        state = np.zeros(8, dtype=np.int64)
+        events = np.empty((whole.num_rows, 5), dtype=np.int64)
+        labels = np.empty(2 * whole.num_rows, dtype=np.uint8)
+        t2 = time.perf_counter()
+        engine._match(data, offsets, False, state, events, labels)
+        t3 = time.perf_counter()
+        match.append(t3 - t2)
+        total.append(t3 - t2 + t1 - t0)
+        found = int(state[3])
+    return float(np.median(match[1:])), float(np.median(total[1:])), found
+
+
+def run(rows: int = 2_000_000, symbols: int = 1000) -> dict:
+    table = sorted_ticks(rows, symbols)
+    print(f"\nKernels, {rows:,} sorted rows, {symbols} partitions, one thread (medians of 5)")
+    print(f"{'shape':<18}{'looks at':<12}{'match ms':>10}{'+conditions ms':>16}{'M rows/s':>10}{'goal':>7}{'matches':>10}")
+    shapes = []
+    for name, looks, goal, clause in SHAPES:
+        match, total, found = kernel_seconds(clause, table)
+        shapes.append({"shape": name, "looks_at": looks, "match_s": match, "total_s": total, "rows_per_s": rows / total, "goal": goal})
+        print(f"{name:<18}{looks:<12}{match * 1e3:>10.1f}{total * 1e3:>16.1f}{rows / total / 1e6:>10.1f}{goal / 1e6:>7.0f}{found:>10}")
+    sizes = [rows // 16, rows // 8, rows // 4, rows // 2]
+    print("\nGrowth: ns per row of the matching over four sizes (one partition each)")
+    print(f"{'pattern':<16}" + "".join(f"{s:>12,}" for s in sizes) + f"{'last/first':>12}")
+    growth = []
+    for name, clause in LINEAR:
+        per_row = []
+        for size in sizes:
+            match, _, _ = kernel_seconds(clause, sorted_ticks(size, 1), repeats=3)
+            per_row.append(match / size * 1e9)
+        growth.append({"pattern": name, "rows": sizes, "ns_per_row": per_row})
+        print(f"{name:<16}" + "".join(f"{x:>12.1f}" for x in per_row) + f"{per_row[-1] / per_row[0]:>12.2f}")
+    return {"shapes": shapes, "growth": growth}

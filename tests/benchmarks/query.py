@@ -1,0 +1,63 @@
+"""Whole queries on Spark against their floor, interleaved in one run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+import pyarrow.parquet as pq
+
+import sparkcep
+
+from .data import ticks
+
+V = """SELECT * FROM ticks MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY ts
+  MEASURES STRT.ts AS start_ts, LAST(DOWN.ts) AS bottom_ts, LAST(UP.ts) AS end_ts,
+           STRT.price AS start_price, LAST(DOWN.price) AS bottom_price, LAST(UP.price) AS end_price
+  PATTERN (STRT DOWN+ UP+)
+  DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price))"""
+
+FLOOR = "SELECT symbol, ts, price FROM ticks DISTRIBUTE BY symbol SORT BY symbol, ts"
+
+
+def _noop(frame) -> float:
+    start = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - start
+
+
+def run(rows: int = 2_000_000, symbols: int = 1000, repeats: int = 5) -> dict:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "4g")
+        .config("spark.sql.shuffle.partitions", "4")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    sparkcep.enable(spark)
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(ticks(rows, symbols), f"{folder}/ticks.parquet", row_group_size=250_000)
+        spark.read.parquet(f"{folder}/ticks.parquet").createOrReplaceTempView("ticks")
+        runs = {"floor": lambda: spark.sql(FLOOR), "V pattern": lambda: spark.sql(V)}
+        seconds: dict[str, list[float]] = {name: [] for name in runs}
+        for i in range(repeats + 2):
+            for name, make in runs.items():
+                took = _noop(make())
+                if i >= 2:
+                    seconds[name].append(took)
+    ratios = [v / f for v, f in zip(seconds["V pattern"], seconds["floor"])]
+    print(f"\nWhole query, local[2], {rows:,} rows, {symbols} keys, warm, {repeats} interleaved runs")
+    for name, values in seconds.items():
+        print(f"{name:<12} median {statistics.median(values):6.2f} s   min {min(values):6.2f}   max {max(values):6.2f}")
+    print(f"ratio V pattern / floor: median {statistics.median(ratios):.2f} (goal at most 1.60)")
+    spark.stop()
+    return {"seconds": seconds, "ratio": statistics.median(ratios)}
