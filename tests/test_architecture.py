@@ -46,7 +46,7 @@ HIDDEN = {
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.
-KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep"}
+KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep", "typing"}
 
 # A program crosses processes as JSON and arrays.
 NOWHERE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -75,6 +75,7 @@ class _Compiler:
         self.loops: list[list[int]] = []
         self.perms: list[list[int]] = []
         self.targets: list[int] = []
+        self.runs: list[list[int]] = []
         self.states = 0
         self.bits = 0
 
@@ -87,6 +88,7 @@ class _Compiler:
             loops=_array(self.loops, 7),
             perms=_array(self.perms, 4),
             targets=np.array(self.targets, dtype=np.int64),
+            runs=_array(self.runs, 6),
             states=self.states,
             register_bits=self.bits,
             first=first_variables(tree),
@@ -159,6 +161,11 @@ class _Compiler:
     def _repeat(self, item: tuple, low: int, high: int | None, greedy: bool, flags: int, excluded: int) -> None:
         if (low, high) == (1, 1):
             self._emit_tree(item, flags, excluded)
+            return
+        inner, inside = (item[1], 1) if item[0] == "exclude" else (item, excluded)
+        if inner[0] == "var":
+            self.runs.append([inner[1], inside, flags, low, -1 if high is None else high, int(greedy)])
+            self._emit(p.RUN, len(self.runs) - 1, 0, self._state())
             return
         empty = nullable(item)
         if (low, high) == (0, 1) or ((low, high) == (0, None) and not empty):

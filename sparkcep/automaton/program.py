@@ -14,6 +14,7 @@ LOOP      a = loop, b = exit; body follows; c = state number
 NEXT      a = loop, b = its LOOP: one iteration done
 PINIT     a = permutation: no element done
 PERM      a = permutation, b = exit, c = state number: try the elements not done yet, in list order
+RUN       a = run, c = state number: a quantified variable, rows consumed in one go
 ========  ===========================================================================================
 
 Counters, permutation sets and progress flags are bit fields of one int64 register word, so ``{n,m}`` is never unrolled
@@ -31,11 +32,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM = range(11)
-NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM")
+MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM, RUN = range(12)
+NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM", "RUN")
 
 # columns of ``loops``
 L_MIN, L_MAX, L_GREEDY, L_SHIFT, L_MASK, L_CAP, L_FLAG = range(7)
+# columns of ``runs``
+R_VAR, R_EXCLUDED, R_FLAGS, R_MIN, R_MAX, R_GREEDY = range(6)
 # columns of ``perms``
 P_SHIFT, P_COUNT, P_TARGETS, P_WIDTH = range(4)
 
@@ -43,7 +46,7 @@ P_SHIFT, P_COUNT, P_TARGETS, P_WIDTH = range(4)
 @dataclass(frozen=True)
 class Program:
     """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 4); ``targets`` int64: entry of each
-    permutation element; ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
+    permutation element; ``runs`` int64 (r, 6); ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
     variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches."""
 
     variables: tuple[str, ...]
@@ -51,6 +54,7 @@ class Program:
     loops: np.ndarray
     perms: np.ndarray
     targets: np.ndarray
+    runs: np.ndarray
     states: int
     register_bits: int
     first: int
@@ -77,6 +81,10 @@ class Program:
             return f"loop {a} {{{low},{'' if high < 0 else high}}}{'' if greedy else '?'} exit {b}"
         if op == NEXT:
             return f"loop {a} at {b}"
+        if op == RUN:
+            variable, excluded, _, low, high, greedy = self.runs[a].tolist()
+            bounds = f"{{{low},{'' if high < 0 else high}}}{'' if greedy else '?'}"
+            return self.variables[variable] + bounds + (" excluded" if excluded else "")
         if op == PINIT:
             return f"permutation {a}"
         if op == PERM:

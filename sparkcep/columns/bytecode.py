@@ -26,16 +26,17 @@ from sparkcep.columns.types import (
     type_of,
 )
 from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.pattern.scope import ALL_ROWS
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF AVGDEC STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
-I2F SCALE DIVDEC EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
+CLSSLOT I2F SCALE DIVDEC EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
-_SLOT_KINDS = "LAST FIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2".split()
+_SLOT_KINDS = "LAST FIRST LABELLAST LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2".split()
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
@@ -52,7 +53,7 @@ class Conditions:
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
     variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index; ``ranked``: integer
     columns that hold ranks, with their type kind; ``strings``: constants of the string rank domain (the last ones are the
-    CLASSIFIER labels); ``stack`` depth needed; ``labels_read``: whether CLASSIFIER is read.
+    CLASSIFIER labels); ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold.
     """
 
     code: np.ndarray
@@ -67,9 +68,9 @@ class Conditions:
     strings: tuple[str, ...]
     string_patches: tuple[tuple[int, int], ...]
     stack: int
+    classifier_read: bool
     labels_read: bool
     distinct_read: bool
-    errors_possible: bool
     number_read: bool
     max_back: int
     max_ahead: int
@@ -176,11 +177,11 @@ class _Compiler:
             float_columns=tuple(self.flts),
             ranked=tuple(self.ranked.items()),
             strings=tuple(self.strings),
+            classifier_read=bool(names & {"CLS", "CLSSLOT"}),
             string_patches=tuple(self.patches),
             stack=len(self.code) + 4 if len(self.code) < 60 else 64 + max((_depth(c) for _, cs in conditions for c in cs), default=0),
-            labels_read="CLS" in names,
+            labels_read=any(row[0] == OP["CLS"] and row[1] >= 0 for row in self.code),
             distinct_read="DISTINCT" in names,
-            errors_possible=True,
             number_read="MNO" in names,
             max_back=self.back,
             max_ahead=self.ahead,
@@ -224,6 +225,12 @@ class _Compiler:
             helper = self.position_slot("L", mask, k - 1) if k else -1
             return self.slot("LAST", mask, k, helper=helper)
         return self.slot("FIRST", mask, k, helper=self.slot("COUNT", mask))
+
+    def label_slot(self, which: str, mask: int, k: int) -> int:
+        if which == "L":
+            helper = self.label_slot("L", mask, k - 1) if k else -1
+            return self.slot("LABELLAST", mask, k, helper=helper)
+        return self.slot("LABELFIRST", mask, k, helper=self.slot("COUNT", mask))
 
     # -- trees ----------------------------------------------------------------------------------------------
 
@@ -273,9 +280,19 @@ class _Compiler:
 
     def _classifier(self, tree: tuple) -> Type:
         _, which, mask, logical, physical = tree
+        if which == "cur" and physical > 0:
+            self.op("NULL")  # no later row is mapped yet
+            return STRING
+        if which == "cur" and physical < 0:
+            # rows of a match are adjacent: the neighbour is an earlier row of the match or outside it
+            which, mask, logical, physical = "L", ALL_ROWS, -physical, 0
         self._reach(physical)
-        slot = -1 if which == "cur" else self.position_slot(which, mask, logical)
-        self.op("CLS", slot, physical)
+        if which == "cur":
+            self.op("CLS", -1, 0)
+        elif physical == 0:
+            self.op("CLSSLOT", self.label_slot(which, mask, logical))
+        else:
+            self.op("CLS", self.position_slot(which, mask, logical), physical)
         return STRING
 
     def _literal(self, kind: str, text: str) -> Type:

@@ -108,86 +108,6 @@ def _power_of_ten(n):
 
 
 @njit(cache=True)
-def update_slots(slots, variable, pos, first, hi, hf, ints, flts, inull, fnull):
-    """Slot values after mapping row ``pos`` to ``variable``; reads row ``pos - 1`` unless ``first``. 0 or an error."""
-    for s in range(slots.shape[0]):
-        kind = slots[s, 0]
-        mask = slots[s, 1]
-        column = slots[s, 3]
-        keep = slots[s, 4]
-        helper = slots[s, 5]
-        taken = mask == -1 or (mask >> variable) & 1 == 1
-        # value carried over
-        if first:
-            hi[pos, s] = -1 if kind <= K_FIRST else 0
-            hf[pos, s] = 0.0
-        else:
-            hi[pos, s] = hi[pos - 1, s]
-            hf[pos, s] = hf[pos - 1, s]
-        if not taken:
-            continue
-        if kind == K_LAST:
-            if helper < 0:
-                hi[pos, s] = pos
-            else:
-                hi[pos, s] = -1 if first else hi[pos - 1, helper]
-            continue
-        if kind == K_FIRST:
-            if (0 if first else hi[pos - 1, helper]) == slots[s, 2]:
-                hi[pos, s] = pos
-            continue
-        if keep >= 0 and ints[keep, pos] == 0:
-            continue
-        is_float = column >= FLOAT_COLUMN
-        if column >= 0:
-            if is_float:
-                if fnull[column - FLOAT_COLUMN, pos] == 1:
-                    continue
-            elif inull[column, pos] == 1:
-                continue
-        if kind == K_COUNT:
-            hi[pos, s] += 1
-            continue
-        fresh = first or hi[pos - 1, helper] == 0 if kind != K_M2 else False
-        x = 0
-        f = 0.0
-        if is_float:
-            f = flts[column - FLOAT_COLUMN, pos]
-        else:
-            x = ints[column, pos]
-            f = float(x)
-        if kind == K_SUMI:
-            total = hi[pos, s] + x
-            if (x > 0 and total < hi[pos, s]) or (x < 0 and total > hi[pos, s]):
-                return OVERFLOW
-            hi[pos, s] = total
-        elif kind == K_SUMF:
-            hf[pos, s] += f
-        elif kind == K_MINI:
-            if fresh or x < hi[pos, s]:
-                hi[pos, s] = x
-        elif kind == K_MAXI:
-            if fresh or x > hi[pos, s]:
-                hi[pos, s] = x
-        elif kind == K_MINF:
-            if fresh or _less(f, hf[pos, s]):
-                hf[pos, s] = f
-        elif kind == K_MAXF:
-            if fresh or _less(hf[pos, s], f):
-                hf[pos, s] = f
-        elif kind == K_MEAN:
-            if slots[s, 2] > 0:
-                f = f / float(_power_of_ten(slots[s, 2]))
-            hf[pos, s] += (f - hf[pos, s]) / float(hi[pos, helper])
-        elif kind == K_M2:
-            if slots[s, 2] > 0:
-                f = f / float(_power_of_ten(slots[s, 2]))
-            before = 0.0 if first else hf[pos - 1, helper]
-            hf[pos, s] += (f - before) * (f - hf[pos, helper])
-    return 0
-
-
-@njit(cache=True)
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
     """count (0), integer sum (1), average (2) or float sum (4) of the distinct values of the mask's rows so far.
 
@@ -234,422 +154,537 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
 
 
 @njit(cache=True)
-def evaluate(
-    code, pc, floats, pos, low, high, begin, number, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn
+def scan(
+    clearing, variable, label, entry, most, first, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
+    labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
 ):
-    """1 when the condition that starts at ``pc`` is true for candidate row ``pos``, 0 when false or NULL, else an error.
+    """Evaluates a variable's condition row by row from ``first`` on.
 
-    ``low``/``high``: rows of the partition; ``begin``: first row of the match; ``number``: MATCH_NUMBER;
-    ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of values and NULL marks.
+    Without ``clearing``: maps rows to ``variable`` (writing ``label`` and slot values) while the condition holds, at most
+    ``most`` and before row ``stop``. With it: no row is mapped; the variable's letter is cleared where the condition
+    (of physical neighbours only) is not true. Returns (rows done, 0 or an error).
+
+    ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
+    the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of
+    values and NULL marks. Slots and interpreter stand in this one function: handing this many arrays to another costs
+    more than a row's condition.
     """
-    sp = -1
-    while True:
-        op = code[pc, 0]
-        a = code[pc, 1]
-        b = code[pc, 2]
-        pc += 1
-        if op == O_RETURN:
-            return 1 if sn[0] == 0 and si[0] != 0 else 0
-        elif op == O_LOADI or op == O_LOADF:
-            sp += 1
-            at = pos + b
-            null = 1
-            column = a
-            if low <= at < high:
-                null = 0
-            elif code[pc - 1, 3] >= 0:
-                column = code[pc - 1, 3]
-                at = pos
-                null = 0
-            if null == 0:
-                if op == O_LOADI:
-                    si[sp] = ints[column, at]
-                    null = inull[column, at]
+    q = first
+    slot_count = slots.shape[0]
+    while q < stop and q - first < most:
+        if (letters[q] >> variable) & 1 == 0:
+            if clearing:
+                q += 1
+                continue
+            break
+        bad = 0
+        if not clearing:
+            labels[q] = label
+            fresh_start = q == begin
+            # ---- slot values after mapping this row, from those of the row before
+            for k in range(slot_count):
+                kind = slots[k, 0]
+                mask = slots[k, 1]
+                column = slots[k, 3]
+                keep = slots[k, 4]
+                helper = slots[k, 5]
+                taken = mask == -1 or (mask >> variable) & 1 == 1
+                # value carried over
+                if fresh_start:
+                    hi[q, k] = -1 if kind <= K_LABELFIRST else 0
+                    hf[q, k] = 0.0
                 else:
-                    sf[sp] = flts[column, at]
-                    null = fnull[column, at]
-            sn[sp] = null
-        elif op == O_NAVI or op == O_NAVF:
-            sp += 1
-            at = hi[pos, a]
-            column = code[pc - 1, 3]
-            null = 1
-            if at >= 0 and low <= at + b < high:
-                at = at + b
-                null = 0
-            elif code[pc - 1, 4] >= 0:
-                column = code[pc - 1, 4]
-                at = pos
-                null = 0
-            if null == 0:
-                if op == O_NAVI:
-                    si[sp] = ints[column, at]
-                    null = inull[column, at]
+                    hi[q, k] = hi[q - 1, k]
+                    hf[q, k] = hf[q - 1, k]
+                if not taken:
+                    continue
+                if kind == K_LAST:
+                    if helper < 0:
+                        hi[q, k] = q
+                    else:
+                        hi[q, k] = -1 if fresh_start else hi[q - 1, helper]
+                    continue
+                if kind == K_LABELLAST:
+                    if helper < 0:
+                        hi[q, k] = variable
+                    else:
+                        hi[q, k] = -1 if fresh_start else hi[q - 1, helper]
+                    continue
+                if kind == K_FIRST or kind == K_LABELFIRST:
+                    if (0 if fresh_start else hi[q - 1, helper]) == slots[k, 2]:
+                        hi[q, k] = q if kind == K_FIRST else variable
+                    continue
+                if keep >= 0 and ints[keep, q] == 0:
+                    continue
+                is_float = column >= FLOAT_COLUMN
+                if column >= 0:
+                    if is_float:
+                        if fnull[column - FLOAT_COLUMN, q] == 1:
+                            continue
+                    elif inull[column, q] == 1:
+                        continue
+                if kind == K_COUNT:
+                    hi[q, k] += 1
+                    continue
+                fresh = fresh_start or hi[q - 1, helper] == 0 if kind != K_M2 else False
+                x = 0
+                f = 0.0
+                if is_float:
+                    f = flts[column - FLOAT_COLUMN, q]
                 else:
-                    sf[sp] = flts[column, at]
-                    null = fnull[column, at]
-            sn[sp] = null
-        elif op == O_CONSTI:
-            sp += 1
-            si[sp] = a
-            sn[sp] = 0
-        elif op >= O_EQI and op <= O_NSI:
-            sp -= 1
-            if op == O_NSI:
-                if sn[sp] == 1 or sn[sp + 1] == 1:
-                    si[sp] = 1 if sn[sp] == sn[sp + 1] else 0
-                else:
-                    si[sp] = 1 if si[sp] == si[sp + 1] else 0
-                sn[sp] = 0
-            elif sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            else:
-                x = si[sp]
-                y = si[sp + 1]
-                r = False
-                if op == O_LTI:
-                    r = x < y
-                elif op == O_GTI:
-                    r = x > y
-                elif op == O_EQI:
-                    r = x == y
-                elif op == O_LEI:
-                    r = x <= y
-                elif op == O_GEI:
-                    r = x >= y
-                else:
-                    r = x != y
-                si[sp] = 1 if r else 0
-        elif op >= O_EQF and op <= O_NSF:
-            sp -= 1
-            if op == O_NSF:
-                if sn[sp] == 1 or sn[sp + 1] == 1:
-                    si[sp] = 1 if sn[sp] == sn[sp + 1] else 0
-                else:
-                    si[sp] = 1 if _same(sf[sp], sf[sp + 1]) else 0
-                sn[sp] = 0
-            elif sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            else:
-                x = sf[sp]
-                y = sf[sp + 1]
-                r = False
-                if op == O_LTF:
-                    r = _less(x, y)
-                elif op == O_GTF:
-                    r = _less(y, x)
-                elif op == O_EQF:
-                    r = _same(x, y)
-                elif op == O_LEF:
-                    r = not _less(y, x)
-                elif op == O_GEF:
-                    r = not _less(x, y)
-                else:
-                    r = not _same(x, y)
-                si[sp] = 1 if r else 0
-        elif op == O_SLOTI:
-            sp += 1
-            si[sp] = hi[pos, a]
-            sn[sp] = 1 if b >= 0 and hi[pos, b] == 0 else 0
-        elif op == O_SLOTF:
-            sp += 1
-            sf[sp] = hf[pos, a]
-            sn[sp] = 1 if b >= 0 and hi[pos, b] == 0 else 0
-        elif op == O_JFALSE:
-            if sn[sp] == 0 and si[sp] == 0:
-                pc = a
-        elif op == O_JTRUE:
-            if sn[sp] == 0 and si[sp] != 0:
-                pc = a
-        elif op == O_AND:
-            sp -= 1
-            if (sn[sp] == 0 and si[sp] == 0) or (sn[sp + 1] == 0 and si[sp + 1] == 0):
-                si[sp] = 0
-                sn[sp] = 0
-            elif sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            else:
-                si[sp] = 1
-        elif op == O_OR:
-            sp -= 1
-            if (sn[sp] == 0 and si[sp] != 0) or (sn[sp + 1] == 0 and si[sp + 1] != 0):
-                si[sp] = 1
-                sn[sp] = 0
-            elif sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            else:
-                si[sp] = 0
-        elif op == O_NOT:
-            si[sp] = 1 - si[sp]
-        elif op == O_ADDF or op == O_SUBF or op == O_MULF or op == O_DIVF or op == O_MODF or op == O_POW:
-            sp -= 1
-            if sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            elif op == O_ADDF:
-                sf[sp] = sf[sp] + sf[sp + 1]
-            elif op == O_SUBF:
-                sf[sp] = sf[sp] - sf[sp + 1]
-            elif op == O_MULF:
-                sf[sp] = sf[sp] * sf[sp + 1]
-            elif op == O_POW:
-                sf[sp] = sf[sp] ** sf[sp + 1]
-            elif sf[sp + 1] == 0.0:
-                if b == 1:
-                    return DIVIDE_BY_ZERO
-                sn[sp] = 1
-            elif op == O_DIVF:
-                sf[sp] = sf[sp] / sf[sp + 1]
-            else:
-                sf[sp] = np.fmod(sf[sp], sf[sp + 1])
-        elif op == O_ADDI or op == O_SUBI:
-            sp -= 1
-            if sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            else:
-                x = si[sp]
-                y = si[sp + 1]
-                if op == O_ADDI:
-                    z = x + y
-                    over = (y > 0 and z < x) or (y < 0 and z > x)
-                else:
-                    z = x - y
-                    over = (y > 0 and z > x) or (y < 0 and z < x)
-                if over or z > a or z < -a - 1:
-                    if b == 1:
-                        return OVERFLOW
-                    z = _wrap(z, a)
-                si[sp] = z
-        elif op == O_MULI:
-            sp -= 1
-            if sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            else:
-                z = si[sp] * si[sp + 1]
-                if _mul_overflows(si[sp], si[sp + 1]) or z > a or z < -a - 1:
-                    if b == 1:
-                        return OVERFLOW
-                    z = _wrap(z, a)
-                si[sp] = z
-        elif op == O_DIVI or op == O_MODI:
-            sp -= 1
-            if sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            elif si[sp + 1] == 0:
-                if b == 1:
-                    return DIVIDE_BY_ZERO
-                sn[sp] = 1
-            else:
-                x = si[sp]
-                y = si[sp + 1]
-                if y == -1:
-                    if op == O_DIVI:
-                        if x == I64_MIN:
-                            return OVERFLOW
-                        si[sp] = -x
+                    x = ints[column, q]
+                    f = float(x)
+                if kind == K_SUMI:
+                    total = hi[q, k] + x
+                    if (x > 0 and total < hi[q, k]) or (x < 0 and total > hi[q, k]):
+                        bad = OVERFLOW
+                        break
+                    hi[q, k] = total
+                elif kind == K_SUMF:
+                    hf[q, k] += f
+                elif kind == K_MINI:
+                    if fresh or x < hi[q, k]:
+                        hi[q, k] = x
+                elif kind == K_MAXI:
+                    if fresh or x > hi[q, k]:
+                        hi[q, k] = x
+                elif kind == K_MINF:
+                    if fresh or _less(f, hf[q, k]):
+                        hf[q, k] = f
+                elif kind == K_MAXF:
+                    if fresh or _less(hf[q, k], f):
+                        hf[q, k] = f
+                elif kind == K_MEAN:
+                    if slots[k, 2] > 0:
+                        f = f / float(_power_of_ten(slots[k, 2]))
+                    hf[q, k] += (f - hf[q, k]) / float(hi[q, helper])
+                elif kind == K_M2:
+                    if slots[k, 2] > 0:
+                        f = f / float(_power_of_ten(slots[k, 2]))
+                    before = 0.0 if fresh_start else hf[q - 1, helper]
+                    hf[q, k] += (f - before) * (f - hf[q, helper])
+
+
+            if bad < 0:
+                return q - first, bad
+        if entry >= 0:
+            # ---- the condition
+            pc = entry
+            got = 0
+            sp = -1
+            while True:
+                op = code[pc, 0]
+                a = code[pc, 1]
+                b = code[pc, 2]
+                pc += 1
+                if op == O_RETURN:
+                    got = 1 if sn[0] == 0 and si[0] != 0 else 0
+                    break
+                elif op == O_LOADI or op == O_LOADF:
+                    sp += 1
+                    at = q + b
+                    null = 1
+                    column = a
+                    if low <= at < bound:
+                        null = 0
+                    elif code[pc - 1, 3] >= 0:
+                        column = code[pc - 1, 3]
+                        at = q
+                        null = 0
+                    if null == 0:
+                        if op == O_LOADI:
+                            si[sp] = ints[column, at]
+                            null = inull[column, at]
+                        else:
+                            sf[sp] = flts[column, at]
+                            null = fnull[column, at]
+                    sn[sp] = null
+                elif op == O_NAVI or op == O_NAVF:
+                    sp += 1
+                    at = hi[q, a]
+                    column = code[pc - 1, 3]
+                    null = 1
+                    if at >= 0 and low <= at + b < bound:
+                        at = at + b
+                        null = 0
+                    elif code[pc - 1, 4] >= 0:
+                        column = code[pc - 1, 4]
+                        at = q
+                        null = 0
+                    if null == 0:
+                        if op == O_NAVI:
+                            si[sp] = ints[column, at]
+                            null = inull[column, at]
+                        else:
+                            sf[sp] = flts[column, at]
+                            null = fnull[column, at]
+                    sn[sp] = null
+                elif op == O_CONSTI:
+                    sp += 1
+                    si[sp] = a
+                    sn[sp] = 0
+                elif op >= O_EQI and op <= O_NSI:
+                    sp -= 1
+                    if op == O_NSI:
+                        if sn[sp] == 1 or sn[sp + 1] == 1:
+                            si[sp] = 1 if sn[sp] == sn[sp + 1] else 0
+                        else:
+                            si[sp] = 1 if si[sp] == si[sp + 1] else 0
+                        sn[sp] = 0
+                    elif sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    else:
+                        x = si[sp]
+                        y = si[sp + 1]
+                        r = False
+                        if op == O_LTI:
+                            r = x < y
+                        elif op == O_GTI:
+                            r = x > y
+                        elif op == O_EQI:
+                            r = x == y
+                        elif op == O_LEI:
+                            r = x <= y
+                        elif op == O_GEI:
+                            r = x >= y
+                        else:
+                            r = x != y
+                        si[sp] = 1 if r else 0
+                elif op >= O_EQF and op <= O_NSF:
+                    sp -= 1
+                    if op == O_NSF:
+                        if sn[sp] == 1 or sn[sp + 1] == 1:
+                            si[sp] = 1 if sn[sp] == sn[sp + 1] else 0
+                        else:
+                            si[sp] = 1 if _same(sf[sp], sf[sp + 1]) else 0
+                        sn[sp] = 0
+                    elif sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    else:
+                        x = sf[sp]
+                        y = sf[sp + 1]
+                        r = False
+                        if op == O_LTF:
+                            r = _less(x, y)
+                        elif op == O_GTF:
+                            r = _less(y, x)
+                        elif op == O_EQF:
+                            r = _same(x, y)
+                        elif op == O_LEF:
+                            r = not _less(y, x)
+                        elif op == O_GEF:
+                            r = not _less(x, y)
+                        else:
+                            r = not _same(x, y)
+                        si[sp] = 1 if r else 0
+                elif op == O_SLOTI:
+                    sp += 1
+                    si[sp] = hi[q, a]
+                    sn[sp] = 1 if b >= 0 and hi[q, b] == 0 else 0
+                elif op == O_SLOTF:
+                    sp += 1
+                    sf[sp] = hf[q, a]
+                    sn[sp] = 1 if b >= 0 and hi[q, b] == 0 else 0
+                elif op == O_JFALSE:
+                    if sn[sp] == 0 and si[sp] == 0:
+                        pc = a
+                elif op == O_JTRUE:
+                    if sn[sp] == 0 and si[sp] != 0:
+                        pc = a
+                elif op == O_AND:
+                    sp -= 1
+                    if (sn[sp] == 0 and si[sp] == 0) or (sn[sp + 1] == 0 and si[sp + 1] == 0):
+                        si[sp] = 0
+                        sn[sp] = 0
+                    elif sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    else:
+                        si[sp] = 1
+                elif op == O_OR:
+                    sp -= 1
+                    if (sn[sp] == 0 and si[sp] != 0) or (sn[sp + 1] == 0 and si[sp + 1] != 0):
+                        si[sp] = 1
+                        sn[sp] = 0
+                    elif sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
                     else:
                         si[sp] = 0
-                else:
-                    q = x // y
-                    if q < 0 and q * y != x:  # SQL truncates toward zero
-                        q += 1
-                    si[sp] = q if op == O_DIVI else x - q * y
-        elif op == O_DIVDEC:
-            sp -= 1
-            if sn[sp] == 1 or sn[sp + 1] == 1:
-                sn[sp] = 1
-            elif si[sp + 1] == 0:
-                if b == 1:
-                    return DIVIDE_BY_ZERO
-                sn[sp] = 1
-            else:
-                q, fits = _divide_decimal(si[sp], si[sp + 1], a)
-                if not fits:
-                    return DECIMAL_RANGE
-                si[sp] = q
-        elif op == O_AVGDEC:
-            sp += 1
-            n = hi[pos, b]
-            sn[sp] = 1 if n == 0 else 0
-            if n > 0:
-                q, fits = _divide_decimal(hi[pos, a], n, code[pc - 1, 3])
-                if not fits:
-                    return DECIMAL_RANGE
-                si[sp] = q
-        elif op == O_STD:
-            sp += 1
-            n = hi[pos, b] - code[pc - 1, 3]
-            sn[sp] = 1 if n <= 0 else 0
-            if n > 0:
-                v = hf[pos, a] / float(n)
-                sf[sp] = math.sqrt(v) if code[pc - 1, 4] == 1 else v
-        elif op == O_I2F:
-            if a == 0:
-                sf[sp] = float(si[sp])
-            else:
-                sf[sp] = float(si[sp]) / float(_power_of_ten(a)) if a < 19 else float(si[sp]) / 10.0**a
-        elif op == O_SCALE:
-            if sn[sp] == 0:
-                if a > 18:
-                    if si[sp] != 0:
-                        return DECIMAL_RANGE
-                else:
-                    p = _power_of_ten(a)
-                    if _mul_overflows(si[sp], p):
-                        return DECIMAL_RANGE
-                    si[sp] = si[sp] * p
-        elif op == O_NULL:
-            sp += 1
-            si[sp] = 0
-            sf[sp] = 0.0
-            sn[sp] = 1
-        elif op == O_CONSTF:
-            sp += 1
-            sf[sp] = floats[a]
-            sn[sp] = 0
-        elif op == O_MNO:
-            sp += 1
-            si[sp] = number
-            sn[sp] = 0
-        elif op == O_CLS:
-            sp += 1
-            at = pos if a < 0 else hi[pos, a]
-            if at >= 0:
-                at += b
-            if begin <= at <= pos:
-                si[sp] = label_codes[labels[at] & 63]
-                sn[sp] = 0
-            else:
-                sn[sp] = 1
-        elif op == O_ISNULL:
-            si[sp] = sn[sp]
-            sn[sp] = 0
-        elif op == O_ISTRUE:
-            si[sp] = 1 if sn[sp] == 0 and si[sp] != 0 else 0
-            sn[sp] = 0
-        elif op == O_ISFALSE:
-            si[sp] = 1 if sn[sp] == 0 and si[sp] == 0 else 0
-            sn[sp] = 0
-        elif op == O_ISNAN:
-            si[sp] = 1 if sn[sp] == 0 and math.isnan(sf[sp]) else 0
-            sn[sp] = 0
-        elif op == O_JNOT:
-            if sn[sp] == 1 or si[sp] == 0:
-                pc = a
-            sp -= 1
-        elif op == O_JUMP:
-            pc = a
-        elif op == O_JSOME:
-            if sn[sp] == 0:
-                pc = a
-        elif op == O_POP:
-            sp -= 1
-        elif op == O_MAXI or op == O_MINI:
-            sp -= 1
-            if sn[sp] == 1:
-                si[sp] = si[sp + 1]
-                sn[sp] = sn[sp + 1]
-            elif sn[sp + 1] == 0 and (si[sp + 1] > si[sp]) == (op == O_MAXI):
-                si[sp] = si[sp + 1]
-        elif op == O_MAXF or op == O_MINF:
-            sp -= 1
-            if sn[sp] == 1:
-                sf[sp] = sf[sp + 1]
-                sn[sp] = sn[sp + 1]
-            elif sn[sp + 1] == 0:
-                if op == O_MAXF:
-                    if _less(sf[sp], sf[sp + 1]):
-                        sf[sp] = sf[sp + 1]
-                elif _less(sf[sp + 1], sf[sp]):
-                    sf[sp] = sf[sp + 1]
-        elif op == O_NEGI:
-            if sn[sp] == 0:
-                if si[sp] == -a - 1:
-                    if b == 1:
-                        return OVERFLOW
-                else:
-                    si[sp] = -si[sp]
-        elif op == O_ABSI:
-            if sn[sp] == 0 and si[sp] < 0:
-                if si[sp] == -a - 1:
-                    if b == 1:
-                        return OVERFLOW
-                else:
-                    si[sp] = -si[sp]
-        elif op == O_NEGF:
-            sf[sp] = -sf[sp]
-        elif op == O_ABSF:
-            sf[sp] = abs(sf[sp])
-        elif op == O_SIGNF:
-            if sf[sp] > 0.0:
-                sf[sp] = 1.0
-            elif sf[sp] < 0.0:
-                sf[sp] = -1.0
-        elif op == O_ROUND32:
-            if sn[sp] == 0:
-                sf[sp] = float(np.float32(sf[sp]))
-        elif op == O_SQRT:
-            sf[sp] = math.sqrt(sf[sp]) if sf[sp] >= 0.0 else math.nan
-        elif op == O_EXP:
-            if sn[sp] == 0:
-                sf[sp] = np.exp(sf[sp])
-        elif op == O_LN or op == O_LOG10:
-            if sn[sp] == 0:
-                if sf[sp] <= 0.0:  # Spark gives NULL
-                    sn[sp] = 1
-                elif op == O_LN:
-                    sf[sp] = math.log(sf[sp])
-                else:
-                    sf[sp] = math.log10(sf[sp])
-        elif op == O_FLOOR or op == O_CEIL:
-            if sn[sp] == 0:
-                f = np.floor(sf[sp]) if op == O_FLOOR else np.ceil(sf[sp])
-                if math.isnan(f):
+                elif op == O_NOT:
+                    si[sp] = 1 - si[sp]
+                elif op == O_ADDF or op == O_SUBF or op == O_MULF or op == O_DIVF or op == O_MODF or op == O_POW:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    elif op == O_ADDF:
+                        sf[sp] = sf[sp] + sf[sp + 1]
+                    elif op == O_SUBF:
+                        sf[sp] = sf[sp] - sf[sp + 1]
+                    elif op == O_MULF:
+                        sf[sp] = sf[sp] * sf[sp + 1]
+                    elif op == O_POW:
+                        sf[sp] = sf[sp] ** sf[sp + 1]
+                    elif sf[sp + 1] == 0.0:
+                        if b == 1:
+                            got = DIVIDE_BY_ZERO
+                            break
+                        sn[sp] = 1
+                    elif op == O_DIVF:
+                        sf[sp] = sf[sp] / sf[sp + 1]
+                    else:
+                        sf[sp] = np.fmod(sf[sp], sf[sp + 1])
+                elif op == O_ADDI or op == O_SUBI:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    else:
+                        x = si[sp]
+                        y = si[sp + 1]
+                        if op == O_ADDI:
+                            z = x + y
+                            over = (y > 0 and z < x) or (y < 0 and z > x)
+                        else:
+                            z = x - y
+                            over = (y > 0 and z > x) or (y < 0 and z < x)
+                        if over or z > a or z < -a - 1:
+                            if b == 1:
+                                got = OVERFLOW
+                                break
+                            z = _wrap(z, a)
+                        si[sp] = z
+                elif op == O_MULI:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    else:
+                        z = si[sp] * si[sp + 1]
+                        if _mul_overflows(si[sp], si[sp + 1]) or z > a or z < -a - 1:
+                            if b == 1:
+                                got = OVERFLOW
+                                break
+                            z = _wrap(z, a)
+                        si[sp] = z
+                elif op == O_DIVI or op == O_MODI:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    elif si[sp + 1] == 0:
+                        if b == 1:
+                            got = DIVIDE_BY_ZERO
+                            break
+                        sn[sp] = 1
+                    else:
+                        x = si[sp]
+                        y = si[sp + 1]
+                        if y == -1:
+                            if op == O_DIVI:
+                                if x == I64_MIN:
+                                    got = OVERFLOW
+                                    break
+                                si[sp] = -x
+                            else:
+                                si[sp] = 0
+                        else:
+                            q = x // y
+                            if q < 0 and q * y != x:  # SQL truncates toward zero
+                                q += 1
+                            si[sp] = q if op == O_DIVI else x - q * y
+                elif op == O_DIVDEC:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    elif si[sp + 1] == 0:
+                        if b == 1:
+                            got = DIVIDE_BY_ZERO
+                            break
+                        sn[sp] = 1
+                    else:
+                        q, fits = _divide_decimal(si[sp], si[sp + 1], a)
+                        if not fits:
+                            got = DECIMAL_RANGE
+                            break
+                        si[sp] = q
+                elif op == O_AVGDEC:
+                    sp += 1
+                    n = hi[q, b]
+                    sn[sp] = 1 if n == 0 else 0
+                    if n > 0:
+                        q, fits = _divide_decimal(hi[q, a], n, code[pc - 1, 3])
+                        if not fits:
+                            got = DECIMAL_RANGE
+                            break
+                        si[sp] = q
+                elif op == O_STD:
+                    sp += 1
+                    n = hi[q, b] - code[pc - 1, 3]
+                    sn[sp] = 1 if n <= 0 else 0
+                    if n > 0:
+                        v = hf[q, a] / float(n)
+                        sf[sp] = math.sqrt(v) if code[pc - 1, 4] == 1 else v
+                elif op == O_I2F:
+                    if a == 0:
+                        sf[sp] = float(si[sp])
+                    else:
+                        sf[sp] = float(si[sp]) / float(_power_of_ten(a)) if a < 19 else float(si[sp]) / 10.0**a
+                elif op == O_SCALE:
+                    if sn[sp] == 0:
+                        if a > 18:
+                            if si[sp] != 0:
+                                got = DECIMAL_RANGE
+                                break
+                        else:
+                            p = _power_of_ten(a)
+                            if _mul_overflows(si[sp], p):
+                                got = DECIMAL_RANGE
+                                break
+                            si[sp] = si[sp] * p
+                elif op == O_NULL:
+                    sp += 1
                     si[sp] = 0
-                elif f >= 9.2e18:
-                    si[sp] = I64_MAX
-                elif f <= -9.2e18:
-                    si[sp] = I64_MIN
-                else:
-                    si[sp] = int(f)
-        elif op == O_DISTINCT:
-            sp += 1
-            x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, pos, labels, ints, flts, inull, fnull)
-            if bad != 0:
-                return bad
-            sn[sp] = 0
-            if a == 0:
-                si[sp] = n
-            else:
-                sn[sp] = 1 if n == 0 else 0
-                si[sp] = x
-                if a == 2:
-                    sf[sp] = f / float(n) if n > 0 else 0.0
-                else:
-                    sf[sp] = f
+                    sf[sp] = 0.0
+                    sn[sp] = 1
+                elif op == O_CONSTF:
+                    sp += 1
+                    sf[sp] = floats[a]
+                    sn[sp] = 0
+                elif op == O_MNO:
+                    sp += 1
+                    si[sp] = number
+                    sn[sp] = 0
+                elif op == O_CLS:
+                    sp += 1
+                    at = q if a < 0 else hi[q, a]
+                    if at >= 0:
+                        at += b
+                    if begin <= at <= q:
+                        si[sp] = label_codes[labels[at] & 63]
+                        sn[sp] = 0
+                    else:
+                        sn[sp] = 1
+                elif op == O_CLSSLOT:
+                    sp += 1
+                    sn[sp] = 1
+                    if hi[q, a] >= 0:
+                        si[sp] = label_codes[hi[q, a]]
+                        sn[sp] = 0
+                elif op == O_ISNULL:
+                    si[sp] = sn[sp]
+                    sn[sp] = 0
+                elif op == O_ISTRUE:
+                    si[sp] = 1 if sn[sp] == 0 and si[sp] != 0 else 0
+                    sn[sp] = 0
+                elif op == O_ISFALSE:
+                    si[sp] = 1 if sn[sp] == 0 and si[sp] == 0 else 0
+                    sn[sp] = 0
+                elif op == O_ISNAN:
+                    si[sp] = 1 if sn[sp] == 0 and math.isnan(sf[sp]) else 0
+                    sn[sp] = 0
+                elif op == O_JNOT:
+                    if sn[sp] == 1 or si[sp] == 0:
+                        pc = a
+                    sp -= 1
+                elif op == O_JUMP:
+                    pc = a
+                elif op == O_JSOME:
+                    if sn[sp] == 0:
+                        pc = a
+                elif op == O_POP:
+                    sp -= 1
+                elif op == O_MAXI or op == O_MINI:
+                    sp -= 1
+                    if sn[sp] == 1:
+                        si[sp] = si[sp + 1]
+                        sn[sp] = sn[sp + 1]
+                    elif sn[sp + 1] == 0 and (si[sp + 1] > si[sp]) == (op == O_MAXI):
+                        si[sp] = si[sp + 1]
+                elif op == O_MAXF or op == O_MINF:
+                    sp -= 1
+                    if sn[sp] == 1:
+                        sf[sp] = sf[sp + 1]
+                        sn[sp] = sn[sp + 1]
+                    elif sn[sp + 1] == 0:
+                        if op == O_MAXF:
+                            if _less(sf[sp], sf[sp + 1]):
+                                sf[sp] = sf[sp + 1]
+                        elif _less(sf[sp + 1], sf[sp]):
+                            sf[sp] = sf[sp + 1]
+                elif op == O_NEGI:
+                    if sn[sp] == 0:
+                        if si[sp] == -a - 1:
+                            if b == 1:
+                                got = OVERFLOW
+                                break
+                        else:
+                            si[sp] = -si[sp]
+                elif op == O_ABSI:
+                    if sn[sp] == 0 and si[sp] < 0:
+                        if si[sp] == -a - 1:
+                            if b == 1:
+                                got = OVERFLOW
+                                break
+                        else:
+                            si[sp] = -si[sp]
+                elif op == O_NEGF:
+                    sf[sp] = -sf[sp]
+                elif op == O_ABSF:
+                    sf[sp] = abs(sf[sp])
+                elif op == O_SIGNF:
+                    if sf[sp] > 0.0:
+                        sf[sp] = 1.0
+                    elif sf[sp] < 0.0:
+                        sf[sp] = -1.0
+                elif op == O_ROUND32:
+                    if sn[sp] == 0:
+                        sf[sp] = float(np.float32(sf[sp]))
+                elif op == O_SQRT:
+                    sf[sp] = math.sqrt(sf[sp]) if sf[sp] >= 0.0 else math.nan
+                elif op == O_EXP:
+                    if sn[sp] == 0:
+                        sf[sp] = np.exp(sf[sp])
+                elif op == O_LN or op == O_LOG10:
+                    if sn[sp] == 0:
+                        if sf[sp] <= 0.0:  # Spark gives NULL
+                            sn[sp] = 1
+                        elif op == O_LN:
+                            sf[sp] = math.log(sf[sp])
+                        else:
+                            sf[sp] = math.log10(sf[sp])
+                elif op == O_FLOOR or op == O_CEIL:
+                    if sn[sp] == 0:
+                        f = np.floor(sf[sp]) if op == O_FLOOR else np.ceil(sf[sp])
+                        if math.isnan(f):
+                            si[sp] = 0
+                        elif f >= 9.2e18:
+                            si[sp] = I64_MAX
+                        elif f <= -9.2e18:
+                            si[sp] = I64_MIN
+                        else:
+                            si[sp] = int(f)
+                elif op == O_DISTINCT:
+                    sp += 1
+                    x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, q, labels, ints, flts, inull, fnull)
+                    if bad != 0:
+                        got = bad
+                        break
+                    sn[sp] = 0
+                    if a == 0:
+                        si[sp] = n
+                    else:
+                        sn[sp] = 1 if n == 0 else 0
+                        si[sp] = x
+                        if a == 2:
+                            sf[sp] = f / float(n) if n > 0 else 0.0
+                        else:
+                            sf[sp] = f
 
 
-@njit(cache=True)
-def mark_letters(letters, bit, code, entry, floats, offsets, label_codes, ints, flts, inull, fnull, si, sf, sn):
-    """Clears ``bit`` of ``letters`` on every row whose condition (physical neighbours only) is not true. 0 or an error."""
-    hi = np.empty((1, 1), dtype=np.int64)
-    hf = np.empty((1, 1), dtype=np.float64)
-    labels = np.empty(1, dtype=np.uint8)
-    keep = ~(np.int64(1) << bit)
-    for part in range(offsets.shape[0] - 1):
-        low = offsets[part]
-        high = offsets[part + 1]
-        for pos in range(low, high):
-            if (letters[pos] >> bit) & 1 == 0:
-                continue
-            got = evaluate(
-                code, entry, floats, pos, low, high, pos, 0, hi, hf, labels, label_codes,
-                ints, flts, inull, fnull, si, sf, sn,
-            )
             if got < 0:
-                return got
+                return q - first, got
             if got == 0:
-                letters[pos] &= keep
-    return 0
+                if not clearing:
+                    break
+                letters[q] &= ~(np.int64(1) << variable)
+        q += 1
+    return q - first, 0
 
 
 @njit(cache=True)

@@ -10,6 +10,8 @@ not failed; they are forgotten when the match is reported.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 import sparkcep.engines.cache  # noqa: F401  before the first njit
@@ -36,15 +38,23 @@ from sparkcep.automaton.program import (
     P_WIDTH,
     PERM,
     PINIT,
+    R_EXCLUDED,
+    R_FLAGS,
+    R_GREEDY,
+    R_MAX,
+    R_MIN,
+    R_VAR,
+    RUN,
     SPLIT,
     START,
 )
-from sparkcep.engines.interpreter import evaluate, update_slots
+from sparkcep.engines.interpreter import scan
 
 # outcome of match_partitions
-DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR = range(6)
+DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT = range(8)
 # state vector
-S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS = range(8)
+S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS, S_ENTRIES = range(9)
+STATE_SIZE = 9
 # memo kinds
 NO_MEMO, BITMAP, HASHED = range(3)
 # AFTER MATCH SKIP
@@ -53,6 +63,61 @@ SKIP_PAST_LAST, SKIP_NEXT_ROW, SKIP_FIRST, SKIP_LAST = range(4)
 E_PART, E_START, E_ROWS, E_NUMBER, E_LABELS = range(5)
 
 EXCLUDED = 64  # bit of a label: the row stands in an exclusion
+
+
+class ProgramArrays(NamedTuple):
+    """The compiled pattern, see :mod:`sparkcep.automaton.program`; ``live`` uint8 (states, slots): slots that decide a
+    memoised state's future."""
+
+    code: np.ndarray
+    loops: np.ndarray
+    perms: np.ndarray
+    targets: np.ndarray
+    runs: np.ndarray
+    live: np.ndarray
+
+
+class ConditionArrays(NamedTuple):
+    """Conditions that look at the match, see :mod:`sparkcep.columns.bytecode`; ``entry`` int64 (variables) or -1."""
+
+    code: np.ndarray
+    entry: np.ndarray
+    floats: np.ndarray
+    slots: np.ndarray
+    label_codes: np.ndarray
+
+
+class RowArrays(NamedTuple):
+    """The buffer: ``letters`` int64 (rows), bit v set where the row-local part of variable v's condition holds;
+    ``offsets`` int64 (partitions + 1); input columns and their NULL marks."""
+
+    letters: np.ndarray
+    offsets: np.ndarray
+    ints: np.ndarray
+    flts: np.ndarray
+    inull: np.ndarray
+    fnull: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Reusable working memory. ``stack`` int64 (n, 5): instruction, row, registers, trail length, detail;
+    ``trail`` int64: memo places of states on the current path; ``bits`` uint64: the bitmap memo; ``entries``, ``alive``,
+    ``table``, ``key``: the hashed one."""
+
+    labels: np.ndarray
+    hi: np.ndarray
+    hf: np.ndarray
+    hbits: np.ndarray
+    si: np.ndarray
+    sf: np.ndarray
+    sn: np.ndarray
+    stack: np.ndarray
+    trail: np.ndarray
+    bits: np.ndarray
+    entries: np.ndarray
+    alive: np.ndarray
+    table: np.ndarray
+    key: np.ndarray
 
 
 @njit(cache=True)
@@ -65,82 +130,80 @@ def _hash_key(key, width):
 
 
 @njit(cache=True)
-def _rehash(entries, count, width, capacity):
-    table = np.zeros(capacity, dtype=np.int64)
-    mask = np.uint64(capacity - 1)
-    for e in range(count):
-        slot = _hash_key(entries[e], width) & mask
-        while table[slot] != 0:
-            slot = (slot + np.uint64(1)) & mask
-        table[slot] = e + 1
-    return table
+def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
+    """Memo place of a state; -1 when it has failed before, -2 when the memo is full."""
+    width = key.shape[0]
+    slots = (width - 3) // 2
+    key[0] = here
+    key[1] = regs
+    key[2] = pos
+    for k in range(slots):
+        if live[here, k] == 0:
+            key[3 + 2 * k] = 0
+            key[4 + 2 * k] = 0
+        elif first:
+            key[3 + 2 * k] = -2
+            key[4 + 2 * k] = 0
+        else:
+            key[3 + 2 * k] = hi[pos - 1, k]
+            key[4 + 2 * k] = hbits[pos - 1, k]
+    mask = np.uint64(table.shape[0] - 1)
+    h = _hash_key(key, width) & mask
+    while table[h] != 0:
+        e = table[h] - 1
+        same = True
+        for k in range(width):
+            if entries[e, k] != key[k]:
+                same = False
+                break
+        if same:
+            if alive[e] == 1:
+                return -1
+            alive[e] = 1
+            return e
+        h = (h + np.uint64(1)) & mask
+    e = state[S_ENTRIES]
+    if e == entries.shape[0]:
+        return -2
+    for k in range(width):
+        entries[e, k] = key[k]
+    alive[e] = 1
+    table[h] = e + 1
+    state[S_ENTRIES] = e + 1
+    return e
+
+
+@njit(cache=True)
+def _forget(trail, count, bitmap, bits, alive):
+    """States on the current path have not failed."""
+    for k in range(count):
+        if bitmap:
+            bits[trail[k] >> 6] &= ~(np.uint64(1) << np.uint64(trail[k] & 63))
+        else:
+            alive[trail[k]] = 0
 
 
 @njit(cache=True)
 def match_partitions(
-    code,
-    loops,
-    perms,
-    targets,
-    nullable,
-    first_mask,
-    memo_kind,
-    states,
-    letters,
-    offsets,
-    head_cut,
-    tail_open,
-    ahead,
-    want_unmatched,
-    skip,
-    skip_mask,
-    bytecode,
-    entry,
-    floats,
-    slots,
-    state_live,
-    label_codes,
-    ints,
-    flts,
-    inull,
-    fnull,
-    stack_depth,
-    state,
-    events,
-    out_labels,
+    program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, head_cut, tail_open, ahead,
+    want_unmatched, skip, skip_mask, clear_on_match, patience, max_steps, state, events, out_labels,
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
-    ``code``, ``loops``, ``perms``, ``targets``: the program. ``letters`` int64 (rows): bit v is set where the row-local
-    part of variable v's condition holds. ``offsets`` int64 (partitions + 1). ``head_cut``: the first partition began
-    before this buffer; ``tail_open``: the last one goes on behind it, ``ahead`` rows of lookahead are then not decided.
-    ``bytecode`` ... ``fnull``: see :mod:`sparkcep.engines.interpreter`; ``entry`` int64 (variables) or -1;
-    ``state_live`` uint8 (states, slots): slots that decide a memoised state's future. ``events`` int64 (capacity, 5)
-    and ``out_labels`` uint8 (capacity) are filled; FULL asks for larger ones.
+    ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). ``head_cut``: the first partition began before this buffer; ``tail_open``: the
+    last one goes on behind it, ``ahead`` rows of lookahead are then not decided. ``clear_on_match``: forget failures
+    with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a row before the hashed memo starts.
+    ``max_steps``: bound on the steps of one attempt. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
+    filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
     """
-    rows = letters.shape[0]
+    code, loops, perms, targets, runs, live = program
+    bytecode, entry, floats, slots, label_codes = conditions
+    letters, offsets, ints, flts, inull, fnull = rows
+    labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
     parts = offsets.shape[0] - 1
-    slot_count = slots.shape[0]
-    has_slots = slot_count > 0
-    labels = np.zeros(rows + 1, dtype=np.uint8)
-    hi = np.empty((rows if has_slots else 1, max(slot_count, 1)), dtype=np.int64)
-    hf = np.empty((rows if has_slots else 1, max(slot_count, 1)), dtype=np.float64)
-    hbits = hf.view(np.int64)
-    si = np.zeros(stack_depth, dtype=np.int64)
-    sf = np.zeros(stack_depth, dtype=np.float64)
-    sn = np.zeros(stack_depth, dtype=np.uint8)
-
-    stack = np.empty((1024, 5), dtype=np.int64)  # pc, position, registers, trail length, next permutation element
-    trail = np.empty(1024, dtype=np.int64)
-
-    words = (states + 63) // 64
-    bits = np.zeros(((rows + parts + 1) * words) if memo_kind == BITMAP else 1, dtype=np.uint64)
-    width = 3 + 2 * slot_count
-    entries = np.empty((1024 if memo_kind == HASHED else 1, width), dtype=np.int64)
-    alive = np.empty(1024 if memo_kind == HASHED else 1, dtype=np.uint8)
-    entry_count = 0
-    table = np.zeros(4096 if memo_kind == HASHED else 1, dtype=np.int64)
-    key = np.empty(width, dtype=np.int64)
+    has_slots = slots.shape[0] > 0
+    stack_size = stack.shape[0] - 2
+    trail_size = trail.shape[0] - 2
 
     part = state[S_PART]
     s = state[S_START]
@@ -148,8 +211,9 @@ def match_partitions(
     event_count = state[S_EVENTS]
     label_count = state[S_LABELS]
     covered = state[S_COVERED]
+    outcome = DONE
 
-    while part < parts:
+    while part < parts and outcome == DONE:
         low = offsets[part]
         high = offsets[part + 1]
         open_end = tail_open and part == parts - 1
@@ -158,16 +222,16 @@ def match_partitions(
             s = low
         steps = 0
         begin_s = s
-        remembering = memo_kind == BITMAP
+        remembering = memo_kind == BITMAP or (memo_kind == HASHED and patience <= 0)
         while s < high:
+            if not nullable and not want_unmatched:
+                while s < limit and letters[s] & first_mask == 0:
+                    s += 1
+                if s >= high:
+                    break
             if s >= limit:
-                state[S_PART] = part
-                state[S_START] = s
-                state[S_NUMBER] = number
-                state[S_EVENTS] = event_count
-                state[S_LABELS] = label_count
-                state[S_COVERED] = covered
-                return SUSPENDED
+                outcome = SUSPENDED
+                break
             matched = False
             end = s
             if nullable or letters[s] & first_mask != 0:
@@ -178,119 +242,246 @@ def match_partitions(
                 depth = 0
                 trail_count = 0
                 aux = 0
-                if memo_kind == HASHED and not remembering and steps > 4 * (s - begin_s) + 256:
+                lowest = 0
+                attempt_steps = steps
+                furthest = s
+                if memo_kind == HASHED and not remembering and steps > 4 * (s - begin_s) + patience:
                     remembering = True
                 while True:
                     op = code[pc, 0]
                     failed = False
+                    if depth >= stack_size or trail_count >= trail_size:
+                        outcome = GROW
+                        break
                     if op == CHAR:
                         if pos >= limit:
                             if open_end:
-                                state[S_PART] = part
-                                state[S_START] = s
-                                state[S_NUMBER] = number
-                                state[S_EVENTS] = event_count
-                                state[S_LABELS] = label_count
-                                state[S_COVERED] = covered
-                                return SUSPENDED
+                                outcome = SUSPENDED
+                                break
                             failed = True
                         else:
                             v = code[pc, 1]
                             if (letters[pos] >> v) & 1 == 0:
                                 failed = True
                             else:
-                                labels[pos] = v | (EXCLUDED if code[pc, 2] == 1 else 0)
-                                if has_slots:
-                                    bad = update_slots(slots, v, pos, pos == s, hi, hf, ints, flts, inull, fnull)
+                                label = v | (EXCLUDED if code[pc, 2] == 1 else 0)
+                                if has_slots or entry[v] >= 0:
+                                    taken, bad = scan(
+                                        False, v, label, entry[v], 1, pos, low, limit, high, s, number + 1, letters, bytecode,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+                                    )
                                     if bad < 0:
                                         state[S_DETAIL] = bad
-                                        state[S_START] = pos
-                                        return ERROR
-                                if entry[v] >= 0:
-                                    got = evaluate(
-                                        bytecode, entry[v], floats, pos, low, high, s, number + 1, hi, hf, labels,
-                                        label_codes, ints, flts, inull, fnull, si, sf, sn,
-                                    )
-                                    if got < 0:
-                                        state[S_DETAIL] = got
-                                        state[S_START] = pos
-                                        return ERROR
-                                    failed = got == 0
+                                        s = pos
+                                        outcome = ERROR
+                                        break
+                                    failed = taken == 0
+                                else:
+                                    labels[pos] = label
                                 if not failed:
                                     pos += 1
                                     steps += 1
                                     regs |= code[pc, 3]
                                     pc += 1
+                    elif op == RUN:
+                        # ---- a quantified variable: rows in one go; the exits not taken stay on the stack as one entry
+                        run = code[pc, 1]
+                        here = code[pc, 3]
+                        v = runs[run, R_VAR]
+                        least = runs[run, R_MIN]
+                        most = runs[run, R_MAX]
+                        greedy = runs[run, R_GREEDY] == 1
+                        flags = runs[run, R_FLAGS]
+                        label = v | (EXCLUDED if runs[run, R_EXCLUDED] == 1 else 0)
+                        marking = most < 0 and remembering
+                        done = 0
+                        top = -1  # row of the exit to take
+                        base = trail_count
+                        q = pos
+                        if aux < 0:
+                            # the next shorter exit of an earlier run
+                            lowest = -aux - 1
+                            top = pos
+                        else:
+                            start = pos
+                            if aux > 0:
+                                done = aux - 1  # reluctant: one row more
+                                start = -1
+                            lowest = pos
+                            extend = aux > 0
+                            while True:
+                                if done == least:
+                                    lowest = q
+                                if done >= least and not extend:
+                                    if marking:
+                                        place = np.int64(0)
+                                        if memo_kind == BITMAP:
+                                            place = ((q + part) * words) * 64 + ((here << register_bits) | regs | (flags if q != start else 0))
+                                            bit = np.uint64(1) << np.uint64(place & 63)
+                                            if bits[place >> 6] & bit != 0:
+                                                place = -1
+                                            else:
+                                                bits[place >> 6] |= bit
+                                        else:
+                                            place = _visit_hashed(
+                                                here, regs | (flags if q != start else 0), q, q == s, live, hi, hbits,
+                                                entries, alive, table, key, state,
+                                            )
+                                        if place < 0:
+                                            if place == -2:
+                                                outcome = GROW
+                                            break  # all from here on has failed before
+                                        trail[trail_count] = place
+                                        trail_count += 1
+                                        if trail_count >= trail_size:
+                                            outcome = GROW
+                                            break
+                                    top = q
+                                    if not greedy or done == most:
+                                        break
+                                extend = False
+                                if q >= limit:
+                                    if open_end:
+                                        outcome = SUSPENDED
+                                    break
+                                if has_slots or entry[v] >= 0:
+                                    want = np.int64(1)
+                                    if not marking and greedy and done >= least:
+                                        want = limit - q if most < 0 else most - done
+                                    taken, bad = scan(
+                                        False, v, label, entry[v], want, q, low, limit, high, s, number + 1, letters, bytecode,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+                                    )
+                                    if bad < 0:
+                                        state[S_DETAIL] = bad
+                                        s = q + taken
+                                        outcome = ERROR
+                                        break
+                                    q += taken
+                                    done += taken
+                                    steps += taken
+                                    if taken < want:
+                                        if done >= least and taken > 0:
+                                            top = q
+                                        if q >= limit and open_end:
+                                            outcome = SUSPENDED
+                                        break
+                                else:
+                                    if (letters[q] >> v) & 1 == 0:
+                                        break
+                                    labels[q] = label
+                                    q += 1
+                                    done += 1
+                                    steps += 1
+                            if outcome != DONE:
+                                break
+                        aux = 0
+                        if top < 0:
+                            failed = True
+                        elif greedy:
+                            # exits from the longest down; a bounded run remembers failed exits one by one
+                            failed = True
+                            while top >= lowest:
+                                if marking:
+                                    trail_count = base + (top - lowest) + 1
+                                else:
+                                    trail_count = base
+                                exit_regs = regs | (flags if top > lowest or least > 0 else 0)
+                                if remembering and not marking:
+                                    place = np.int64(0)
+                                    if memo_kind == BITMAP:
+                                        place = ((top + part) * words) * 64 + ((here << register_bits) | exit_regs)
+                                        bit = np.uint64(1) << np.uint64(place & 63)
+                                        if bits[place >> 6] & bit != 0:
+                                            place = -1
+                                        else:
+                                            bits[place >> 6] |= bit
+                                    else:
+                                        place = _visit_hashed(
+                                            here, exit_regs, top, top == s, live, hi, hbits, entries, alive, table, key, state
+                                        )
+                                    if place == -2:
+                                        outcome = GROW
+                                        break
+                                    if place < 0:
+                                        top -= 1
+                                        steps += 1
+                                        continue
+                                    trail[trail_count] = place
+                                    trail_count += 1
+                                failed = False
+                                if top > lowest:
+                                    stack[depth, 0] = pc
+                                    stack[depth, 1] = top - 1
+                                    stack[depth, 2] = regs
+                                    stack[depth, 3] = base
+                                    stack[depth, 4] = -lowest - 1
+                                    depth += 1
+                                pos = top
+                                regs = exit_regs
+                                pc += 1
+                                break
+                            if outcome != DONE:
+                                break
+                        else:
+                            # reluctant: leave here, and if that fails take one row more
+                            if done > 0:
+                                regs = regs | flags
+                            if most < 0 or done < most:
+                                stack[depth, 0] = pc
+                                stack[depth, 1] = top
+                                stack[depth, 2] = regs
+                                stack[depth, 3] = trail_count
+                                stack[depth, 4] = done + 1
+                                depth += 1
+                            if remembering and not marking:
+                                place = np.int64(0)
+                                if memo_kind == BITMAP:
+                                    place = ((top + part) * words) * 64 + ((here << register_bits) | regs)
+                                    bit = np.uint64(1) << np.uint64(place & 63)
+                                    if bits[place >> 6] & bit != 0:
+                                        place = -1
+                                    else:
+                                        bits[place >> 6] |= bit
+                                else:
+                                    place = _visit_hashed(
+                                        here, regs, top, top == s, live, hi, hbits, entries, alive, table, key, state
+                                    )
+                                if place == -2:
+                                    outcome = GROW
+                                    break
+                                if place < 0:
+                                    failed = True
+                                else:
+                                    trail[trail_count] = place
+                                    trail_count += 1
+                            pos = top
+                            pc += 1
                     elif op == SPLIT or op == LOOP or (op == PERM and aux == 0):
                         # ---- a state with alternatives: been here before?
                         here = code[pc, 3]
-                        if memo_kind == BITMAP:
-                            at = (pos + part) * words + (here >> 6)
-                            bit = np.uint64(1) << np.uint64(here & 63)
-                            if bits[at] & bit != 0:
-                                failed = True
-                            else:
-                                bits[at] |= bit
-                                if trail_count == trail.shape[0]:
-                                    grown = np.empty(2 * trail_count, dtype=np.int64)
-                                    grown[:trail_count] = trail
-                                    trail = grown
-                                trail[trail_count] = at * 64 + (here & 63)
-                                trail_count += 1
-                        elif remembering:
-                            key[0] = here
-                            key[1] = regs
-                            key[2] = pos
-                            for k in range(slot_count):
-                                if state_live[here, k] == 1 and pos > s:
-                                    key[3 + 2 * k] = hi[pos - 1, k]
-                                    key[4 + 2 * k] = hbits[pos - 1, k]
+                        if remembering:
+                            place = np.int64(0)
+                            if memo_kind == BITMAP:
+                                place = ((pos + part) * words) * 64 + ((here << register_bits) | regs)
+                                bit = np.uint64(1) << np.uint64(place & 63)
+                                if bits[place >> 6] & bit != 0:
+                                    place = -1
                                 else:
-                                    key[3 + 2 * k] = -2 if state_live[here, k] == 1 else 0
-                                    key[4 + 2 * k] = 0
-                            mask = np.uint64(table.shape[0] - 1)
-                            h = _hash_key(key, width) & mask
-                            found = -1
-                            while table[h] != 0:
-                                e = table[h] - 1
-                                same = True
-                                for k in range(width):
-                                    if entries[e, k] != key[k]:
-                                        same = False
-                                        break
-                                if same:
-                                    found = e
-                                    break
-                                h = (h + np.uint64(1)) & mask
-                            if found >= 0 and alive[found] == 1:
+                                    bits[place >> 6] |= bit
+                            else:
+                                place = _visit_hashed(
+                                    here, regs, pos, pos == s, live, hi, hbits, entries, alive, table, key, state
+                                )
+                            if place == -2:
+                                outcome = GROW
+                                break
+                            if place < 0:
                                 failed = True
                             else:
-                                if found < 0:
-                                    found = entry_count
-                                    if entry_count == entries.shape[0]:
-                                        more = np.empty((2 * entry_count, width), dtype=np.int64)
-                                        more[:entry_count] = entries
-                                        entries = more
-                                        lives = np.empty(2 * entry_count, dtype=np.uint8)
-                                        lives[:entry_count] = alive
-                                        alive = lives
-                                    entries[entry_count] = key
-                                    table[h] = entry_count + 1
-                                    entry_count += 1
-                                    if 2 * entry_count > table.shape[0]:
-                                        table = _rehash(entries, entry_count, width, 4 * table.shape[0])
-                                alive[found] = 1
-                                if trail_count == trail.shape[0]:
-                                    grown = np.empty(2 * trail_count, dtype=np.int64)
-                                    grown[:trail_count] = trail
-                                    trail = grown
-                                trail[trail_count] = found
+                                trail[trail_count] = place
                                 trail_count += 1
                         if not failed:
-                            if depth == stack.shape[0]:
-                                taller = np.empty((2 * depth, 5), dtype=np.int64)
-                                taller[:depth] = stack
-                                stack = taller
                             if op == SPLIT:
                                 stack[depth, 0] = code[pc, 2]
                                 stack[depth, 1] = pos
@@ -364,13 +555,8 @@ def match_partitions(
                             failed = True
                     elif op == END:
                         if open_end and pos >= limit:
-                            state[S_PART] = part
-                            state[S_START] = s
-                            state[S_NUMBER] = number
-                            state[S_EVENTS] = event_count
-                            state[S_LABELS] = label_count
-                            state[S_COVERED] = covered
-                            return SUSPENDED
+                            outcome = SUSPENDED
+                            break
                         if pos == high:
                             pc += 1
                         else:
@@ -401,10 +587,6 @@ def match_partitions(
                                 pc = targets[perms[perm, P_TARGETS] + element]
                         else:
                             if follow >= 0:
-                                if depth == stack.shape[0]:
-                                    taller = np.empty((2 * depth, 5), dtype=np.int64)
-                                    taller[:depth] = stack
-                                    stack = taller
                                 stack[depth, 0] = pc
                                 stack[depth, 1] = pos
                                 stack[depth, 2] = regs
@@ -421,6 +603,17 @@ def match_partitions(
                             regs = regs | (np.int64(1) << (shift + chosen))
                         aux = 0
                     if failed:
+                        furthest = max(furthest, pos)
+                        if memo_kind == HASHED and not remembering and steps - attempt_steps > 8 * (furthest - s) + 4 * patience:
+                            # too much backtracking: once more from row s, remembering what fails
+                            remembering = True
+                            pc = 0
+                            pos = s
+                            regs = np.int64(0)
+                            depth = 0
+                            trail_count = 0
+                            aux = 0
+                            continue
                         if depth == 0:
                             break
                         depth -= 1
@@ -430,23 +623,18 @@ def match_partitions(
                         trail_count = stack[depth, 3]
                         aux = stack[depth, 4]
                         steps += 1
-                if matched:
-                    # states on the path of the match have not failed
-                    for k in range(trail_count):
-                        if memo_kind == BITMAP:
-                            bits[trail[k] >> 6] &= ~(np.uint64(1) << np.uint64(trail[k] & 63))
-                        else:
-                            alive[trail[k]] = 0
+                        if steps - attempt_steps > max_steps:
+                            outcome = EFFORT
+                            break
+                if matched or outcome != DONE:
+                    _forget(trail, trail_count, memo_kind == BITMAP, bits, alive)
+                    if outcome != DONE:
+                        break
             if not matched:
                 if want_unmatched and s >= covered:
                     if event_count == events.shape[0]:
-                        state[S_PART] = part
-                        state[S_START] = s
-                        state[S_NUMBER] = number
-                        state[S_EVENTS] = event_count
-                        state[S_LABELS] = label_count
-                        state[S_COVERED] = covered
-                        return FULL
+                        outcome = FULL
+                        break
                     events[event_count, 0] = part
                     events[event_count, 1] = s
                     events[event_count, 2] = -1
@@ -457,14 +645,9 @@ def match_partitions(
                 continue
             # ---- a match: rows s .. end - 1
             if event_count == events.shape[0] or label_count + (end - s) > out_labels.shape[0]:
-                state[S_PART] = part
-                state[S_START] = s
-                state[S_NUMBER] = number
-                state[S_EVENTS] = event_count
-                state[S_LABELS] = label_count
-                state[S_COVERED] = covered
                 state[S_DETAIL] = end - s
-                return FULL
+                outcome = FULL
+                break
             number += 1
             events[event_count, 0] = part
             events[event_count, 1] = s
@@ -472,9 +655,13 @@ def match_partitions(
             events[event_count, 3] = number
             events[event_count, 4] = label_count
             event_count += 1
-            out_labels[label_count : label_count + (end - s)] = labels[s:end]
+            for k in range(s, end):
+                out_labels[label_count + k - s] = labels[k]
             label_count += end - s
             covered = max(covered, end, s + 1)
+            if clear_on_match and state[S_ENTRIES] > 0:
+                table[:] = 0
+                state[S_ENTRIES] = 0
             if end == s or skip == SKIP_NEXT_ROW:
                 s += 1
             elif skip == SKIP_PAST_LAST:
@@ -488,30 +675,24 @@ def match_partitions(
                             break
                 if target < 0 or target == s:
                     state[S_DETAIL] = number
-                    state[S_START] = s
-                    return SKIP_TO_ABSENT if target < 0 else SKIP_TO_FIRST
+                    outcome = SKIP_TO_ABSENT if target < 0 else SKIP_TO_FIRST
+                    break
                 s = target
+        if outcome != DONE:
+            break
         if open_end:
-            state[S_PART] = part
-            state[S_START] = s
-            state[S_NUMBER] = number
-            state[S_EVENTS] = event_count
-            state[S_LABELS] = label_count
-            state[S_COVERED] = covered
-            return SUSPENDED
+            outcome = SUSPENDED
+            break
         part += 1
         number = 0
         covered = 0
-        entry_count = 0
-        if memo_kind == HASHED and part < parts and remembering:
-            table = np.zeros(4096, dtype=np.int64)
+        if state[S_ENTRIES] > 0:
+            table[:] = 0
+            state[S_ENTRIES] = 0
     state[S_PART] = part
     state[S_START] = s
     state[S_NUMBER] = number
     state[S_EVENTS] = event_count
     state[S_LABELS] = label_count
     state[S_COVERED] = covered
-    return DONE
-
-
-__all__ = ["BITMAP", "DONE", "FULL", "HASHED", "MATCH", "NO_MEMO", "SUSPENDED", "match_partitions"]
+    return outcome

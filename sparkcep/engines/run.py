@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.program import CHAR, LOOP, PERM, SPLIT, Program
+from sparkcep.automaton.program import CHAR, INIT, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
 from sparkcep.columns.types import type_of
@@ -25,6 +25,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
 
 CHUNK_ROWS = 131_072
+MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 _SKIPS = {
     "past_last": kernels.SKIP_PAST_LAST,
@@ -62,24 +63,23 @@ def _memo(program: Program, conditions: Conditions) -> tuple[int, np.ndarray]:
     """How failed states are remembered, and which slots decide the future of each memoised state."""
     slots = len(conditions.slots)
     live = np.zeros((max(program.states, 1), max(slots, 1)), dtype=np.uint8)
-    if conditions.labels_read or conditions.number_read or conditions.distinct_read:
+    if conditions.labels_read or conditions.distinct_read:
         return kernels.NO_MEMO, live  # the future may depend on more than the slots tell
     if program.states == 0:
         return kernels.NO_MEMO, live
-    if not slots and program.register_bits == 0:
+    if not slots and not conditions.number_read and program.states << program.register_bits <= MAX_MEMO_BITS:
         return kernels.BITMAP, live
     code = program.code
     for pc_, row in enumerate(code):
-        if row[0] in (SPLIT, LOOP, PERM):
+        if slots and row[0] in (SPLIT, LOOP, PERM, RUN):
             for target in _reachable(program, pc_):
-                if code[target, 0] == CHAR and slots:
-                    live[row[3]] |= conditions.live[code[target, 1]]
+                op, a = int(code[target, 0]), int(code[target, 1])
+                if op in (CHAR, RUN):
+                    live[row[3]] |= conditions.live[a if op == CHAR else program.runs[a, R_VAR]]
     return kernels.HASHED, live
 
 
 def _reachable(program: Program, start: int) -> set[int]:
-    from sparkcep.automaton.program import INIT, JUMP, MATCH, NEXT
-
     seen, todo = set(), [start]
     while todo:
         at = todo.pop()
@@ -137,10 +137,20 @@ def _max_ahead(prepared: Prepared) -> tuple[int, int]:
     return back, ahead
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on the effort; ``patience``: steps beyond four a row before failed states of conditions that look at the
+    match are remembered."""
+
+    max_state_bytes: int = 1 << 30
+    max_steps: int = 2_000_000_000
+    patience: int = 256
+
+
 class MatchEngine:
     """Takes sorted batches of one task, gives tables of output rows. One use."""
 
-    def __init__(self, prepared: Prepared, chunk_rows: int = CHUNK_ROWS) -> None:
+    def __init__(self, prepared: Prepared, chunk_rows: int = CHUNK_ROWS, limits: "Limits | None" = None) -> None:
         self.p = prepared
         self.plan = prepared.plan
         self.chunk_rows = chunk_rows
@@ -151,6 +161,10 @@ class MatchEngine:
         self._carry = _Carry()
         c = prepared.conditions
         self._stack = max(c.stack, 8)
+        self.limits = limits or Limits()
+        self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
+        self._depth = 4096
+        self._entries = 1024
         self._empty_slots = np.empty((0, 6), dtype=np.int64)
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
@@ -175,14 +189,17 @@ class MatchEngine:
         offsets = boundaries([columns[c] for _, c, _ in self.plan.partition], table.num_rows)
         data = self._kernel_data(columns, offsets, table.num_rows)
         carry = self._carry
-        state = np.zeros(8, dtype=np.int64)
+        state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         state[kernels.S_START], state[kernels.S_NUMBER], state[kernels.S_COVERED] = carry.start, carry.number, carry.covered
-        capacity = max(1024, table.num_rows // 8)
-        events = np.empty((capacity, 5), dtype=np.int64)
+        events = np.empty((max(1024, table.num_rows // 8), 5), dtype=np.int64)
         labels = np.empty(max(table.num_rows, 1024), dtype=np.uint8)
+        scratch = self._scratch(table.num_rows, len(offsets))
         while True:
-            outcome = self._match(data, offsets, not last, state, events, labels)
-            if outcome in (kernels.SKIP_TO_FIRST, kernels.SKIP_TO_ABSENT, kernels.ERROR):
+            outcome = self._match(data, scratch, not last, state, events, labels)
+            if outcome == kernels.GROW:
+                scratch = self._grown(scratch, state, columns)
+                continue
+            if outcome not in (kernels.DONE, kernels.SUSPENDED, kernels.FULL):
                 raise self._runtime_error(outcome, state, columns)
             count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])
             if count:
@@ -233,10 +250,10 @@ class MatchEngine:
         fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
         for i, name in enumerate(c.float_columns):
             flts[i], fnull[i] = words(columns[name]), null_marks(columns[name])
-        data = _Data(letters, ints, inull, flts, fnull, codes, bytecode)
+        data = _Data(kernels.RowArrays(letters, offsets, ints, flts, inull, fnull), codes, bytecode)
         for variable in range(len(plan.variables)):
             if c.shift_entry[variable] >= 0:
-                self._mark(variable, data, offsets)
+                self._mark(variable, data)
         return data
 
     def _int_columns(self, columns: dict[str, pa.Array], rows: int):
@@ -251,7 +268,7 @@ class MatchEngine:
                 ints[i] = words(columns[name])
         codes = np.zeros(len(self.plan.variables), dtype=np.int64)
         bytecode = c.code
-        domains = sorted(set(ranked.values()) | ({"string"} if c.strings or c.labels_read else set()))
+        domains = sorted(set(ranked.values()) | ({"string"} if c.strings or c.classifier_read else set()))
         for domain in domains:
             names = [n for n, d in c.ranked if d == domain]
             constants = (*c.strings, *self.plan.variables) if domain == "string" else ()
@@ -265,38 +282,91 @@ class MatchEngine:
                 codes = fixed[len(c.strings) :].copy()
         return ints, inull, codes, bytecode
 
-    def _mark(self, variable: int, data: "_Data", offsets: np.ndarray) -> None:
+    def _mark(self, variable: int, data: "_Data") -> None:
         """Folds a condition over physical neighbours into the variable's letter."""
-        c = self.p.conditions
-        simple = True
-        for left, compare, right in _comparisons(c, int(c.shift_entry[variable])) or ():
-            values, nulls = (data.ints, data.inull) if left[0] == OP["LOADI"] else (data.flts, data.fnull)
-            if values is data.flts and (np.isnan(values[left[1]]).any() or np.isnan(values[right[1]]).any()):
-                simple = False
-                break
-            interpreter.mark_comparison(
-                data.letters, variable, _COMPARISONS[compare], values[left[1]], nulls[left[1]], left[2],
-                values[right[1]], nulls[right[1]], right[2], offsets,
+        c, rows = self.p.conditions, data.rows
+        entry = int(c.shift_entry[variable])
+        simple = _comparison(c, entry)
+        if simple is not None:
+            left, compare, right = simple
+            values, nulls = (rows.ints, rows.inull) if left[0] == OP["LOADI"] else (rows.flts, rows.fnull)
+            if values is rows.ints or not (np.isnan(values[left[1]]).any() or np.isnan(values[right[1]]).any()):
+                interpreter.mark_comparison(
+                    rows.letters, variable, _COMPARISONS[compare], values[left[1]], nulls[left[1]], left[2],
+                    values[right[1]], nulls[right[1]], right[2], rows.offsets,
+                )
+                return
+        scratch = self._scratch(0, 0)
+        none = np.int64(0)
+        for low, high in zip(rows.offsets.tolist(), rows.offsets[1:].tolist()):
+            _, bad = interpreter.scan(
+                True, np.int64(variable), none, entry, np.int64(high - low), low, low, high, high, low, none, rows.letters,
+                data.bytecode, c.floats, self._empty_slots, scratch.hi, scratch.hf, scratch.labels, data.codes,
+                rows.ints, rows.flts, rows.inull, rows.fnull, scratch.si, scratch.sf, scratch.sn,
             )
-        if simple and _comparisons(c, int(c.shift_entry[variable])):
-            return
-        bad = interpreter.mark_letters(
-            data.letters, variable, data.bytecode, int(c.shift_entry[variable]), c.floats, offsets, data.codes,
-            data.ints, data.flts, data.inull, data.fnull,
-            np.zeros(self._stack, dtype=np.int64), np.zeros(self._stack, dtype=np.float64), np.zeros(self._stack, dtype=np.uint8),
-        )
+            if bad < 0:
+                break
         if bad < 0:
             raise _condition_error(bad)
 
-    def _match(self, data: "_Data", offsets: np.ndarray, open_end: bool, state, events, labels) -> int:
+    def _memo_kind(self, rows: int) -> int:
+        """The memo for a buffer: a bitmap that would be too large is replaced by the hashed memo."""
+        if self.p.memo == kernels.BITMAP and rows * self._words * 8 > self.limits.max_state_bytes:
+            return kernels.HASHED
+        return self.p.memo
+
+    def _scratch(self, rows: int, offsets: int) -> kernels.Scratch:
+        """Working memory for a buffer; the memo is empty."""
+        p, c = self.p, self.p.conditions
+        slots = len(c.slots) if c.has_history else 0
+        hf = np.empty((rows if slots else 1, max(slots, 1)), dtype=np.float64)
+        memo = self._memo_kind(rows)
+        hashed = memo == kernels.HASHED
+        words_ = self._words if memo == kernels.BITMAP else 0
+        return kernels.Scratch(
+            labels=np.empty(rows + 1, dtype=np.uint8),
+            hi=np.empty(hf.shape, dtype=np.int64),
+            hf=hf,
+            hbits=hf.view(np.int64),
+            si=np.zeros(self._stack, dtype=np.int64),
+            sf=np.zeros(self._stack, dtype=np.float64),
+            sn=np.zeros(self._stack, dtype=np.uint8),
+            stack=np.empty((self._depth, 5), dtype=np.int64),
+            trail=np.empty(self._depth, dtype=np.int64),
+            bits=np.zeros((rows + offsets) * words_ if words_ else 1, dtype=np.uint64),
+            entries=np.empty((self._entries if hashed else 1, 3 + 2 * slots), dtype=np.int64),
+            alive=np.empty(self._entries if hashed else 1, dtype=np.uint8),
+            table=np.zeros(4 * self._entries if hashed else 1, dtype=np.int64),
+            key=np.empty(3 + 2 * slots, dtype=np.int64),
+        )
+
+    def _grown(self, scratch: kernels.Scratch, state: np.ndarray, columns: dict[str, pa.Array]) -> kernels.Scratch:
+        """Larger stack, trail and hashed memo, up to the bound."""
+        self._depth *= 2
+        self._entries *= 2
+        state[kernels.S_ENTRIES] = 0
+        fresh = self._scratch(len(scratch.labels) - 1, 0)
+        size = sum(a.nbytes for a in (fresh.stack, fresh.trail, fresh.entries, fresh.alive, fresh.table))
+        if size > self.limits.max_state_bytes:
+            raise MatchRuntimeError(
+                "STATE_LIMIT",
+                f"matching{self._where(state, columns)} needs more than sparkcep.maxStateBytes = {self.limits.max_state_bytes} bytes of "
+                "state; use tighter quantifiers or raise the bound",
+                sqlstate="54000",
+            )
+        keep = {n: getattr(scratch, n) for n in ("labels", "hi", "hf", "hbits", "bits")}
+        return fresh._replace(**keep)
+
+    def _match(self, data: "_Data", scratch: kernels.Scratch, open_end: bool, state, events, labels) -> int:
         p, c = self.p.program, self.p.conditions
         slots = c.slots if c.has_history else self._empty_slots
         return kernels.match_partitions(
-            p.code, p.loops, p.perms, p.targets, p.nullable, np.int64(p.first), self.p.memo, p.states,
-            data.letters, offsets, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
-            _SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]),
-            data.bytecode, c.entry, c.floats, slots, self.p.state_live, data.codes,
-            data.ints, data.flts, data.inull, data.fnull, self._stack, state, events, labels,
+            kernels.ProgramArrays(p.code, p.loops, p.perms, p.targets, p.runs, self.p.state_live),
+            p.nullable, np.int64(p.first), self._memo_kind(len(data.rows.letters)), self._words, p.register_bits,
+            kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
+            data.rows, scratch, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
+            _SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience,
+            self.limits.max_steps, state, events, labels,
         )
 
     def _emit(self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> Iterator[pa.Table]:
@@ -317,10 +387,20 @@ class MatchEngine:
                 arrays.append(columns[f.name].take(taken))
         yield pa.table(arrays, schema=self.p.output_schema)
 
-    def _runtime_error(self, outcome: int, state: np.ndarray, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+    def _where(self, state: np.ndarray, columns: dict[str, pa.Array]) -> str:
         at = int(state[kernels.S_START])
-        where = ", ".join(f"{n} = {columns[c][at].as_py()!r}" for n, c, _ in self.plan.partition)
-        where = f" in the partition {where}" if where else ""
+        keys = ", ".join(f"{n} = {columns[c][at].as_py()!r}" for n, c, _ in self.plan.partition)
+        return f" in the partition {keys}" if keys else ""
+
+    def _runtime_error(self, outcome: int, state: np.ndarray, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+        where = self._where(state, columns)
+        if outcome == kernels.EFFORT:
+            return MatchRuntimeError(
+                "EFFORT_LIMIT",
+                f"one search{where} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use tighter quantifiers, "
+                "or conditions that do not read CLASSIFIER() of neighbours or DISTINCT aggregates",
+                sqlstate="54000",
+            )
         if outcome == kernels.ERROR:
             return _condition_error(int(state[kernels.S_DETAIL]), where)
         names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip[1] >> i & 1)
@@ -349,11 +429,9 @@ class _Carry:
 
 @dataclass(frozen=True)
 class _Data:
-    letters: np.ndarray
-    ints: np.ndarray
-    inull: np.ndarray
-    flts: np.ndarray
-    fnull: np.ndarray
+    """One buffer for the kernels: its rows, the ranks of the variables' names, the bytecode with this buffer's ranks."""
+
+    rows: kernels.RowArrays
     codes: np.ndarray
     bytecode: np.ndarray
 
@@ -362,15 +440,15 @@ def _copied(column: pa.ChunkedArray) -> pa.Array:
     return pc.take(flat(column), pa.array(np.arange(len(column))))
 
 
-def _comparisons(c: Conditions, entry: int) -> list | None:
-    """A condition that is one comparison of two loads, as [(left, opcode, right)]; None otherwise."""
+def _comparison(c: Conditions, entry: int) -> tuple[list[int], int, list[int]] | None:
+    """A condition that is one comparison of two loads, as (left, opcode, right); None otherwise."""
     code = c.code[entry : entry + 4].tolist()
     loads = (OP["LOADI"], OP["LOADF"])
     if len(code) < 4 or code[0][0] not in loads or code[1][0] != code[0][0] or code[3][0] != OP["RETURN"]:
         return None
     if code[2][0] not in _COMPARISONS or code[0][3] >= 0 or code[1][3] >= 0:
         return None
-    return [(code[0], code[2][0], code[1])]
+    return code[0], code[2][0], code[1]
 
 
 def _condition_error(code: int, where: str = "") -> MatchRuntimeError:

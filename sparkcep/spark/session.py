@@ -211,8 +211,10 @@ def _load_extension(spark: SparkSession) -> Any:
     # with the extension keeps its class.
     utils = getattr(jvm, "org.apache.spark.util.Utils")
     loader = jvm.java.net.URLClassLoader(urls, utils.getContextOrSparkClassLoader())
-    extension = loader.loadClass(EXTENSION_CLASS).getDeclaredConstructor(gateway.new_array(jvm.java.lang.Class, 0)).newInstance(
-        gateway.new_array(jvm.java.lang.Object, 0)
+    extension = (
+        loader.loadClass(EXTENSION_CLASS)
+        .getDeclaredConstructor(gateway.new_array(jvm.java.lang.Class, 0))
+        .newInstance(gateway.new_array(jvm.java.lang.Object, 0))
     )
     ensure_callback_server_started(gateway)
     extension.setRewriter(_Rewriter())

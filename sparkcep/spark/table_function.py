@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sparkcep.engines.run import MatchEngine, Prepared
 
 NAME = "match_recognize"
-_SPARK_VERSIONS = ((4, 0), (5, 0))  # at least, below
+_SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
 
 
 @dataclass
@@ -220,7 +220,7 @@ def register(spark: "SparkSession") -> None:
 
     version = tuple(int(x) for x in pyspark.__version__.split(".")[:2])
     if not _SPARK_VERSIONS[0] <= version < _SPARK_VERSIONS[1]:
-        raise PySparkRuntimeError(f"sparkcep needs Spark 4.0 or later 4.x, found {pyspark.__version__}")
+        raise PySparkRuntimeError(f"sparkcep needs Spark 4.1 or later 4.x, found {pyspark.__version__}")
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         from pyspark.sql.connect.udtf import UserDefinedTableFunction as ConnectFunction
 

@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.engines.run import MatchEngine, _Carry, prepare
 from sparkcep.columns.arrays import boundaries, flat
+from sparkcep.engines import kernels
+from sparkcep.engines.run import MatchEngine, prepare
 from sparkcep.pattern.plan import LETTERS, make_plan
 from sparkcep.sql.parser import parse_clause
 
@@ -68,20 +69,21 @@ def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[floa
     match, total, found = [], [], 0
     for _ in range(repeats + 1):
         engine = MatchEngine(prepared)
-        engine._carry = _Carry()
         t0 = time.perf_counter()
         offsets = boundaries([columns[c] for _, c, _ in plan.partition], whole.num_rows)
         data = engine._kernel_data(columns, offsets, whole.num_rows)
         t1 = time.perf_counter()
-        state = np.zeros(8, dtype=np.int64)
+        state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         events = np.empty((whole.num_rows, 5), dtype=np.int64)
         labels = np.empty(2 * whole.num_rows, dtype=np.uint8)
         t2 = time.perf_counter()
-        engine._match(data, offsets, False, state, events, labels)
+        scratch = engine._scratch(whole.num_rows, len(offsets))
+        while engine._match(data, scratch, False, state, events, labels) == kernels.GROW:
+            scratch = engine._grown(scratch, state, columns)
         t3 = time.perf_counter()
         match.append(t3 - t2)
         total.append(t3 - t2 + t1 - t0)
-        found = int(state[3])
+        found = int(state[kernels.S_EVENTS])
     return float(np.median(match[1:])), float(np.median(total[1:])), found
 
 

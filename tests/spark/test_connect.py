@@ -64,6 +64,11 @@ run("format", lambda: spark.sql("SELECT m.*, {w} AS w FROM {data} " + low + " AS
 run("script", lambda: spark.sql("BEGIN SELECT * FROM ticks " + MATCH + "; END"))
 spark.sql("CREATE OR REPLACE TEMP VIEW matches AS " + query)
 run("view", lambda: spark.table("matches"))
+spark.sql("CREATE TABLE found USING parquet AS " + query)
+run("ctas", lambda: spark.table("found"))
+spark.sql("INSERT INTO found " + query.replace("> 10", "> 20"))
+run("insert", lambda: spark.table("found"))
+run("permanent_view", lambda: spark.sql("CREATE VIEW kept AS SELECT * FROM found " + MATCH.replace("price", "p").replace("ts", "p")))
 fresh = spark.newSession()
 run("new_session", lambda: fresh.sql("SELECT * FROM (SELECT * FROM " + ROWS + ") " + MATCH))
 run("clause_error", lambda: spark.sql("SELECT * FROM ticks " + BAD))
@@ -98,9 +103,18 @@ def test_it_is_a_connect_session(report):
     assert report["module"].startswith("pyspark.sql.connect.")
 
 
-@pytest.mark.parametrize("name", ["plain", "script", "view", "new_session", "view_disabled"])
+@pytest.mark.parametrize("name", ["plain", "script", "view", "ctas", "new_session", "view_disabled"])
 def test_rows(report, name):
     assert report[name] == EXPECTED
+
+
+def test_insert(report):
+    assert report["insert"] == [*EXPECTED, ["b", 25]]
+
+
+def test_permanent_views_are_refused_by_spark(report):
+    # the function is a temporary one there; docs/adr/0002-session-route.md
+    assert report["permanent_view"]["condition"] == "INVALID_TEMP_OBJ_REFERENCE"
 
 
 def test_markers_and_fields(report):

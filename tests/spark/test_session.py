@@ -19,9 +19,7 @@ from sparkcep.spark import jvm_build, session  # noqa: E402
 from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java  # noqa: E402
 from sparkcep.spark.rewriting import name_markers  # noqa: E402
 
-MATCH = (
-    "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
-)
+MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")
 ROWS = "VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)"
 EXPECTED = [("a", 15), ("b", 25)]
@@ -49,10 +47,14 @@ def test_plain_statement(enabled):
     assert rows(enabled.sql(f"select m.p + 1 AS q from ticks {MATCH.lower()} AS m")) == [(16,), (26,)]
 
 
-def test_new_and_older_sessions(enabled):
+def test_new_sessions(enabled):
     assert rows(enabled.newSession().sql(f"SELECT * FROM ticks_table {MATCH}")) == EXPECTED
-    copy = enabled.newSession()
-    assert rows(copy.newSession().sql(f"SELECT * FROM ({'SELECT * FROM ' + ROWS}) {MATCH}")) == EXPECTED
+    grandchild = enabled.newSession().newSession()
+    assert rows(grandchild.sql(f"SELECT * FROM (SELECT * FROM {ROWS}) {MATCH}")) == EXPECTED
+    # the function is there before any statement with the clause
+    text = "'PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10'"
+    found = enabled._jsparkSession.newSession().sql(f"SELECT * FROM match_recognize(TABLE(ticks_table), {text})")
+    assert found.count() == len(EXPECTED)
 
 
 def test_named_markers(enabled):
@@ -65,6 +67,20 @@ def test_positional_markers(enabled):
     assert rows(enabled.sql(text, ["x", 10, 20])) == [("x", "a", 15)]
     # without a clause nothing is renamed
     assert rows(enabled.sql("SELECT ? AS match_recognize, ?", [1, 2])) == [(1, 2)]
+
+
+HISTORY = (
+    "SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price * {k} AS p, LAST(B.price) + {k} AS q "
+    "PATTERN (A B?) DEFINE A AS price > {low}, B AS B.price > {f} * A.price AND B.ts > FIRST(A.ts) + {z})"
+)
+
+
+def test_markers_in_conditions_over_the_match(enabled):
+    expected = [("a", 10, 17), ("b", 50, None)]
+    named = HISTORY.format(k=":k", low=":low", f=":f", z=":z")
+    assert rows(enabled.sql(named, {"k": 2, "low": 4, "f": 1.5, "z": 0})) == expected
+    positional = HISTORY.format(k="?", low="?", f="?", z="?")
+    assert rows(enabled.sql(positional, [2, 2, 4, 1.5, 0])) == expected
 
 
 def test_marker_names_leave_quantifiers_alone():
@@ -139,6 +155,7 @@ def test_clause_error_is_a_spark_parse_exception(enabled):
     assert error.getMessageParameters()["fragment"] == "X"
     shown = str(error).split("\n")
     assert shown[0].startswith(f"[{error.error_class}] ") and shown[0].endswith(f"SQLSTATE: {error.sqlstate}")
+    assert shown[-3] == f"== SQL (line 2, position {error.column}) =="
     assert shown[-2] == line and shown[-1] == " " * (error.column - 1) + "^"
     assert error.getMessage() == str(error)
 
