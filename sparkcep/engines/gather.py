@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from numba import njit
 
+import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.engines.kernels import E_LABELS, E_PART, E_ROWS, E_START, EXCLUDED
 
 ONE, SHOW, OMIT, UNMATCHED = range(4)

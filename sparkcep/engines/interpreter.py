@@ -16,10 +16,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from numba import njit
 
+import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.columns.bytecode import OP, SLOT
 
 OVERFLOW, DIVIDE_BY_ZERO, DECIMAL_RANGE = -2, -3, -4

@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from numba import njit
 
+import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.program import (
     CHAR,
     END,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.program import CHAR, INIT, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
+from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
 from sparkcep.columns.types import type_of
@@ -150,7 +150,7 @@ class Limits:
 class MatchEngine:
     """Takes sorted batches of one task, gives tables of output rows. One use."""
 
-    def __init__(self, prepared: Prepared, chunk_rows: int = CHUNK_ROWS, limits: "Limits | None" = None) -> None:
+    def __init__(self, prepared: Prepared, chunk_rows: int = CHUNK_ROWS, limits: Limits | None = None) -> None:
         self.p = prepared
         self.plan = prepared.plan
         self.chunk_rows = chunk_rows
@@ -234,7 +234,7 @@ class MatchEngine:
         self._rows = keep.num_rows
         self._wanted = max(self.chunk_rows, 2 * self._rows)
 
-    def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> "_Data":
+    def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> _Data:
         plan, c = self.plan, self.p.conditions
         letters = np.zeros(rows, dtype=np.int64)
         conditioned = 0
@@ -282,7 +282,7 @@ class MatchEngine:
                 codes = fixed[len(c.strings) :].copy()
         return ints, inull, codes, bytecode
 
-    def _mark(self, variable: int, data: "_Data") -> None:
+    def _mark(self, variable: int, data: _Data) -> None:
         """Folds a condition over physical neighbours into the variable's letter."""
         c, rows = self.p.conditions, data.rows
         entry = int(c.shift_entry[variable])
@@ -357,7 +357,7 @@ class MatchEngine:
         keep = {n: getattr(scratch, n) for n in ("labels", "hi", "hf", "hbits", "bits")}
         return fresh._replace(**keep)
 
-    def _match(self, data: "_Data", scratch: kernels.Scratch, open_end: bool, state, events, labels) -> int:
+    def _match(self, data: _Data, scratch: kernels.Scratch, open_end: bool, state, events, labels) -> int:
         p, c = self.p.program, self.p.conditions
         slots = c.slots if c.has_history else self._empty_slots
         return kernels.match_partitions(

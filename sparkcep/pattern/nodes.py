@@ -18,7 +18,7 @@ _NO_SPAN = Span(0, 0)
 class Node:
     span: Span = field(default=_NO_SPAN, compare=False, kw_only=True)
 
-    def children(self) -> tuple["Node", ...]:
+    def children(self) -> tuple[Node, ...]:
         return ()
 
 

@@ -57,10 +57,10 @@ class Plan:
         return json.dumps(asdict(self), separators=(",", ":")).replace("'", "\\u0027").replace("$", "\\u0024")
 
     @staticmethod
-    def from_json(text: str) -> "Plan":
+    def from_json(text: str) -> Plan:
         return Plan(**{k: _freeze(v) for k, v in json.loads(text).items()})
 
-    def without_sql(self) -> "Plan":
+    def without_sql(self) -> Plan:
         """What the table function needs: the plan less the texts that Spark computes outside it."""
         return Plan(
             **{

@@ -214,7 +214,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     )
 
 
-def register(spark: "SparkSession") -> None:
+def register(spark: SparkSession) -> None:
     """Registers ``match_recognize`` in a classic or Connect session. Raises for an unsupported Spark version."""
     import pyspark
 

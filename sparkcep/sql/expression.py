@@ -46,19 +46,19 @@ class Expr:
 
     op: str
     value: object = None
-    args: tuple["Expr", ...] = ()
+    args: tuple[Expr, ...] = ()
     flags: frozenset[str] = frozenset()
     span: Span = field(default=Span(0, 0), compare=False)
     depth: int = field(default=1, compare=False)
 
-    def walk(self) -> Iterator["Expr"]:
+    def walk(self) -> Iterator[Expr]:
         stack = [self]
         while stack:
             node = stack.pop()
             yield node
             stack.extend(reversed(node.args))
 
-    def bare(self) -> "Expr":
+    def bare(self) -> Expr:
         """The node inside any parentheses."""
         node = self
         while node.op == "paren":
@@ -405,7 +405,7 @@ class ExpressionParser:
         if upper in _TYPED and nxt.kind == STRING:
             c.i += 2
             return self._node("lit", c.text[start : c.tokens[c.i - 1].end], (), start)
-        if upper in ("EXISTS",) and nxt.text == "(":
+        if upper == "EXISTS" and nxt.text == "(" and c.peek(2).upper in ("SELECT", "WITH", "FROM", "VALUES", "TABLE"):
             c.next()
             self._skip_parens()
             return self._node("subquery", c.text[start : c.tokens[c.i - 1].end], (), start)

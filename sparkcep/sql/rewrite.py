@@ -97,7 +97,8 @@ class _Rewriter:
         if close is None:
             t = self.tokens[open_at]
             raise error_at(self.text, t.start, t.end, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed", SYNTAX)
-        inner = next((t for t in self.tokens[open_at:close] if t.kind == WORD and t.upper == KEYWORD), None)
+        inside = zip(self.tokens[open_at:close], self.tokens[open_at + 1 : close])
+        inner = next((t for t, after in inside if t.kind == WORD and t.upper == KEYWORD and after.text == "("), None)
         if inner is not None:
             raise error_at(
                 self.text,
@@ -213,7 +214,7 @@ class _Rewriter:
 
     def _function(self, i: int) -> int:
         """A hand-written call of the table function with a clause text: rewritten to the same fast form."""
-        open_at, close = i + 1, self.close.get(i + 1)
+        close = self.close.get(i + 1)
         if close is None or self.tokens[i + 2].upper != "TABLE" or self.tokens[i + 3].text != "(":
             return i + 1
         table_close = self.close[i + 3]

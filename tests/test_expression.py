@@ -1,0 +1,113 @@
+"""Our reader of Spark expressions against sqlglot's: the same columns, the same functions, whichever build is installed."""
+
+from __future__ import annotations
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from sparkcep.errors import ClauseError
+from sparkcep.sql.expression import Cursor, Expr, ExpressionParser, render
+from sparkcep.sql.lexer import END, Span, split_statements, tokenize
+
+EXPRESSIONS = [
+    "a + b * c - d / e % f",
+    "a = 1 AND b <> 2 OR NOT c >= 3",
+    "x BETWEEN lo AND hi AND y NOT IN (1, 2, z)",
+    "CASE WHEN a > b THEN c WHEN d IS NULL THEN e ELSE f END",
+    "CASE a WHEN b THEN c ELSE d END",
+    "CAST(a AS DECIMAL(10, 2)) + TRY_CAST(b AS INT)",
+    "coalesce(a, b, 0) <=> nullif(c, d)",
+    "s LIKE 'x%' OR s NOT LIKE t AND u RLIKE '^a'",
+    "arr[i + 1] + m['key']",
+    "a.b.c + d.e",
+    "count(DISTINCT a) FILTER (WHERE b > 0)",
+    "sum(a) / count(*)",
+    "date_add(d, 3) > DATE '2024-01-01'",
+    "ts + INTERVAL '5' MINUTE < TIMESTAMP '2024-01-01 00:00:00'",
+    "upper(trim(s)) || 'x' || lower(t)",
+    "if(a IS NOT NULL, b, c) IS DISTINCT FROM d",
+    "greatest(a, least(b, c)) - abs(-d)",
+    "a & b | c ^ d",
+    "transform(arr, x -> x + y)",
+    "exists(arr, x -> x > lo) AND filter(arr, e -> e = hi) IS NOT NULL",
+    "struct(a AS p, b AS q)",
+    "extract(YEAR FROM ts) = 2024",
+    "`odd name` + `a``b`",
+    "((((a))))",
+    "- - a + ~b",
+    "a IS TRUE AND b IS NOT FALSE",
+]
+
+
+def parse(text: str) -> Expr:
+    cursor = Cursor(text, tokenize(text))
+    node = ExpressionParser(cursor).parse()
+    assert cursor.token.kind == END, text
+    return node
+
+
+def our_columns(node: Expr, bound: frozenset[str] = frozenset()) -> set[str]:
+    if node.op == "lambda":
+        bound |= frozenset(node.value)
+    if node.op == "col":
+        return set() if node.value[0].lower() in bound else {".".join(node.value)}
+    return {c for a in node.args for c in our_columns(a, bound)}
+
+
+def their_columns(text: str) -> set[str]:
+    tree = sqlglot.parse_one(text, dialect="spark")
+    names = {".".join(p.name for p in c.parts) for c in tree.find_all(exp.Column) if not isinstance(c.this, exp.Star)}
+    for dot in tree.find_all(exp.Dot):
+        assert dot
+    return names
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_columns_as_sqlglot_sees_them(text):
+    assert our_columns(parse(text)) == their_columns(text)
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_spans_cut_the_text_exactly(text):
+    node = parse(text)
+    assert node.span == Span(0, len(text))
+    for below in node.walk():
+        assert text[below.span.start : below.span.end].strip() == text[below.span.start : below.span.end] != ""
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_rendering_replaces_columns_and_nothing_else(text):
+    node = parse(text)
+    spans = {n.span: "(Q)" for n in node.walk() if n.op == "col"}
+    rendered = render(text, node, spans)
+    assert render(text, node, {}) == text
+    assert rendered.count("(Q)") == len(spans)
+    parse(rendered)
+
+
+@pytest.mark.parametrize(
+    ("text", "structure"),
+    [
+        ("a OR b AND c", ("or", 2)),
+        ("NOT a = b", ("un", 1)),
+        ("a + b < c * d", ("bin", 2)),
+        ("a AND b AND c", ("and", 3)),
+        ("a BETWEEN b AND c AND d", ("and", 2)),
+    ],
+)
+def test_precedence(text, structure):
+    node = parse(text)
+    assert (node.op, len(node.args)) == structure
+
+
+@pytest.mark.parametrize("text", ["a +", "(a", "f(a,", "CASE WHEN a THEN b", "a BETWEEN b", "CAST(a AS)", "a IS", "INTERVAL 5"])
+def test_broken_expressions_name_a_place(text):
+    with pytest.raises(ClauseError) as caught:
+        parse(text)
+    assert caught.value.line == 1 and 1 <= caught.value.column <= len(text) + 1
+
+
+def test_statements_are_split_outside_strings_comments_and_blocks():
+    text = "SELECT ';' -- ;\n; /* ; */ SELECT 2;\nBEGIN SELECT 1; IF x THEN SELECT 2; END IF; END; SELECT `;`"
+    assert [s.split()[0] for s in split_statements(text)] == ["SELECT", "/*", "BEGIN", "SELECT"]
