@@ -253,7 +253,7 @@ class _Reader:
             else:
                 if seen and not case.rows:
                     raise self.error("a row after 'no rows'", number)
-                case.rows.append(tuple(self._cell(cell.strip(), number) for cell in line.split(" | ")))
+                case.rows.append(tuple(self._cell(cell, number) for cell in _cells(line)))
             seen = seen or not text.startswith(("columns:", "types:"))
         if not seen:
             raise self.error(f"case {case.name} expects nothing; write 'no rows' for an empty result")
@@ -291,6 +291,18 @@ class _Reader:
             before = statement[: statement.index(parsed[4])]
             where = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
         return ExpectedError(parsed[1], where, (parsed[5] or "").strip())
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of an expected row; a separator inside a JSON string separates nothing."""
+    cells, start = [], 0
+    while True:
+        quoted = re.compile(r'\s*"(?:[^"\\]|\\.)*"(?=\s*$| \| )').match(line, start)
+        end = line.find(" | ", quoted.end() if quoted else start)
+        if end < 0:
+            return [*cells, line[start:].strip()]
+        cells.append(line[start:end].strip())
+        start = end + 3
 
 
 def _table_cell(cell: str, kind: str) -> str:

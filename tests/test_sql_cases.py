@@ -12,7 +12,7 @@ import pytest
 
 from sparkcep.errors import ClauseError
 
-from .sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
+from tests.sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
 
 FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = sorted(FOLDER.glob("*/*.test"))
@@ -131,7 +131,7 @@ MALFORMED = [
     ("table t a INT\n1\n", "expected 'table name"),
     ("table t (a)\n1\n", "expected 'column TYPE'"),
     ("table t (a INT, b INT)\n1\n", "2 columns but 1 cells"),
-    ("table t (a INT, b INT)\n1 | \n", "2 columns but 1 cells"),
+    ("table t (a INT, b INT)\n1 | \n", "an empty cell"),
     (GOOD_TABLE + GOOD_TABLE, "t is there twice"),
     ("view v\n\n", "view v has no query"),
     ("case two words\nSELECT 1\n----\n1\n", "expected 'case name'"),
@@ -143,7 +143,7 @@ MALFORMED = [
     ("case a\nSELECT 1\n----\ncolumns: x\n", "case a expects nothing"),
     ("case a\nSELECT 1\n----\n1 | 2\n1\n", "differ in width"),
     ("case a\nSELECT 1\n----\ncolumns: x, y\n1\n", "differ in width"),
-    ("case a\nSELECT 1\n----\n1 | \n1\n", "differ in width"),
+    ("case a\nSELECT 1\n----\n1 | \n", "an empty cell"),
     ('case a\nSELECT 1\n----\n"x\n', "JSON string"),
     ("case a\nSELECT 1\n----\n1\nno rows\n", "'no rows' after a row"),
     ("case a\nSELECT 1\n----\nno rows\n1\n", "a row after 'no rows'"),

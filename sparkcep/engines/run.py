@@ -185,7 +185,7 @@ class MatchEngine:
 
     def _process(self, last: bool) -> Iterator[pa.Table]:
         table = pa.Table.from_batches(self._batches).combine_chunks()
-        columns = {name: flat(table.column(name)) for name in table.column_names}
+        columns = {name: flat(table.column(name)) for name in self.p.input_schema.names}
         offsets = boundaries([columns[c] for _, c, _ in self.plan.partition], table.num_rows)
         data = self._kernel_data(columns, offsets, table.num_rows)
         carry = self._carry
@@ -317,7 +317,7 @@ class MatchEngine:
 
     def _scratch(self, rows: int, offsets: int) -> kernels.Scratch:
         """Working memory for a buffer; the memo is empty."""
-        p, c = self.p, self.p.conditions
+        c = self.p.conditions
         slots = len(c.slots) if c.has_history else 0
         hf = np.empty((rows if slots else 1, max(slots, 1)), dtype=np.float64)
         memo = self._memo_kind(rows)

@@ -33,6 +33,9 @@ MAX_PERMUTE = 30
 LETTERS = "__letters"
 
 
+PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
+
+
 @dataclass(frozen=True)
 class Plan:
     """See the module's docstring. All members are tuples, strings and numbers."""
@@ -53,8 +56,9 @@ class Plan:
     case_sensitive: bool = False
 
     def to_json(self) -> str:
-        """Compact JSON without quotes, backslashes or dollar signs a SQL string could trip over."""
-        return json.dumps(asdict(self), separators=(",", ":")).replace("'", "\\u0027").replace("$", "\\u0024")
+        """Compact JSON without the quotes, backticks and dollar signs SQL text could trip over."""
+        text = json.dumps(asdict(self), separators=(",", ":"))
+        return text.replace("'", "\\u0027").replace("`", "\\u0060").replace("$", "\\u0024")
 
     @staticmethod
     def from_json(text: str) -> Plan:

@@ -1,8 +1,8 @@
 """The registered table function ``match_recognize``: Arrow batches to the engine and back.
 
-``match_recognize(TABLE(...), spec)`` takes either the plan JSON the rewriter makes, over an input already distributed and
-sorted, or the text of a clause, over any table; Spark then computes the row expressions, partitions and sorts as
-``analyze`` asks (LANGUAGE section 7).
+``match_recognize(TABLE(...))`` takes the rewriter's form: an input already distributed and sorted, one column of which is named
+by the plan's JSON. ``match_recognize(TABLE(...), text)`` takes the text of a clause, over any table; Spark then computes the
+row expressions, partitions and sorts as ``analyze`` asks (LANGUAGE section 7).
 
 Arrow table functions refuse ``analyze`` in Spark's public API (SPARK-53286); registering through the internal constructor
 works in 4.x, classic and Connect, and is kept in :func:`register` alone.
@@ -25,7 +25,7 @@ from pyspark.util import PythonEvalType
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
-from sparkcep.pattern.plan import LETTERS, Plan, make_plan
+from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
 from sparkcep.sql.clause import ONE_ROW
 from sparkcep.sql.lexer import quote
 from sparkcep.sql.parser import parse_clause
@@ -53,20 +53,20 @@ class MatchRecognize:
     """The handler Spark instantiates: one instance a task (or a partition key, for a clause text)."""
 
     @staticmethod
-    def analyze(table: AnalyzeArgument, spec: AnalyzeArgument) -> MatchAnalysis:
+    def analyze(table: AnalyzeArgument, spec: AnalyzeArgument | None = None) -> MatchAnalysis:
         from sparkcep.engines.run import prepare
 
         if not table.isTable:
             raise ClauseError("ARGUMENT", "the first argument of match_recognize must be TABLE(...)")
-        if spec.value is None or not isinstance(spec.value, str):
-            raise ClauseError("ARGUMENT", "the second argument of match_recognize must be a string constant: the clause's text")
-        schema = table.dataType
-        text = "\n".join(line for line in spec.value.splitlines() if not line.startswith("--sparkcep"))
-        if text.startswith("{"):
-            plan = Plan.from_json(text)
+        planned = [n for n in table.dataType.names if n.startswith(PLAN_HEAD)]
+        if planned:
+            schema = StructType([f for f in table.dataType.fields if f.name not in planned])
+            plan = Plan.from_json(planned[-1])
             prepared = prepare(plan, arrow_schema(schema))
             return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
-        return _analyze_clause(text, schema)
+        if spec is None or not isinstance(spec.value, str):
+            raise ClauseError("ARGUMENT", "match_recognize needs a string constant behind TABLE(...): the clause's text")
+        return _analyze_clause(spec.value, table.dataType)
 
     def __init__(self, analysis: MatchAnalysis | None = None) -> None:
         if analysis is None:
@@ -74,7 +74,7 @@ class MatchRecognize:
         self.analysis = analysis
         self.engine: MatchEngine | None = None
 
-    def eval(self, table: pa.RecordBatch, spec: pa.Array) -> Iterator[pa.Table]:
+    def eval(self, table: pa.RecordBatch, spec: pa.Array | None = None) -> Iterator[pa.Table]:
         if self.engine is None:
             self.engine = self._engine(table.schema)
         for out in self.engine.push(table):

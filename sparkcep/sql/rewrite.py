@@ -6,10 +6,11 @@ The statement is only tokenised; all text outside the clauses stays as the user 
 
 turns into
 
-    (SELECT keys, measures FROM match_recognize(TABLE(SELECT row expressions FROM <table>
-        DISTRIBUTE BY keys SORT BY keys, order), plan))
+    (SELECT keys, measures FROM match_recognize(TABLE(SELECT row expressions, NULL AS plan FROM <table>
+        DISTRIBUTE BY keys SORT BY keys, order)))
 
-with the plan as JSON text.
+with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a constant argument with every row (a plan of
+1 KB over 2 million rows would be 2 GB through the Python worker's socket), a NULL column costs nothing.
 """
 
 from __future__ import annotations
@@ -218,12 +219,14 @@ class _Rewriter:
         if close is None or self.tokens[i + 2].upper != "TABLE" or self.tokens[i + 3].text != "(":
             return i + 1
         table_close = self.close[i + 3]
+        if table_close == close - 1:
+            return close + 1  # already rewritten
         literal = self.tokens[close - 1]
         comma = self.tokens[close - 2]
         if literal.kind != STRING or comma.text != ",":
             return i + 1
         text = _string_value(literal.text)
-        if text.lstrip().startswith(("{", "--sparkcep")):
+        if text.lstrip().startswith("--sparkcep"):
             return close + 1  # already rewritten
         prefix = self._table_arguments(table_close + 1, close - 2)
         clause = parse_clause(prefix + text)
@@ -309,12 +312,13 @@ def _string_value(literal: str) -> str:
 
 def subquery(plan: Plan, source: str, explaining: bool = False) -> str:
     """The parenthesised SELECT that replaces a clause over ``source``."""
-    spec = plan.without_sql().to_json()
+    about = ""
     if explaining:
         from sparkcep.sql.explain import describe
 
-        spec = "\n".join("--sparkcep " + line for line in describe(plan).splitlines()).replace("'", '"') + "\n" + spec
-    call = f"match_recognize(TABLE({_input(plan, source)}), r'{spec}')"
+        lines = "\n".join("--sparkcep " + line for line in describe(plan).splitlines())
+        about = ", r'" + lines.replace("'", '"') + "'"
+    call = f"match_recognize(TABLE({_input(plan, source)}){about})"
     return f"(SELECT {', '.join(_output(plan))} FROM {call})"
 
 
@@ -348,13 +352,13 @@ def _input(plan: Plan, source: str) -> str:
     if plan.rows != ONE_ROW:
         computed.insert(0, "*")
         shipped = [f"* EXCEPT ({', '.join(sorted(order_only))})"] if order_only else ["*"]
-    elif not computed or not shipped:
+    elif not computed:
         # a pattern that needs no column still needs its rows
         computed.append("0 AS __row")
-        shipped.append("__row")
     sort = [*keys, *order]
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     tail = f" DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
+    shipped.append(f"NULL AS `{plan.without_sql().to_json()}`")
     return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
 
 
