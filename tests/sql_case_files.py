@@ -9,7 +9,7 @@ A file is a sequence of blocks; blank lines and lines that begin with ``#`` may 
     view words                                       a query up to a blank line
     SELECT ...
 
-    case some_name
+    case some_name                                   lines that begin with # may stand before the statement
     params: {"low": 3}                               or a list for ? markers; a Python literal
     set: spark.sql.caseSensitive=true                for this case only
     SELECT ... ;                                     statements end with ";" at the end of a line; the last
@@ -207,7 +207,7 @@ class _Reader:
                 raise self.error(f"case {case.name} has no line ---- before the next block")
             if not sql and (option := re.match(r"(params|set): (.*)", line)):
                 self._option(case, option[1], option[2])
-            else:
+            elif sql or not line.startswith("#"):
                 sql.append(line)
             self.at += 1
         if self.at == len(self.lines):

@@ -224,13 +224,15 @@ class _Compiler:
         if which == "L":
             helper = self.position_slot("L", mask, k - 1) if k else -1
             return self.slot("LAST", mask, k, helper=helper)
-        return self.slot("FIRST", mask, k, helper=self.slot("COUNT", mask))
+        helper = self.position_slot("F", mask, k - 1) if k else -1
+        return self.slot("FIRST", mask, k, helper=helper)
 
     def label_slot(self, which: str, mask: int, k: int) -> int:
         if which == "L":
             helper = self.label_slot("L", mask, k - 1) if k else -1
             return self.slot("LABELLAST", mask, k, helper=helper)
-        return self.slot("LABELFIRST", mask, k, helper=self.slot("COUNT", mask))
+        helper = self.label_slot("F", mask, k - 1) if k else -1
+        return self.slot("LABELFIRST", mask, k, helper=helper)
 
     # -- trees ----------------------------------------------------------------------------------------------
 

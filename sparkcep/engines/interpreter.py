@@ -210,7 +210,8 @@ def scan(
                         hi[q, k] = -1 if fresh_start else hi[q - 1, helper]
                     continue
                 if kind == K_FIRST or kind == K_LABELFIRST:
-                    if (0 if fresh_start else hi[q - 1, helper]) == slots[k, 2]:
+                    # the n-th such row: not found yet, and the one before it found in an earlier row
+                    if hi[q, k] < 0 and (helper < 0 or (not fresh_start and hi[q - 1, helper] >= 0)):
                         hi[q, k] = q if kind == K_FIRST else variable
                     continue
                 if keep >= 0 and ints[keep, q] == 0:

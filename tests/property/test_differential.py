@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import pytest
 
+from sparkcep.engines import run as engine
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import measures, pattern
 from tests.oracle.cases import BASE_MEASURES, Clause, random_clause
@@ -202,3 +204,15 @@ def test_readings_that_were_in_doubt(tail, letters, expected):
 def test_match_numbers_go_on_behind_a_cut(chunk_rows):
     assert matches("PATTERN (A)", "xxxx", chunk_rows) == [(1, "A"), (2, "A"), (3, "A"), (4, "A")]
     assert matches("PATTERN (^ A)", "xxxx", chunk_rows) == [(1, "A")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_failed_state_remembered_from_the_first_step(seed, monkeypatch):
+    """The hashed memo, which otherwise starts only when a search backtracks a lot, on every state of every clause."""
+    monkeypatch.setattr(engine, "Limits", functools.partial(engine.Limits, patience=0))
+    monkeypatch.setattr(engine, "MAX_MEMO_BITS", 0)
+    rng, tally = random.Random(f"memo {seed}"), Tally()
+    for _ in range(80):
+        clause = lively(rng, ALL_KINDS)
+        tally.compare(clause, [random_rows(rng, rng.randrange(1, 11)) for _ in range(30)])
+    tally.check(matched=0.3)

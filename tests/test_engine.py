@@ -1,0 +1,140 @@
+"""The engine's stages one by one: program listings, memory over one giant key, bounds on the effort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep.automaton.compiler import compile_pattern
+from sparkcep.engines.run import Limits, MatchEngine, match_batches, match_table, prepare
+from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.pattern.plan import Plan, make_plan
+from sparkcep.sql.parser import parse_clause
+
+
+def plan_of(text: str) -> Plan:
+    return make_plan(parse_clause(text))
+
+
+def listing(pattern: str) -> list[str]:
+    plan = plan_of(f"MEASURES MATCH_NUMBER() AS n PATTERN ({pattern})")
+    lines = compile_pattern(plan.pattern, plan.variables).dump().splitlines()
+    return [line.split(maxsplit=1)[1] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("A B", ["CHAR  A", "CHAR  B", "MATCH"]),
+        ("A | B C", ["SPLIT 1, 3", "CHAR  A", "JUMP  5", "CHAR  B", "CHAR  C", "MATCH"]),
+        ("A+ B*?", ["RUN   A{1,}", "RUN   B{0,}?", "MATCH"]),
+        ("(A B)*", ["SPLIT 1, 4", "CHAR  A", "CHAR  B", "JUMP  0", "MATCH"]),
+        ("(A B)+?", ["CHAR  A", "CHAR  B", "SPLIT 3, 0", "MATCH"]),
+        ("^ {- A -} $", ["START", "CHAR  A excluded", "END", "MATCH"]),
+        ("A{1,500}", ["RUN   A{1,500}", "MATCH"]),
+        ("(A B){2,3}", ["INIT  loop 0", "LOOP  loop 0 {2,3} exit 5", "CHAR  A", "CHAR  B", "NEXT  loop 0 at 1", "MATCH"]),
+        ("()", ["MATCH"]),
+    ],
+)
+def test_program_listing(pattern, expected):
+    assert listing(pattern) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [("A{1,1000000}", 5), ("(A B){500,100000} C", 10), ("PERMUTE(A, B, C, D, E, F, G, H)", 25), ("(A* B?)* C", 10)],
+)
+def test_programs_do_not_blow_up(pattern, most):
+    assert len(listing(pattern)) <= most
+
+
+def test_too_much_nested_counting_is_an_error():
+    with pytest.raises(ClauseError, match="PATTERN_TOO_COMPLEX"):
+        listing("((((A B){1000000} C){1000000} D){1000000} E){1000000}")
+
+
+def batches_of_one_key(plan: Plan, rows: int, size: int = 10_000):
+    for start in range(0, rows, size):
+        ts = np.arange(start, start + size)
+        columns = {"ts": ts, "price": (ts * 7919 % 1000).astype(float)}
+        yield pa.record_batch({name: pa.array(columns[sql]) for name, sql in plan.inputs})
+
+
+@pytest.mark.parametrize(
+    "define", ["D AS price < PREV(price), U AS price > PREV(price)", "D AS price < PREV(price), U AS price > AVG(D.price)"]
+)
+def test_one_giant_key_is_held_only_as_far_as_a_live_match_needs(define):
+    plan = plan_of(f"ORDER BY ts MEASURES FIRST(ts) AS a, LAST(ts) AS b PATTERN (S D+ U+) DEFINE {define}")
+    engine = MatchEngine(prepare(plan, next(batches_of_one_key(plan, 1)).schema))
+    held, matches = 0, 0
+    for batch in batches_of_one_key(plan, 2_000_000):
+        matches += sum(t.num_rows for t in engine.push(batch))
+        held = max(held, engine._rows)
+    matches += sum(t.num_rows for t in engine.finish())
+    assert matches > 100_000
+    assert held <= 150_000
+
+
+def test_the_same_rows_however_the_giant_key_is_cut():
+    plan = plan_of("ORDER BY ts MEASURES FIRST(ts) AS a, LAST(ts) AS b PATTERN (S D+ U+) DEFINE D AS price < PREV(price), U AS price > PREV(price)")
+    whole = pa.Table.from_batches(batches_of_one_key(plan, 60_000))
+    expected = match_table(plan, whole)
+    assert expected.num_rows > 3_000
+    for chunk in (100, 997, 30_000):
+        assert match_table(plan, pa.Table.from_batches(whole.to_batches(max_chunksize=chunk)), chunk).equals(expected)
+
+
+def test_a_match_longer_than_every_batch():
+    plan = plan_of("ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+)")
+    out = pa.concat_tables(match_batches(MatchEngine(prepare(plan, next(batches_of_one_key(plan, 1)).schema), 5_000), batches_of_one_key(plan, 300_000)))
+    assert out.column(0).to_pylist() == [300_000]
+
+
+CHOICES = "ORDER BY ts MEASURES COUNT(*) AS n PATTERN ((A | B)* C) DEFINE "
+
+
+def one_key(plan: Plan, rows: int) -> pa.Table:
+    return pa.Table.from_batches(batches_of_one_key(plan, rows, rows))
+
+
+@pytest.mark.parametrize(
+    "define",
+    [
+        "C AS ts < FIRST(A.ts) - ts",
+        "A AS MATCH_NUMBER() > 0, C AS ts < FIRST(ts)",
+        "A AS CLASSIFIER() = 'A', C AS ts < FIRST(ts)",
+        "B AS LAST(CLASSIFIER(), 1) = 'A' OR MATCH_NUMBER() > 0, C AS ts < FIRST(ts)",
+        "B AS PREV(CLASSIFIER()) = 'A' OR MATCH_NUMBER() > 0, C AS ts < FIRST(ts)",
+    ],
+)
+def test_a_choice_on_every_row_is_not_tried_in_all_combinations(define):
+    plan = plan_of(CHOICES + define)
+    columns = {name: pa.array(np.arange(300)) for name, _ in plan.inputs}
+    table = pa.table(columns | ({"__letters": pa.array(np.full(300, 255, dtype=np.int16))} if plan.letters else {}))
+    engine = MatchEngine(prepare(plan, table.schema), limits=Limits(max_steps=2_000_000))
+    list(match_batches(engine, table.to_batches()))  # no EFFORT_LIMIT: 2 ** 300 combinations are not tried
+
+
+def test_effort_is_bounded_by_an_error_that_names_the_bound():
+    plan = plan_of(CHOICES + "A AS COUNT(DISTINCT A.price) > 0, C AS price < FIRST(price)")
+    engine = MatchEngine(prepare(plan, one_key(plan, 10).schema), limits=Limits(max_steps=10_000))
+    with pytest.raises(MatchRuntimeError, match=r"EFFORT_LIMIT.*sparkcep.maxSteps = 10000"):
+        list(match_batches(engine, one_key(plan, 40).to_batches()))
+
+
+def test_state_is_bounded_by_an_error_that_names_the_bound():
+    plan = plan_of("ORDER BY ts MEASURES COUNT(*) AS n PATTERN ((A B | B A)* C) DEFINE A AS ts >= FIRST(A.ts), C AS ts < FIRST(A.ts)")
+    engine = MatchEngine(prepare(plan, one_key(plan, 10).schema), limits=Limits(max_state_bytes=500_000))
+    with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*sparkcep.maxStateBytes = 500000"):
+        list(match_batches(engine, one_key(plan, 100_000).to_batches()))
+
+
+def test_plan_survives_its_json():
+    plan = plan_of(
+        "PARTITION BY `it's` ORDER BY b DESC NULLS LAST MEASURES FIRST(`x y`) AS `q'\"`, count(*) AS n ALL ROWS PER MATCH "
+        "AFTER MATCH SKIP TO LAST B PATTERN (^ A{2,3}? {- B -}$) SUBSET U = (A, B) DEFINE A AS U.x > PREV(x) AND y = 'a''b'"
+    )
+    text = plan.to_json()
+    assert Plan.from_json(text) == plan
+    assert not set("'`$") & set(text)
