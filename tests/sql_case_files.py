@@ -21,7 +21,8 @@ A file is a sequence of blocks; blank lines and lines that begin with ``#`` may 
 
 In an expected row NULL is null, '' the empty string, and a cell in double quotes is a JSON string. Rows are
 compared in order when the statement has an ORDER BY of its own, else as a multiset. No rows at all are written
-``no rows``. Instead of rows there may be one line:
+``no rows``. ``contains text`` lines, instead of rows, ask for texts that some cell contains. Instead of rows there
+may also be one line:
 
     error CLASS [line:column | at 'fragment'] [text]     an analysis error; ``*`` is any class of ours
     runtime error text                                   an error of the running query
@@ -64,6 +65,7 @@ class Case:
     columns: list[str] | None = None
     types: list[str] | None = None
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
+    contains: list[str] = field(default_factory=list)
     error: ExpectedError | None = None
 
 
@@ -247,12 +249,16 @@ class _Reader:
                 case.columns = [name.strip() for name in text[8:].split(",")]
             elif text.startswith("types:") and not seen:
                 case.types = split_top_level(text[6:], ",")
+            elif text.startswith("contains "):
+                if seen and not case.contains:
+                    raise self.error("'contains' after a row", number)
+                case.contains.append(text[len("contains ") :].strip())
             elif text == "no rows":
                 if seen:
                     raise self.error("'no rows' after a row", number)
             else:
                 if seen and not case.rows:
-                    raise self.error("a row after 'no rows'", number)
+                    raise self.error("a row after 'no rows' or 'contains'", number)
                 case.rows.append(tuple(self._cell(cell, number) for cell in _cells(line)))
             seen = seen or not text.startswith(("columns:", "types:"))
         if not seen:

