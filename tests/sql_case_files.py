@@ -162,7 +162,7 @@ class _Reader:
         start = self._relation(head[1])
         columns = []
         for text in split_top_level(head[2], ","):
-            column = re.fullmatch(r"(`[^`]+`|\w+)\s+(\S.*)", text)
+            column = re.fullmatch(r"(`(?:[^`]|``)+`|\w+)\s+(\S.*)", text)
             if not column:
                 raise self.error(f"expected 'column TYPE', not: {text}")
             columns.append((column[1], column[2]))

@@ -8,7 +8,7 @@ work stays linear.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,11 @@ class Prepared:
     output_schema: pa.Schema
     memo: int
     state_live: np.ndarray
+
+    def arrived(self, schema: pa.Schema) -> Prepared:
+        """The same for batches as they came: their timestamps carry the session's time zone."""
+        schema = pa.schema([schema.field(f.name) for f in self.input_schema])
+        return replace(self, input_schema=schema, output_schema=output_schema(self.plan, schema))
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:

@@ -88,8 +88,10 @@ class MatchRecognize:
     def _engine(self, schema: pa.Schema) -> MatchEngine:
         from sparkcep.engines.run import MatchEngine, prepare
 
-        # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
-        return MatchEngine(self.analysis.prepared or prepare(self.analysis.plan, schema))
+        if self.analysis.prepared is None:
+            # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
+            return MatchEngine(prepare(self.analysis.plan, schema))
+        return MatchEngine(self.analysis.prepared.arrived(schema))
 
     def _named(self, table: pa.Table) -> pa.Table:
         columns = self.analysis.columns
@@ -108,8 +110,8 @@ class MatchRecognize:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema in which Spark ships a table argument."""
-    return to_arrow_schema(schema, prefers_large_types=False)
+    """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's."""
+    return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:

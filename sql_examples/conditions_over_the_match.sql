@@ -1,0 +1,12 @@
+-- Conditions that look at the match so far: FIRST, another variable, a running average.
+CREATE OR REPLACE TEMP VIEW ticks AS SELECT * FROM VALUES
+  ('ACME', 1, 12), ('ACME', 2, 17), ('ACME', 3, 14), ('ACME', 4, 11), ('ACME', 5, 15), ('ACME', 6, 20), ('ACME', 7, 16),
+  ('ACME', 8, 19), ('OMEGA', 1, 9), ('OMEGA', 2, 8), ('OMEGA', 3, 7), ('OMEGA', 4, 9), ('OMEGA', 5, 9)
+  AS t(symbol, day, price);
+
+SELECT * FROM ticks MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY day
+  MEASURES FIRST(day) AS from_day, LAST(HIGH.day) AS to_day, avg(HIGH.price) AS mean
+  PATTERN (BASE HIGH{2,})
+  DEFINE HIGH AS price > BASE.price AND price >= avg(HIGH.price) - 3
+) ORDER BY symbol, from_day

@@ -1,0 +1,35 @@
+"""Every statement of ``sql_examples/`` gives the rows written beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkcep.sql.lexer import split_statements
+
+FOLDER = Path(__file__).resolve().parent.parent / "sql_examples"
+FILES = sorted(FOLDER.glob("*.sql"))
+
+
+def table_text(frame) -> str:
+    """Header and rows, tab-separated, as the ``.expected`` files hold them."""
+    rows = frame.collect()
+    lines = [frame.columns, *([("NULL" if v is None else str(v)) for v in row] for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def run(spark, path: Path) -> str:
+    frame = None
+    for statement in split_statements(path.read_text(encoding="utf-8")):
+        frame = spark.sql(statement)
+    return table_text(frame)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+def test_example(spark, path):
+    assert run(spark, path) == path.with_suffix(".expected").read_text(encoding="utf-8")
+
+
+def test_there_are_examples():
+    assert len(FILES) >= 14
