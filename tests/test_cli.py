@@ -1,0 +1,65 @@
+"""The command line, in process where no Spark is needed, and once for real."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from sparkcep.cli import main
+
+CLAUSE = "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nPATTERN (UP{2,}) DEFINE UP AS price > PREV(price))"
+
+
+def test_rewrite_prints_plain_sql(capsys):
+    assert main(["rewrite", "-e", f"SELECT 1; {CLAUSE}"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("SELECT 1;\n") and "match_recognize(TABLE(" in out
+
+
+def test_explain_shows_program_and_split(capsys):
+    assert main(["explain", "-e", CLAUSE]) == 0
+    out = capsys.readouterr().out
+    assert "RUN   UP{2,}" in out and "physical neighbours only" in out
+
+
+def test_errors_point_at_their_place(capsys):
+    assert main(["rewrite", "-e", CLAUSE.replace("DEFINE UP", "DEFINE NO")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "SPARKCEP.UNKNOWN_VARIABLE" in lines[0] and "line 2, column 25" in lines[0]
+    assert lines[1].index("NO") == lines[2].index("^")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run"], "give a file"),
+        (["run", "nowhere.sql"], "there is no file"),
+        (["run", "-e", "SELECT 1", "--table", "x"], "NAME=PATH"),
+        (["run", "-e", "SELECT 1", "--output", "x.txt"], "must end in"),
+    ],
+)
+def test_wrong_arguments_say_what_is_right(arguments, said, capsys):
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_java_there_is_a_clear_message(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["run", "-e", "SELECT 1"]) == 3
+    assert "Java 17" in capsys.readouterr().err
+
+
+def test_run_over_files(tmp_path):
+    pd.DataFrame({"day": range(1, 9), "price": [12, 17, 14, 11, 15, 20, 16, 19]}).to_parquet(tmp_path / "ticks.parquet")
+    (tmp_path / "query.sql").write_text(f"-- runs\n{CLAUSE};\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "sparkcep", "run", tmp_path / "query.sql", "--table", f"ticks={tmp_path}/ticks.parquet",
+         "--output", tmp_path / "out.parquet"],
+        capture_output=True, text=True, timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert pd.read_parquet(tmp_path / "out.parquet")["n"].tolist() == [2]

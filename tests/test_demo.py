@@ -1,0 +1,16 @@
+"""The demonstration on one month of the real data."""
+
+from __future__ import annotations
+
+from sparkcep.demo import check, run
+
+
+def test_demo_finds_and_draws(spark, tmp_path, capsys):
+    examples = check()
+    assert len(examples) >= 4
+    run(spark, tmp_path, examples, month=1)
+    out = capsys.readouterr().out
+    assert out.count("matches in") == len(examples)
+    drawn = sorted(p.stem for p in tmp_path.glob("*.png"))
+    assert drawn == sorted(e.name for e in examples)
+    assert all(p.stat().st_size > 10_000 for p in tmp_path.glob("*.png"))

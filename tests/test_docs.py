@@ -1,0 +1,60 @@
+"""The examples of the documentation run and give what stands below them; its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sparkcep.errors import ClauseError
+from sparkcep.sql.lexer import split_statements
+from tests.test_sql_examples import table_text
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "reference.md"]
+_EXAMPLE = re.compile(r"```sql\n((?:(?!```).)*?)```\n\s*```(text|error)\n(.*?)```", re.S)
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
+_RAISED = re.compile(r'(?:error|_fail|error_at|ClauseError|MatchRuntimeError)\([^)]*?"([A-Z_]+)"', re.S)
+
+EXAMPLES = [
+    pytest.param(*m.groups(), id=f"{page.stem}-{i}")
+    for page in PAGES
+    for i, m in enumerate(_EXAMPLE.finditer(page.read_text(encoding="utf-8")))
+]
+
+
+@pytest.fixture(scope="module")
+def views(spark):
+    """The views the pages speak of: those of two examples."""
+    for name in ("v_shape", "reluctant"):
+        spark.sql(split_statements((ROOT / "sql_examples" / f"{name}.sql").read_text(encoding="utf-8"))[0])
+    return spark
+
+
+@pytest.mark.parametrize(("sql", "kind", "expected"), EXAMPLES)
+def test_example(views, sql, kind, expected):
+    if kind == "text":
+        assert sorted(table_text(views.sql(sql)).splitlines()) == sorted(expected.splitlines())
+        return
+    error_class, place = expected.split()
+    with pytest.raises(ClauseError) as caught:
+        views.sql(sql)
+    assert (caught.value.error_class, f"{caught.value.line}:{caught.value.column}") == (error_class, place)
+
+
+def test_the_pages_have_examples():
+    assert len(EXAMPLES) >= 20
+
+
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"], ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in _LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_error_class_is_in_the_reference():
+    source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "sparkcep").rglob("*.py"))
+    raised = set(_RAISED.findall(source))
+    listed = set(re.findall(r"\| `SPARKCEP\.([A-Z_]+)` \|", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")))
+    assert {"NOT_SUPPORTED_YET", "UNKNOWN_VARIABLE"} <= raised <= listed
