@@ -12,6 +12,7 @@ A file is a sequence of blocks; blank lines and lines that begin with ``#`` may 
     case some_name                                   lines that begin with # may stand before the statement
     params: {"low": 3}                               or a list for ? markers; a Python literal
     set: spark.sql.caseSensitive=true                for this case only
+    fails: why                                       the expectation is right and not met yet (a strict xfail)
     SELECT ... ;                                     statements end with ";" at the end of a line; the last
     SELECT ...                                       one is the one whose outcome is looked at
     ----
@@ -62,6 +63,7 @@ class Case:
     statements: list[str]
     params: dict | list | None = None
     settings: dict[str, str] = field(default_factory=dict)
+    fails: str | None = None
     columns: list[str] | None = None
     types: list[str] | None = None
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
@@ -207,7 +209,7 @@ class _Reader:
             line = self.lines[self.at]
             if re.match(r"(case|table|view) \w+\s*(\(|$)", line):
                 raise self.error(f"case {case.name} has no line ---- before the next block")
-            if not sql and (option := re.match(r"(params|set): (.*)", line)):
+            if not sql and (option := re.match(r"(params|set|fails): (.*)", line)):
                 self._option(case, option[1], option[2])
             elif sql or not line.startswith("#"):
                 sql.append(line)
@@ -229,6 +231,8 @@ class _Reader:
                 raise self.error(f"params is no Python literal: {e}") from e
             if not isinstance(case.params, (dict, list)):
                 raise self.error("params must be a dictionary or a list")
+        elif name == "fails":
+            case.fails = text.strip()
         else:
             key, equals, value = text.partition("=")
             if not equals:

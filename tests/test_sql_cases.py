@@ -22,7 +22,8 @@ def _parameters():
     for path in FILES:
         file = read_case_file(path)
         for case in file.cases:
-            yield pytest.param(file, case, id=f"{path.parent.name}/{path.stem}/{case.name}")
+            marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
+            yield pytest.param(file, case, marks=marks, id=f"{path.parent.name}/{path.stem}/{case.name}")
 
 
 class Views:
@@ -184,6 +185,7 @@ NULL | NULL | NULL
 case one
 params: {"low": 3}
 set: spark.sql.ansi.enabled=false
+fails: not built yet
 SET x = 1;
 SELECT *
 
@@ -208,6 +210,7 @@ error SOME.CLASS at 'nothing' told
         "CAST(col3 AS MAP<STRING, INT>) AS c FROM VALUES ('it\\'s', 1.5, map('x', 1)), (NULL, NULL, NULL), ('', -1, NULL)"
     ]
     one, two = file.cases
+    assert one.fails == "not built yet" and two.fails is None
     assert one.params == {"low": 3} and one.settings == {"spark.sql.ansi.enabled": "false"}
     assert one.statements == ["SET x = 1", "SELECT *\n\nFROM t ORDER BY a"]
     assert one.columns == ["a", "b"] and one.types == ["string", "map<string,int>"]

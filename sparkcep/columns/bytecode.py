@@ -106,10 +106,22 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 
 def compile_conditions(
-    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool
+    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool, places: tuple = ()
 ) -> Conditions:
-    """Bytecode for the condition trees of a plan over the columns of ``schema``. Raises ClauseError for type errors."""
-    return _Compiler(variables, schema, ansi).run(conditions)
+    """Bytecode for the condition trees of a plan over the columns of ``schema``.
+
+    Raises ClauseError for type errors, with the condition's place among ``places``."""
+    compiler = _Compiler(variables, schema, ansi)
+    try:
+        return compiler.run(conditions)
+    except ClauseError as error:
+        at = next((p for p in places if p[0] == compiler.current), None)
+        if at is None:
+            raise
+        raise ClauseError(
+            error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, line=at[1], column=at[2],
+            fragment=at[3].split("\n")[0],
+        ) from None
 
 
 def looks_at_match(tree: tuple) -> bool:
@@ -140,6 +152,7 @@ class _Compiler:
     types: dict[tuple, Type] = field(default_factory=dict)
     back: int = 0
     ahead: int = 0
+    current: int = -1
 
     def run(self, conditions: tuple) -> Conditions:
         count = len(self.variables)
@@ -147,6 +160,7 @@ class _Compiler:
         shift_entry = np.full(count, -1, dtype=np.int64)
         reads: list[set[int]] = [set() for _ in range(count)]
         for variable, conjuncts in conditions:
+            self.current = variable
             for target, wanted in ((shift_entry, False), (entry, True)):
                 chosen = [c for c in conjuncts if looks_at_match(c) == wanted]
                 if not chosen:

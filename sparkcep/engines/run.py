@@ -59,7 +59,7 @@ class Prepared:
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types."""
     program = compile_pattern(plan.pattern, plan.variables)
-    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi)
+    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places)
     memo, live = _memo(program, conditions)
     return Prepared(plan, schema, program, conditions, output_schema(plan, schema), memo, live)
 

@@ -67,6 +67,7 @@ class ConditionSplitter:
 
     def split(self, condition: Expr, variable: int) -> tuple[str, list]:
         """(row-local SQL text or "", trees of the other top-level conjuncts)."""
+        self.scope.check_semantics(condition)
         rows, others = [], []
         for conjunct in _conjuncts(condition):
             refs = self._rows(conjunct, variable)

@@ -41,6 +41,7 @@ class MeasureSplitter:
     def split(self, expr: Expr) -> str:
         """SQL text of the measure over leaf columns."""
         scope = self.scope
+        scope.check_semantics(expr)
         swaps: dict[Span, str] = {}
         for call in scope.match_functions(expr):
             scope.check_planned(call)

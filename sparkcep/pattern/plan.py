@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern import nodes
 from sparkcep.pattern.conditions import ConditionSplitter
 from sparkcep.pattern.measures import MeasureSplitter
@@ -51,6 +51,7 @@ class Plan:
     conditions: tuple  # (variable id, (conjunct tree, ...))
     leaves: tuple  # (column, spec)
     outputs: tuple  # (name, SQL text over leaf columns)
+    places: tuple = ()  # (variable id, line, column, text) of its condition, for errors that need types
     ordered_inputs: tuple = ()  # (input column, SQL text with lag/lead over the clause's order)
     ansi: bool = True
     case_sensitive: bool = False
@@ -121,6 +122,11 @@ def make_plan(
         conditions=conditions,
         leaves=measures.leaves(),
         outputs=outputs,
+        places=tuple(
+            (ids[d.variable.lower()], *position(clause.text, d.condition.span.start), d.condition.span.of(clause.text)[:40])
+            for d in clause.defines
+            if any(v == ids[d.variable.lower()] for v, _ in conditions)
+        ),
         ordered_inputs=splitter.ordered_inputs(),
         ansi=ansi,
         case_sensitive=case_sensitive,

@@ -111,6 +111,14 @@ class Scope:
             or node.value in ("CLASSIFIER", "MATCH_NUMBER")
         )
 
+    def check_semantics(self, expr: Expr) -> None:
+        """RUNNING and FINAL stand before FIRST, LAST and aggregates only."""
+        for node in expr.walk():
+            if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):
+                raise self.error(
+                    node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
+                )
+
     def check_planned(self, node: Expr) -> None:
         if node.op == "call" and node.value in PLANNED:
             raise self.error(

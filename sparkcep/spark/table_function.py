@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField, StructType, YearMonthIntervalType
 from pyspark.util import PythonEvalType
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
@@ -111,6 +111,14 @@ class MatchRecognize:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's."""
+    for f in schema.fields:
+        if isinstance(f.dataType, YearMonthIntervalType):
+            raise ClauseError(
+                "DATATYPE_MISMATCH",
+                f"a year-month interval (column {f.name}) cannot be shipped to Python; use CAST(x AS STRING), or its months with "
+                "EXTRACT(YEAR FROM x) * 12 + EXTRACT(MONTH FROM x)",
+                sqlstate=UNSUPPORTED,
+            )
     return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
 
 

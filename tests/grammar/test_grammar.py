@@ -84,7 +84,7 @@ def test_examples_are_in_the_grammar():
 
 
 def test_what_the_parser_reads_of_cases_and_guides_is_in_the_grammar():
-    paths = [p for p in sorted((ROOT / "tests" / "cases").rglob("*")) if p.suffix in (".sql", ".json", ".yaml", ".toml", ".txt")]
+    paths = [p for p in sorted((ROOT / "tests" / "cases").rglob("*")) if p.suffix in (".sql", ".json", ".yaml", ".toml", ".txt", ".test")]
     paths += [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md")), *sorted((ROOT / "tests" / "spark").glob("*.py"))]
     read = 0
     for path in paths:
