@@ -38,6 +38,8 @@ class ClauseError(Exception):
         where = ""
         if line:
             where = f" (line {line}, column {column}" + (f": '{fragment}')" if fragment else ")")
+        elif fragment:
+            where = f" (at '{fragment}')"
         super().__init__(f"[{self.error_class}] {message}{where} SQLSTATE: {sqlstate}")
 
 

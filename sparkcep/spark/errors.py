@@ -11,7 +11,7 @@ from sparkcep.spark.rewriting import excerpt
 
 _PREFIX = "SPARKCEP."
 _TOLD = re.compile(
-    r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \(line (\d+), column (\d+)(?:: '(.*?)')?\))? SQLSTATE: (\w{5})", re.S
+    r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
 )
 
 

@@ -118,6 +118,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
                 f"a year-month interval (column {f.name}) cannot be shipped to Python; use CAST(x AS STRING), or its months with "
                 "EXTRACT(YEAR FROM x) * 12 + EXTRACT(MONTH FROM x)",
                 sqlstate=UNSUPPORTED,
+                fragment=f.name,
             )
     return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
 
