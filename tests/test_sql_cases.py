@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from sparkcep.errors import ClauseError
-
 from tests.sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
 
 FOLDER = Path(__file__).resolve().parent / "cases"

@@ -38,6 +38,11 @@ class MeasureSplitter:
     def leaves(self) -> tuple[tuple[str, tuple], ...]:
         return tuple((name, spec) for spec, name in self._leaves.items())
 
+    def ensure_leaf(self) -> None:
+        """Makes the engine return a column even where no measure needs one."""
+        if not self._leaves:
+            self._leaf(("mno",))
+
     def split(self, expr: Expr) -> str:
         """SQL text of the measure over leaf columns."""
         scope = self.scope

@@ -100,6 +100,8 @@ def make_plan(
     letters, conditions = _defines(clause, ids, splitter)
     measures = MeasureSplitter(scope, inputs, one_row=clause.rows == ONE_ROW)
     outputs = _measures(clause, measures, case_sensitive)
+    if clause.rows == ONE_ROW and outputs and not partition:
+        measures.ensure_leaf()  # constants alone: the table function still has to return a row for each match
     if clause.rows == ONE_ROW and not outputs and not partition:
         raise error_at(
             clause.text,
