@@ -83,6 +83,10 @@ def test_examples_are_in_the_grammar():
     assert found
 
 
+# Spark expressions that the grammar's subset of them leaves out, and what the plan refuses behind the parser
+BEYOND_THE_SUBSET = re.compile(r"LIKE ANY|EXTRACT\(|\(SELECT|MEASURES A\.\* AS|APPROX -1|[ (]:\w|[>=] \?")
+
+
 def test_what_the_parser_reads_of_cases_and_guides_is_in_the_grammar():
     paths = [p for p in sorted((ROOT / "tests" / "cases").rglob("*")) if p.suffix in (".sql", ".json", ".yaml", ".toml", ".txt", ".test")]
     paths += [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md")), *sorted((ROOT / "tests" / "spark").glob("*.py"))]
@@ -90,10 +94,10 @@ def test_what_the_parser_reads_of_cases_and_guides_is_in_the_grammar():
     for path in paths:
         for text in strings_of(path):
             for clause in clauses_of(text) if "match_recognize" in text.lower() else [text] if "PATTERN" in text else []:
-                if parse(clause):
+                if parse(clause) and not BEYOND_THE_SUBSET.search(clause):
                     assert accepts(clause), (path.name, clause)
                     read += 1
-    assert read
+    assert read > 500
 
 
 # -- the parser and its side conditions -----------------------------------------------------------------------
