@@ -12,6 +12,8 @@ from sparkcep.sql.lexer import Span, quote
 ALL_ROWS = -1  # mask of the universal row pattern variable
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
+MAX_OFFSET = (1 << 31) - 1
+MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
     """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE ARRAY_AGG AVG BIT_AND BIT_OR BIT_XOR BOOL_AND BOOL_OR
     COLLECT_LIST COLLECT_SET CORR COUNT COUNT_IF COVAR_POP COVAR_SAMP EVERY FIRST_VALUE HISTOGRAM_NUMERIC KURTOSIS
@@ -230,6 +232,10 @@ class Scope:
         self._no_extras(call)
         if call.value in ("FIRST", "LAST"):
             which, logical = call.value[0], self._offset(call, 0)
+            if in_define and logical > MAX_OFFSET_IN_DEFINE:
+                raise self.error(
+                    call, "NAVIGATION_OFFSET", f"the offset of {call.value} in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}"
+                )
         else:
             which, logical = "L", 0
         body = call.args[0]
@@ -257,6 +263,6 @@ class Scope:
         if len(node.args) == 1:
             return default
         arg = node.args[1].bare()
-        if arg.op != "lit" or not str(arg.value).isdigit() or len(str(arg.value)) > 9:
+        if arg.op != "lit" or not str(arg.value).isdigit() or int(arg.value) > MAX_OFFSET:
             raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be a whole number, 0 or more")
         return int(arg.value)
