@@ -484,10 +484,10 @@ def scan(
                             else:
                                 si[sp] = 0
                         else:
-                            q = x // y
-                            if q < 0 and q * y != x:  # SQL truncates toward zero
-                                q += 1
-                            si[sp] = q if op == O_DIVI else x - q * y
+                            quotient = x // y
+                            if quotient < 0 and quotient * y != x:  # SQL truncates toward zero
+                                quotient += 1
+                            si[sp] = quotient if op == O_DIVI else x - quotient * y
                 elif op == O_DIVDEC:
                     sp -= 1
                     if sn[sp] == 1 or sn[sp + 1] == 1:
@@ -498,21 +498,21 @@ def scan(
                             break
                         sn[sp] = 1
                     else:
-                        q, fits = _divide_decimal(si[sp], si[sp + 1], a)
+                        quotient, fits = _divide_decimal(si[sp], si[sp + 1], a)
                         if not fits:
                             got = DECIMAL_RANGE
                             break
-                        si[sp] = q
+                        si[sp] = quotient
                 elif op == O_AVGDEC:
                     sp += 1
                     n = hi[q, b]
                     sn[sp] = 1 if n == 0 else 0
                     if n > 0:
-                        q, fits = _divide_decimal(hi[q, a], n, code[pc - 1, 3])
+                        quotient, fits = _divide_decimal(hi[q, a], n, code[pc - 1, 3])
                         if not fits:
                             got = DECIMAL_RANGE
                             break
-                        si[sp] = q
+                        si[sp] = quotient
                 elif op == O_STD:
                     sp += 1
                     n = hi[q, b] - code[pc - 1, 3]
