@@ -9,6 +9,7 @@ Arguments shared by the functions here (positions index the rows of the buffer):
 ``labels``    uint8 (rows)   variable of each matched row (low six bits)
 ``ints``, ``flts``  int64/float64 (columns, rows)  input columns
 ``inull``, ``fnull``  uint8 (columns, rows)  1 where the value is NULL
+``pair_starts``  int64 (arrays, rows + 1)  where each row's array begins in ``pair_ints``, ``pair_flts``, ``pair_null``
 """
 
 from __future__ import annotations
@@ -153,9 +154,79 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
 
 
 @njit(cache=True)
+def _math(which, x):
+    """The functions of pattern.conditions.MATH_CALLS; out of their domain NaN, as Java's."""
+    if which == 0:
+        return np.cbrt(x)
+    if which == 1:
+        return math.log(x) / math.log(2.0)
+    if which == 2:
+        return math.log1p(x)
+    if which == 3:
+        return math.expm1(x)
+    if which == 4:
+        return math.sin(x)
+    if which == 5:
+        return math.cos(x)
+    if which == 6:
+        return math.tan(x)
+    if which == 7:
+        return math.asin(x) if abs(x) <= 1.0 else math.nan
+    if which == 8:
+        return math.acos(x) if abs(x) <= 1.0 else math.nan
+    if which == 9:
+        return math.atan(x)
+    if which == 10:
+        return math.sinh(x)
+    if which == 11:
+        return math.cosh(x)
+    if which == 12:
+        return math.tanh(x)
+    if which == 13:
+        return math.degrees(x)
+    if which == 14:
+        return math.radians(x)
+    return np.rint(x)
+
+
+@njit(cache=True)
+def _round_half_up(x, digits):
+    """Spark's ROUND of a DOUBLE: half up in the shortest decimal text of ``x``."""
+    if math.isnan(x) or math.isinf(x) or digits > 22:
+        return x
+    p = 10.0**digits
+    y = abs(x) * p
+    if y >= 4503599627370496.0:
+        return x
+    whole = np.floor(y)
+    up = y - whole >= 0.5
+    if not up and (whole + 0.5) / p == abs(x):
+        up = True  # the text ends in 5, the product fell below it
+    r = (whole + 1.0 if up else whole) / p
+    return -r if x < 0 else r
+
+
+@njit(cache=True)
+def _rescale(x, digits, mode):
+    """``x / 10**digits``: floor (-1), half up (0), ceiling (1) or toward zero (2)."""
+    if digits > 18:
+        whole, rest = 0, abs(x)
+        half = False
+    else:
+        p = _power_of_ten(digits)
+        whole = abs(x) // p
+        rest = abs(x) - whole * p
+        half = rest >= p - rest
+    negative = x < 0
+    if (mode == 0 and half) or (rest > 0 and ((mode == -1 and negative) or (mode == 1 and not negative))):
+        whole += 1
+    return -whole if negative else whole
+
+
+@njit(cache=True)
 def scan(
     clearing, variable, label, entry, most, first, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
-    labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+    labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
 ):
     """Evaluates a variable's condition row by row from ``first`` on.
 
@@ -651,11 +722,14 @@ def scan(
                 elif op == O_FLOOR or op == O_CEIL:
                     if sn[sp] == 0:
                         f = np.floor(sf[sp]) if op == O_FLOOR else np.ceil(sf[sp])
+                        if a == 1 and not abs(f) < 9223372036854775808.0:
+                            got = OVERFLOW
+                            break
                         if math.isnan(f):
                             si[sp] = 0
-                        elif f >= 9.2e18:
+                        elif f >= 9223372036854775808.0:
                             si[sp] = I64_MAX
-                        elif f <= -9.2e18:
+                        elif f <= -9223372036854775808.0:
                             si[sp] = I64_MIN
                         else:
                             si[sp] = int(f)
@@ -676,6 +750,103 @@ def scan(
                         else:
                             sf[sp] = f
 
+
+                elif op == O_MATH:
+                    if sn[sp] == 0:
+                        if a <= 2 and a >= 1 and sf[sp] <= (0.0 if a == 1 else -1.0):
+                            sn[sp] = 1  # logarithms out of their domain are NULL in Spark
+                        else:
+                            sf[sp] = _math(a, sf[sp])
+                elif op == O_ATAN2 or op == O_HYPOT or op == O_PMODF:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    elif op == O_ATAN2:
+                        sf[sp] = math.atan2(sf[sp], sf[sp + 1])
+                    elif op == O_HYPOT:
+                        sf[sp] = math.hypot(sf[sp], sf[sp + 1])
+                    elif sf[sp + 1] == 0.0:
+                        if b == 1:
+                            got = DIVIDE_BY_ZERO
+                            break
+                        sn[sp] = 1
+                    else:
+                        f = np.fmod(sf[sp], sf[sp + 1])
+                        sf[sp] = np.fmod(f + sf[sp + 1], sf[sp + 1]) if f < 0 else f
+                elif op == O_PMODI:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    elif si[sp + 1] == 0:
+                        if b == 1:
+                            got = DIVIDE_BY_ZERO
+                            break
+                        sn[sp] = 1
+                    else:
+                        x = si[sp]
+                        y = si[sp + 1]
+                        z = x % abs(y)  # truncated remainder
+                        if z != 0 and x < 0:
+                            z -= abs(y)
+                        if z < 0:
+                            z = z + y
+                            w = z % abs(y)
+                            z = w - abs(y) if w != 0 and z < 0 else w
+                        si[sp] = z
+                elif op == O_ROUNDF:
+                    sf[sp] = _round_half_up(sf[sp], a)
+                elif op == O_RESCALE:
+                    si[sp] = _rescale(si[sp], a, b)
+                elif op == O_F2I:
+                    if sn[sp] == 0:
+                        f = sf[sp]
+                        f = np.trunc(f)
+                        if math.isnan(f) or f > float(a) or f < -float(a) - 1.0 or (a == I64_MAX and f >= 9223372036854775808.0):
+                            if b == 1:
+                                got = OVERFLOW
+                                break
+                            sn[sp] = 1 if b == 2 else 0
+                            bound_ = np.int64(2147483647) if a < 2147483647 else np.int64(a)
+                            if math.isnan(f):
+                                si[sp] = 0
+                            elif f >= float(bound_):
+                                si[sp] = _wrap(bound_, a)
+                            elif f <= -float(bound_):
+                                si[sp] = _wrap(-bound_ - 1, a)
+                            else:
+                                si[sp] = _wrap(int(f), a)
+                        else:
+                            si[sp] = int(f)
+                elif op == O_NARROW:
+                    if sn[sp] == 0 and (si[sp] > a or si[sp] < code[pc - 1, 3]):
+                        if b == 1:
+                            got = OVERFLOW
+                            break
+                        if b == 2:
+                            sn[sp] = 1
+                        else:
+                            si[sp] = _wrap(si[sp], a)
+                elif op == O_ROWAT:
+                    sp += 1
+                    at = hi[q, a]
+                    sn[sp] = 1
+                    if at >= 0 and low <= at + b < bound:
+                        sn[sp] = 0
+                        si[sp] = ints[code[pc - 1, 3], at + b] - 1
+                elif op == O_PAIRI or op == O_PAIRF:
+                    at = pair_starts[a, q]
+                    n = pair_starts[a, q + 1] - at
+                    if b == 2:
+                        sp -= 1
+                        n = np.int64(np.rint(math.sqrt(float(n))))
+                        at += (n - 1 if sn[sp] == 1 else si[sp]) * n + (n - 1 if sn[sp + 1] == 1 else si[sp + 1])
+                    else:
+                        at += n - 1 if sn[sp] == 1 else si[sp]
+                    sn[sp] = pair_null[at]
+                    if op == O_PAIRI:
+                        si[sp] = pair_ints[at]
+                    else:
+                        sf[sp] = pair_flts[at]
 
             if got < 0:
                 return q - first, got

@@ -96,6 +96,10 @@ class RowArrays(NamedTuple):
     flts: np.ndarray
     inull: np.ndarray
     fnull: np.ndarray
+    pair_starts: np.ndarray
+    pair_ints: np.ndarray
+    pair_flts: np.ndarray
+    pair_null: np.ndarray
 
 
 class Scratch(NamedTuple):
@@ -197,7 +201,7 @@ def match_partitions(
     """
     code, loops, perms, targets, runs, live = program
     bytecode, entry, floats, slots, label_codes = conditions
-    letters, offsets, ints, flts, inull, fnull = rows
+    letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
     parts = offsets.shape[0] - 1
     has_slots = slots.shape[0] > 0
@@ -267,7 +271,8 @@ def match_partitions(
                                 if has_slots or entry[v] >= 0:
                                     taken, bad = scan(
                                         False, v, label, entry[v], 1, pos, low, limit, high, s, number + 1, letters, bytecode,
-                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                        pair_null, si, sf, sn,
                                     )
                                     if bad < 0:
                                         state[S_DETAIL] = bad
@@ -349,7 +354,8 @@ def match_partitions(
                                         want = limit - q if most < 0 else most - done
                                     taken, bad = scan(
                                         False, v, label, entry[v], want, q, low, limit, high, s, number + 1, letters, bytecode,
-                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                        pair_null, si, sf, sn,
                                     )
                                     if bad < 0:
                                         state[S_DETAIL] = bad

@@ -25,6 +25,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
 
 CHUNK_ROWS = 131_072
+PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 _SKIPS = {
@@ -155,7 +156,8 @@ class Limits:
 class MatchEngine:
     """Takes sorted batches of one task, gives tables of output rows. One use."""
 
-    def __init__(self, prepared: Prepared, chunk_rows: int = CHUNK_ROWS, limits: Limits | None = None) -> None:
+    def __init__(self, prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> None:
+        chunk_rows = chunk_rows or (PAIRED_CHUNK_ROWS if prepared.conditions.pairs else CHUNK_ROWS)
         self.p = prepared
         self.plan = prepared.plan
         self.chunk_rows = chunk_rows
@@ -250,19 +252,20 @@ class MatchEngine:
         for variable in range(len(plan.variables)):
             if not conditioned >> variable & 1:
                 letters |= np.int64(1 << variable)
-        ints, inull, codes, bytecode = self._int_columns(columns, rows)
+        ints, inull, arrays, codes, bytecode = self._int_columns(columns, rows)
         flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
         fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
         for i, name in enumerate(c.float_columns):
             flts[i], fnull[i] = words(columns[name]), null_marks(columns[name])
-        data = _Data(kernels.RowArrays(letters, offsets, ints, flts, inull, fnull), codes, bytecode)
+        data = _Data(kernels.RowArrays(letters, offsets, ints, flts, inull, fnull, *arrays), codes, bytecode)
         for variable in range(len(plan.variables)):
             if c.shift_entry[variable] >= 0:
                 self._mark(variable, data)
         return data
 
     def _int_columns(self, columns: dict[str, pa.Array], rows: int):
-        """Integer words, NULL marks, label ranks, and the bytecode with this buffer's string ranks patched in."""
+        """Integer words, NULL marks, arrays of paired functions, label ranks, and the bytecode with this buffer's string
+        ranks patched in."""
         c = self.p.conditions
         ints = np.empty((len(c.int_columns), rows), dtype=np.int64)
         inull = np.empty((len(c.int_columns), rows), dtype=np.uint8)
@@ -271,21 +274,27 @@ class MatchEngine:
             inull[i] = null_marks(columns[name])
             if name not in ranked:
                 ints[i] = words(columns[name])
+        paired = {name: columns[name].flatten() for name in c.pairs}
+        elements = {name: words(values) for name, values in paired.items() if name not in ranked}
         codes = np.zeros(len(self.plan.variables), dtype=np.int64)
         bytecode = c.code
         domains = sorted(set(ranked.values()) | ({"string"} if c.strings or c.classifier_read else set()))
         for domain in domains:
             names = [n for n, d in c.ranked if d == domain]
             constants = (*c.strings, *self.plan.variables) if domain == "string" else ()
-            found, fixed = ranks([columns[n] for n in names], constants)
+            found, fixed = ranks([paired[n] if n in paired else columns[n] for n in names], constants)
             for name, values in zip(names, found):
-                ints[c.int_columns.index(name)] = values
+                if name in paired:
+                    elements[name] = values
+                else:
+                    ints[c.int_columns.index(name)] = values
             if domain == "string":
                 bytecode = c.code.copy()
                 for at, which in c.string_patches:
                     bytecode[at, 1] = fixed[which]
                 codes = fixed[len(c.strings) :].copy()
-        return ints, inull, codes, bytecode
+        arrays = _ragged([columns[n] for n in c.pairs], list(paired.values()), [elements[n] for n in c.pairs], rows)
+        return ints, inull, arrays, codes, bytecode
 
     def _mark(self, variable: int, data: _Data) -> None:
         """Folds a condition over physical neighbours into the variable's letter."""
@@ -307,7 +316,8 @@ class MatchEngine:
             _, bad = interpreter.scan(
                 True, np.int64(variable), none, entry, np.int64(high - low), low, low, high, high, low, none, rows.letters,
                 data.bytecode, c.floats, self._empty_slots, scratch.hi, scratch.hf, scratch.labels, data.codes,
-                rows.ints, rows.flts, rows.inull, rows.fnull, scratch.si, scratch.sf, scratch.sn,
+                rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts,
+                rows.pair_null, scratch.si, scratch.sf, scratch.sn,
             )
             if bad < 0:
                 break
@@ -441,6 +451,24 @@ class _Data:
     bytecode: np.ndarray
 
 
+def _ragged(lists: list[pa.Array], values: list[pa.Array], elements: list[np.ndarray], rows: int) -> tuple[np.ndarray, ...]:
+    """List columns one behind the other: starts int64 (columns, rows + 1), int64 and float64 values, NULL marks."""
+    starts = np.zeros((len(lists), rows + 1), dtype=np.int64)
+    begin = 0
+    for i, column in enumerate(lists):
+        offsets = np.asarray(column.offsets, dtype=np.int64)
+        starts[i] = offsets - offsets[0] + begin
+        begin += len(values[i])
+    whole = np.zeros(begin, dtype=np.int64)
+    parts = np.zeros(begin, dtype=np.float64)
+    nulls = np.zeros(begin, dtype=np.uint8)
+    for i, found in enumerate(elements):
+        at = slice(int(starts[i, 0]), int(starts[i, -1]))
+        (parts if found.dtype == np.float64 else whole)[at] = found
+        nulls[at] = null_marks(values[i])
+    return starts, whole, parts, nulls
+
+
 def _copied(column: pa.ChunkedArray) -> pa.Array:
     return pc.take(flat(column), pa.array(np.arange(len(column))))
 
@@ -470,7 +498,7 @@ def _condition_error(code: int, where: str = "") -> MatchRuntimeError:
     )
 
 
-def match_table(plan: Plan, table: pa.Table, chunk_rows: int = CHUNK_ROWS) -> pa.Table:
+def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:
     """All output rows for a table of the plan's input columns, sorted by partition and order."""
     prepared = prepare(plan, table.schema)
     engine = MatchEngine(prepared, chunk_rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import Plan
 
 
@@ -31,7 +32,7 @@ def describe(plan: Plan) -> str:
     lines.append("computed by Spark, per row:")
     lines += [f"  {name} = {text}" for name, text in plan.inputs]
     lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
-    lines += [f"  {name} = {text.replace('{w}', '(clause order)')}" for name, text in plan.ordered_inputs]
+    lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     neighbours, history = [], []
     for variable, conjuncts in plan.conditions:
         for tree in conjuncts:
@@ -104,6 +105,8 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         return _nav("L" if tree[1] == "cur" else tree[1], tree[2], tree[3], tree[4], "CLASSIFIER", variables)
     if kind == "mno":
         return "MATCH_NUMBER()"
+    if kind == "pair":
+        return f"{tree[1]}[{', '.join(_nav(*row, 'row', variables) for row in tree[3])}]"
     if kind == "lit":
         return tree[2] if tree[1] != "string" else repr(tree[2])
     if kind == "agg":

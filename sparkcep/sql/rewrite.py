@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkcep.errors import SYNTAX, UNSUPPORTED, error_at
+from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
 from sparkcep.pattern.plan import LETTERS, Plan, make_plan
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
@@ -338,14 +339,14 @@ def _input(plan: Plan, source: str) -> str:
     order_only = {c for _, c, *_ in plan.order} - _needed(plan)
     shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
-        window = "(" + " ".join(
-            filter(None, [
-                "PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys) if keys else "",
+        window = " ".join(
+            [
+                *(["PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys)] if keys else []),
                 "ORDER BY " + ", ".join(_order_text(_text_of(plan, c), d, n) for _, c, d, n, _ in plan.order),
-            ])
-        ) + ")"
-        computed += [f"{text.replace('{w}', window)} AS {name}" for name, text in plan.ordered_inputs]
-        computed.append(f"row_number() OVER {window} AS __rn")
+            ]
+        )
+        computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in plan.ordered_inputs]
+        computed.append(f"{ROW_NUMBER.replace(ORDER, window)} AS __rn")
         shipped += [n for n, _ in plan.ordered_inputs]
         order = ["__rn"]
         order_only.add("__rn")
