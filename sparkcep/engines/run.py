@@ -168,7 +168,7 @@ class MatchEngine:
         self._carry = _Carry()
         c = prepared.conditions
         self._stack = max(c.stack, 8)
-        self.limits = limits or Limits()
+        self.limits = limits or Limits(**dict(self.plan.bounds))
         self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
         self._depth = 4096
         self._entries = 1024

@@ -18,6 +18,7 @@ from sparkcep.pattern import nodes
 from sparkcep.pattern.conditions import ConditionSplitter
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.scope import Inputs, Scope
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
     ONE_ROW,
@@ -55,6 +56,7 @@ class Plan:
     ordered_inputs: tuple = ()  # (input column, SQL text with lag/lead over the clause's order)
     ansi: bool = True
     case_sensitive: bool = False
+    bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
 
     def to_json(self) -> str:
         """Compact JSON without the quotes, backticks and dollar signs SQL text could trip over."""
@@ -83,7 +85,7 @@ def _freeze(value):
 
 
 def make_plan(
-    clause: MatchClause, *, ansi: bool = True, case_sensitive: bool = False, qualifiers: frozenset[str] = frozenset()
+    clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()
 ) -> Plan:
     """Checks the clause and splits its expressions. Raises ClauseError with the position of what is wrong.
 
@@ -99,7 +101,7 @@ def make_plan(
     splitter = ConditionSplitter(scope, inputs, bool(clause.order_by))
     letters, conditions = _defines(clause, ids, splitter)
     measures = MeasureSplitter(scope, inputs, one_row=clause.rows == ONE_ROW)
-    outputs = _measures(clause, measures, case_sensitive)
+    outputs = _measures(clause, measures, settings.case_sensitive)
     if clause.rows == ONE_ROW and outputs and not partition:
         measures.ensure_leaf()  # constants alone: the table function still has to return a row for each match
     if clause.rows == ONE_ROW and not outputs and not partition:
@@ -130,8 +132,9 @@ def make_plan(
             if any(v == ids[d.variable.lower()] for v, _ in conditions)
         ),
         ordered_inputs=splitter.ordered_inputs(),
-        ansi=ansi,
-        case_sensitive=case_sensitive,
+        ansi=settings.ansi,
+        case_sensitive=settings.case_sensitive,
+        bounds=settings.bounds(),
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import Plan
+from sparkcep.settings import DEFAULT, Settings
 
 
-def explain(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> str:
+def explain(sql: str, *, settings: Settings = DEFAULT) -> str:
     """The rewritten statement, and for each clause its program, its conditions and the engine chosen.
 
     No session needed. Raises ClauseError as :func:`sparkcep.rewrite` does.
     """
     from sparkcep.sql.rewrite import rewrite_all
 
-    text, found = rewrite_all(sql, case_sensitive=case_sensitive, ansi=ansi)
+    text, found = rewrite_all(sql, settings)
     if not found:
         return "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is\n"
     parts = ["== Rewritten statement ==", text, ""]

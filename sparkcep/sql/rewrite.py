@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from sparkcep.errors import SYNTAX, UNSUPPORTED, error_at
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
 from sparkcep.pattern.plan import LETTERS, Plan, make_plan
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
 from sparkcep.sql.parser import parse_between, parse_clause
@@ -38,22 +39,22 @@ class Rewritten:
     sql: str
 
 
-def rewrite(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> str:
+def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
     """Plain Spark SQL for a statement; a statement without the clause comes back as the same object.
 
-    ``case_sensitive`` and ``ansi``: the session's spark.sql.caseSensitive and spark.sql.ansi.enabled.
+    ``settings``: what the session's configuration says.
     Raises ClauseError.
     """
     if KEYWORD not in sql.upper():
         return sql
-    return _Rewriter(sql, case_sensitive, ansi).run()[0]
+    return _Rewriter(sql, settings).run()[0]
 
 
-def rewrite_all(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> tuple[str, list[Rewritten]]:
+def rewrite_all(sql: str, settings: Settings = DEFAULT) -> tuple[str, list[Rewritten]]:
     """The rewritten statement and every clause in it, in text order."""
     if KEYWORD not in sql.upper():
         return sql, []
-    return _Rewriter(sql, case_sensitive, ansi).run()
+    return _Rewriter(sql, settings).run()
 
 
 @dataclass
@@ -66,10 +67,9 @@ class _Piece:
 
 
 class _Rewriter:
-    def __init__(self, text: str, case_sensitive: bool, ansi: bool) -> None:
+    def __init__(self, text: str, settings: Settings) -> None:
         self.text = text
-        self.case_sensitive = case_sensitive
-        self.ansi = ansi
+        self.settings = settings
         self.tokens = tokenize(text)
         self.close = _matching(self.tokens)
         self.pieces: list[_Piece] = []
@@ -118,7 +118,7 @@ class _Rewriter:
         """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``."""
         begin = self.tokens[start].start
         qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
-        plan = make_plan(clause, ansi=self.ansi, case_sensitive=self.case_sensitive, qualifiers=qualifiers)
+        plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         sql = subquery(plan, source, self.explaining)
         self.found.append(Rewritten(clause, plan, sql))
@@ -240,7 +240,7 @@ class _Rewriter:
 
     def _rewritten(self, start: int, end: int) -> str:
         """A part of the statement with the clauses inside it rewritten."""
-        sql, found = rewrite_all(self.text[start:end], case_sensitive=self.case_sensitive, ansi=self.ansi)
+        sql, found = rewrite_all(self.text[start:end], self.settings)
         self.found += found
         return sql
 
