@@ -569,3 +569,148 @@ def _negation_under_quantifier(p) -> bool:
     if p[0] == "rep" and pattern.contains(p, ("neg",)):
         return True
     return any(_negation_under_quantifier(child) for child in pattern.children(p))
+
+
+# --- random queries ---------------------------------------------------------------------------------------------
+
+
+def random_rows(rng, size):
+    """Rows of one partition, in order: p, id (ascending with gaps), v, w, s, with some NULLs."""
+    at = rng.randrange(3)
+    rows = []
+    for row in expr.random_rows(rng, size):
+        rows.append({"p": 0, **row, "id": at})
+        at += rng.choice([1, 1, 1, 2, 2, 4])
+    return rows
+
+
+def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "negation", "conjunction"), budget=50_000):
+    """A random query. shapes: what the pattern may be; strategy and report: None for any that fit."""
+    shape = rng.choice(shapes)
+    plain = shape == "plain"
+    strategy = strategy or rng.choice([STRICT, NEXT, NEXT, ANY, ANY] if plain else [NEXT, ANY])
+    report = ALL if shape == "conjunction" else report or rng.choice([FIRST, ALL])
+    if strategy == STRICT and not plain:
+        shape, plain = "plain", True
+    names = ["A", "B", "C", "D"][: rng.choice([1, 2, 3, 3, 4])]
+    negated = []
+    if plain:
+        p = _random_part(rng, names, rng.choice([1, 2, 2, 3]))
+        if rng.random() < 0.2:
+            p = ("cat", [p, ("var", rng.choice(names))])
+    elif shape == "negation":
+        p, negated = _random_negation(rng, names)
+    else:
+        p, negated = _random_conjunction(rng)
+    positive = [v for v in pattern.variables(p) if v not in negated]
+    subsets = {}
+    if positive and rng.random() < 0.3:
+        subsets["S"] = tuple(sorted(rng.sample(positive, rng.randrange(1, len(positive) + 1))))
+    defines = {}
+    for name in positive:
+        if rng.random() < 0.85:
+            defines[name] = _random_define(rng, name, positive, tuple(subsets), shape, report)
+    for name in negated:
+        defines[name] = _random_define(rng, name, positive, tuple(subsets), shape, report, prior=False)
+    window = None
+    if negated or rng.random() < 0.5:
+        window = ("rows", rng.randrange(2, 7)) if rng.random() < 0.5 else ("range", rng.randrange(2, 11))
+    skip = None
+    if report == FIRST and positive and rng.random() < 0.25:
+        skip = (rng.choice(["to first", "to last"]), rng.choice([*positive, *subsets]))
+    elif rng.random() < 0.6:
+        skip = (rng.choice(["past last row", "to next row"]),)
+    mode = rng.choice([measures.ONE_ROW, measures.ONE_ROW, *_ROWS_TEXT])
+    wanted = dict(BASE_MEASURES)
+    for i in range(rng.randrange(0, 3)):
+        wanted[f"x{i}"] = _random_measure(rng, positive, tuple(subsets))
+    text = pattern.to_text(p, rng)
+    return Query(p, text, defines, strategy, report, skip, window, mode, subsets, wanted, budget)
+
+
+def _random_part(rng, names, depth):
+    p = pattern.random_pattern(rng, names, depth, exclude=False, anchors=rng.random() < 0.1, empty=rng.random() < 0.2)
+    return _with_windows(rng, p)
+
+
+def _with_windows(rng, p):
+    """Some groups get windows of their own."""
+    if p[0] in ("cat", "alt", "permute"):
+        p = (p[0], [_with_windows(rng, child) for child in p[1]])
+    elif p[0] == "rep":
+        p = (p[0], _with_windows(rng, p[1]), *p[2:])
+    if p[0] in ("cat", "alt", "rep", "permute") and rng.random() < 0.12:
+        return ("within", p, rng.randrange(1, 8))
+    return p
+
+
+def _random_negation(rng, names):
+    parts = [_random_part(rng, names, rng.choice([0, 0, 1, 1, 2])) for _ in range(rng.choice([1, 2, 2, 3]))]
+    negated = rng.sample(["M", "N"], rng.choice([1, 1, 1, 2]))
+    for name in negated:
+        parts.insert(rng.randrange(len(parts) + 1), ("neg", name))
+    p = ("cat", parts)
+    if rng.random() < 0.1:
+        p = ("alt", [p, ("var", rng.choice(names))])
+    return p, negated
+
+
+def _random_conjunction(rng):
+    """Sides share no variable: what a shared one would see is nobody's question."""
+    names = ["A", "B", "C", "D"]
+    rng.shuffle(names)
+    sides = []
+    negated = []
+    for _ in range(rng.choice([2, 2, 2, 3])):
+        own = [names.pop() for _ in range(rng.choice([1, 1, 2])) if names]
+        if own:
+            sides.append(_random_part(rng, own, rng.choice([0, 1, 1, 2])))
+    if len(sides) < 2:
+        sides.append(("var", "E"))
+    if rng.random() < 0.15:
+        at = rng.randrange(len(sides))
+        negated = ["N"]
+        sides[at] = ("cat", rng.sample([sides[at], ("neg", "N")], 2) + [("var", "F")] * rng.randrange(2))
+    p = ("and", sides)
+    if rng.random() < 0.1:
+        p = ("alt", rng.sample([p, ("var", "G")], 2))
+    return p, negated
+
+
+def _random_define(rng, name, positive, subsets, shape, report, prior=True):
+    while True:
+        if prior and rng.random() < 0.25:
+            e = _random_prior(rng, name, positive, subsets)
+        else:
+            e = expr.random_condition(rng, name, positive or [name], rng.choice(["row", "row", "prev", "history"]), subsets)
+        if report == ALL and _contains(e, "match_number"):
+            continue
+        # Which label a row has among rows of the finished match is nobody's question either.
+        if shape != "plain" and _contains(e, "classifier"):
+            continue
+        return e
+
+
+def _random_prior(rng, name, positive, subsets):
+    column = ("col", rng.choice("vvw"))
+    over = rng.choice([name, name, name, *positive, *subsets, None])
+    roll = rng.random()
+    if roll < 0.6:
+        seen = ("agg", rng.choice(["avg", "sum", "min", "max", "count"]), over, column, False)
+    elif roll < 0.7:
+        seen = ("agg", "count", over, "*", False)
+    else:
+        seen = ("nav", rng.choice(["FIRST", "LAST"]), over, rng.choice([0, 0, 1]), column)
+    mine = rng.choice([column, ("nav", "LAST", name, 0, column)])
+    operands = [mine, ("prior", seen)]
+    rng.shuffle(operands)
+    e = (rng.choice(["<", "<=", ">", ">=", "<>"]), *operands)
+    roll = rng.random()
+    if roll < 0.35:
+        both = [e, expr.random_condition(rng, name, positive, "row", subsets, 0)]
+        rng.shuffle(both)
+        return ("and", *both)
+    if roll < 0.45:
+        # Not a top-level comparison: NULL on the first iteration stays NULL.
+        return ("or", e, expr.random_condition(rng, name, positive, "row", subsets, 0))
+    return e
