@@ -34,7 +34,8 @@ ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGN
 CLSSLOT I2F SCALE DIVDEC EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
-MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF""".split()
+MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
+PRIOR CURRENT""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
@@ -112,12 +113,12 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 
 def compile_conditions(
-    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool, places: tuple = ()
+    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool, places: tuple = (), adjacent: bool = True
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
-    Raises ClauseError for type errors, with the condition's place among ``places``."""
-    compiler = _Compiler(variables, schema, ansi)
+    ``adjacent``: the rows of a match are. Raises ClauseError for type errors, with the condition's place among ``places``."""
+    compiler = _Compiler(variables, schema, ansi, adjacent)
     try:
         return compiler.run(conditions)
     except ClauseError as error:
@@ -132,7 +133,7 @@ def compile_conditions(
 
 def looks_at_match(tree: tuple) -> bool:
     """Whether a condition tree needs the match so far (not only physical neighbours)."""
-    if tree[0] in ("nav", "cls", "mno", "agg", "pair"):
+    if tree[0] in ("nav", "cls", "mno", "agg", "pair", "prior", "first"):
         return True
     return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
 
@@ -146,6 +147,7 @@ class _Compiler:
     variables: tuple[str, ...]
     schema: pa.Schema
     ansi: bool
+    adjacent: bool
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[tuple, int] = field(default_factory=dict)
@@ -202,7 +204,7 @@ class _Compiler:
             classifier_read=bool(names & {"CLS", "CLSSLOT"}),
             string_patches=tuple(self.patches),
             stack=len(self.code) + 4 if len(self.code) < 60 else 64 + max((_depth(c) for _, cs in conditions for c in cs), default=0),
-            labels_read=any(row[0] == OP["CLS"] and row[1] >= 0 for row in self.code),
+            labels_read=any(row[0] == OP["CLS"] and (row[1] >= 0 or row[2] != 0) for row in self.code),
             distinct_read="DISTINCT" in names,
             number_read="MNO" in names,
             max_back=self.back,
@@ -278,6 +280,8 @@ class _Compiler:
             return self._literal(tree[1], tree[2])
         if kind == "pair":
             return self._paired(*tree[1:])
+        if kind in ("prior", "first"):
+            return self._prior(*tree)
         return self._call(tree[1], tree[2:])
 
     def _reach(self, physical: int) -> None:
@@ -304,6 +308,18 @@ class _Compiler:
         self.op("NAVF" if t.is_float else "NAVI", slot, physical, index, self._absent(absent, t))
         return t
 
+    def _prior(self, kind: str, mask: int, tree: tuple) -> Type:
+        """As of the row before; on the first row of ``mask`` NULL, or for ``first`` true."""
+        at = self.op("PRIOR", self.slot("COUNT", mask), int(kind == "first"))
+        if kind == "first":
+            self.op("CURRENT")
+            t = self.emit(tree)
+        else:
+            t = self.emit(tree)
+            self.op("CURRENT")
+        self.code[at][3] = len(self.code)
+        return t
+
     def _paired(self, name: str, number: str, rows: tuple) -> Type:
         """Picks the element of an array column that the looked-at rows' numbers tell."""
         t = type_of(self.schema.field(name).type.value_type)
@@ -321,12 +337,12 @@ class _Compiler:
         if which == "cur" and physical > 0:
             self.op("NULL")  # no later row is mapped yet
             return STRING
-        if which == "cur" and physical < 0:
+        if which == "cur" and physical < 0 and self.adjacent:
             # rows of a match are adjacent: the neighbour is an earlier row of the match or outside it
             which, mask, logical, physical = "L", ALL_ROWS, -physical, 0
         self._reach(physical)
         if which == "cur":
-            self.op("CLS", -1, 0)
+            self.op("CLS", -1, physical)
         elif physical == 0:
             self.op("CLSSLOT", self.label_slot(which, mask, logical))
         else:

@@ -31,6 +31,7 @@ for _name, _value in SLOT.items():
     _globals["K_" + _name] = _value
 
 FLOAT_COLUMN = 1 << 20
+UNTAKEN = 255  # in ``labels``: a row between the match's rows
 I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)
 
@@ -118,7 +119,7 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
     is_float = column >= FLOAT_COLUMN
     c = column - FLOAT_COLUMN if is_float else column
     for i in range(begin, pos + 1):
-        if not (mask == -1 or (mask >> (labels[i] & 63)) & 1 == 1):
+        if labels[i] == UNTAKEN or not (mask == -1 or (mask >> (labels[i] & 63)) & 1 == 1):
             continue
         if keep >= 0 and ints[keep, i] == 0:
             continue
@@ -126,7 +127,7 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
             continue
         seen = False
         for j in range(begin, i):
-            if not (mask == -1 or (mask >> (labels[j] & 63)) & 1 == 1):
+            if labels[j] == UNTAKEN or not (mask == -1 or (mask >> (labels[j] & 63)) & 1 == 1):
                 continue
             if keep >= 0 and ints[keep, j] == 0:
                 continue
@@ -225,7 +226,7 @@ def _rescale(x, digits, mode):
 
 @njit(cache=True)
 def scan(
-    clearing, variable, label, entry, most, first, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
+    clearing, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
     labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
 ):
     """Evaluates a variable's condition row by row from ``first`` on.
@@ -234,7 +235,7 @@ def scan(
     ``most`` and before row ``stop``. With it: no row is mapped; the variable's letter is cleared where the condition
     (of physical neighbours only) is not true. Returns (rows done, 0 or an error).
 
-    ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
+    ``prior``: the row of the match before ``first``; ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
     the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of
     values and NULL marks. Slots and interpreter stand in this one function: handing this many arrays to another costs
     more than a row's condition.
@@ -264,25 +265,25 @@ def scan(
                     hi[q, k] = -1 if kind <= K_LABELFIRST else 0
                     hf[q, k] = 0.0
                 else:
-                    hi[q, k] = hi[q - 1, k]
-                    hf[q, k] = hf[q - 1, k]
+                    hi[q, k] = hi[prior, k]
+                    hf[q, k] = hf[prior, k]
                 if not taken:
                     continue
                 if kind == K_LAST:
                     if helper < 0:
                         hi[q, k] = q
                     else:
-                        hi[q, k] = -1 if fresh_start else hi[q - 1, helper]
+                        hi[q, k] = -1 if fresh_start else hi[prior, helper]
                     continue
                 if kind == K_LABELLAST:
                     if helper < 0:
                         hi[q, k] = variable
                     else:
-                        hi[q, k] = -1 if fresh_start else hi[q - 1, helper]
+                        hi[q, k] = -1 if fresh_start else hi[prior, helper]
                     continue
                 if kind == K_FIRST or kind == K_LABELFIRST:
                     # the n-th such row: not found yet, and the one before it found in an earlier row
-                    if hi[q, k] < 0 and (helper < 0 or (not fresh_start and hi[q - 1, helper] >= 0)):
+                    if hi[q, k] < 0 and (helper < 0 or (not fresh_start and hi[prior, helper] >= 0)):
                         hi[q, k] = q if kind == K_FIRST else variable
                     continue
                 if keep >= 0 and ints[keep, q] == 0:
@@ -297,7 +298,7 @@ def scan(
                 if kind == K_COUNT:
                     hi[q, k] += 1
                     continue
-                fresh = fresh_start or hi[q - 1, helper] == 0 if kind != K_M2 else False
+                fresh = fresh_start or hi[prior, helper] == 0 if kind != K_M2 else False
                 x = 0
                 f = 0.0
                 if is_float:
@@ -332,7 +333,7 @@ def scan(
                 elif kind == K_M2:
                     if slots[k, 2] > 0:
                         f = f / float(_power_of_ten(slots[k, 2]))
-                    before = 0.0 if fresh_start else hf[q - 1, helper]
+                    before = 0.0 if fresh_start else hf[prior, helper]
                     hf[q, k] += (f - before) * (f - hf[q, helper])
 
 
@@ -343,6 +344,7 @@ def scan(
             pc = entry
             got = 0
             sp = -1
+            view = q  # the row whose values of the match are read; the row before it inside PRIOR
             while True:
                 op = code[pc, 0]
                 a = code[pc, 1]
@@ -353,14 +355,14 @@ def scan(
                     break
                 elif op == O_LOADI or op == O_LOADF:
                     sp += 1
-                    at = q + b
+                    at = view + b
                     null = 1
                     column = a
                     if low <= at < bound:
                         null = 0
                     elif code[pc - 1, 3] >= 0:
                         column = code[pc - 1, 3]
-                        at = q
+                        at = view
                         null = 0
                     if null == 0:
                         if op == O_LOADI:
@@ -372,7 +374,7 @@ def scan(
                     sn[sp] = null
                 elif op == O_NAVI or op == O_NAVF:
                     sp += 1
-                    at = hi[q, a]
+                    at = hi[view, a]
                     column = code[pc - 1, 3]
                     null = 1
                     if at >= 0 and low <= at + b < bound:
@@ -450,12 +452,12 @@ def scan(
                         si[sp] = 1 if r else 0
                 elif op == O_SLOTI:
                     sp += 1
-                    si[sp] = hi[q, a]
-                    sn[sp] = 1 if b >= 0 and hi[q, b] == 0 else 0
+                    si[sp] = hi[view, a]
+                    sn[sp] = 1 if b >= 0 and hi[view, b] == 0 else 0
                 elif op == O_SLOTF:
                     sp += 1
-                    sf[sp] = hf[q, a]
-                    sn[sp] = 1 if b >= 0 and hi[q, b] == 0 else 0
+                    sf[sp] = hf[view, a]
+                    sn[sp] = 1 if b >= 0 and hi[view, b] == 0 else 0
                 elif op == O_JFALSE:
                     if sn[sp] == 0 and si[sp] == 0:
                         pc = a
@@ -576,20 +578,20 @@ def scan(
                         si[sp] = quotient
                 elif op == O_AVGDEC:
                     sp += 1
-                    n = hi[q, b]
+                    n = hi[view, b]
                     sn[sp] = 1 if n == 0 else 0
                     if n > 0:
-                        quotient, fits = _divide_decimal(hi[q, a], n, code[pc - 1, 3])
+                        quotient, fits = _divide_decimal(hi[view, a], n, code[pc - 1, 3])
                         if not fits:
                             got = DECIMAL_RANGE
                             break
                         si[sp] = quotient
                 elif op == O_STD:
                     sp += 1
-                    n = hi[q, b] - code[pc - 1, 3]
+                    n = hi[view, b] - code[pc - 1, 3]
                     sn[sp] = 1 if n <= 0 else 0
                     if n > 0:
-                        v = hf[q, a] / float(n)
+                        v = hf[view, a] / float(n)
                         sf[sp] = math.sqrt(v) if code[pc - 1, 4] == 1 else v
                 elif op == O_I2F:
                     if a == 0:
@@ -623,10 +625,10 @@ def scan(
                     sn[sp] = 0
                 elif op == O_CLS:
                     sp += 1
-                    at = q if a < 0 else hi[q, a]
+                    at = view if a < 0 else hi[view, a]
                     if at >= 0:
                         at += b
-                    if begin <= at <= q:
+                    if begin <= at <= q and labels[at] != UNTAKEN:
                         si[sp] = label_codes[labels[at] & 63]
                         sn[sp] = 0
                     else:
@@ -634,8 +636,8 @@ def scan(
                 elif op == O_CLSSLOT:
                     sp += 1
                     sn[sp] = 1
-                    if hi[q, a] >= 0:
-                        si[sp] = label_codes[hi[q, a]]
+                    if hi[view, a] >= 0:
+                        si[sp] = label_codes[hi[view, a]]
                         sn[sp] = 0
                 elif op == O_ISNULL:
                     si[sp] = sn[sp]
@@ -735,7 +737,7 @@ def scan(
                             si[sp] = int(f)
                 elif op == O_DISTINCT:
                     sp += 1
-                    x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, q, labels, ints, flts, inull, fnull)
+                    x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, view, labels, ints, flts, inull, fnull)
                     if bad != 0:
                         got = bad
                         break
@@ -828,11 +830,23 @@ def scan(
                             si[sp] = _wrap(si[sp], a)
                 elif op == O_ROWAT:
                     sp += 1
-                    at = hi[q, a]
+                    at = hi[view, a]
                     sn[sp] = 1
                     if at >= 0 and low <= at + b < bound:
                         sn[sp] = 0
                         si[sp] = ints[code[pc - 1, 3], at + b] - 1
+                elif op == O_PRIOR:
+                    # on the variable's first row there is none: NULL, or where so compiled the whole comparison is true
+                    if prior < begin or hi[prior, a] == 0:
+                        sp += 1
+                        si[sp] = b
+                        sf[sp] = 0.0
+                        sn[sp] = 1 - b
+                        pc = code[pc - 1, 3]
+                    else:
+                        view = prior
+                elif op == O_CURRENT:
+                    view = q
                 elif op == O_PAIRI or op == O_PAIRF:
                     at = pair_starts[a, q]
                     n = pair_starts[a, q + 1] - at
@@ -854,6 +868,7 @@ def scan(
                 if not clearing:
                     break
                 letters[q] &= ~(np.int64(1) << variable)
+        prior = q
         q += 1
     return q - first, 0
 

@@ -12,6 +12,8 @@ The trees of the second part are tuples:
 ``("pair", column, number, rows)``          a Spark function over several rows, computed by Spark for every choice of them:
                                             an array column; ``number`` is the row number's column, ``rows`` are one
                                             or two ``(F|L, mask, n, k)``
+``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``
+``("first", mask, tree)``                   true on the first row of ``mask``, else the tree
 ``("lit", kind, text)``                     number, string, boolean or null
 ``("call", name, arg...)``                  an operator or function the engine computes itself
 ==========================================  ==============================================================
@@ -26,7 +28,7 @@ from dataclasses import replace
 from functools import reduce
 
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, PRIOR, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 
 # functions of one DOUBLE that the engine computes as Python's math module does
@@ -35,6 +37,7 @@ MATH_CALLS = (
 )
 NUMBER_TYPES = frozenset("tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split())
 # operators and functions that the engine computes over values of several rows
+_COMPARISONS = {"=", "!=", "<", "<=", ">", ">=", "<=>"}
 _BINARY = {"+", "-", "*", "/", "%", "DIV", "=", "!=", "<", "<=", ">", ">=", "<=>"}
 _FUNCTIONS = {
     "ABS": (1, 1), "SIGN": (1, 1), "SIGNUM": (1, 1), "SQRT": (1, 1), "EXP": (1, 1), "LN": (1, 1), "LOG10": (1, 1),
@@ -78,6 +81,7 @@ class ConditionSplitter:
         self.inputs = inputs
         self.ordered = ordered
         self._ordered: dict[str, str] = {}
+        self._in_prior = False
 
     def ordered_inputs(self) -> tuple[tuple[str, str], ...]:
         """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
@@ -102,13 +106,23 @@ class ConditionSplitter:
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct, variable)):
                 rows.append(f"({self._cur_text(conjunct, variable)})")
             else:
-                others.append(self._lower(conjunct, variable))
+                tree = self._lower(conjunct, variable)
+                if self._compares_with_prior(conjunct):
+                    tree = ("first", 1 << variable, tree)  # LANGUAGE 4: the paper's "i > 1"
+                others.append(tree)
         return " AND ".join(rows), others
 
     # -- references -----------------------------------------------------------------------------------------
 
+    def _compares_with_prior(self, conjunct: Expr) -> bool:
+        bare = conjunct.bare()
+        compared = (bare.op == "bin" and bare.value in _COMPARISONS) or bare.op == "between"
+        return compared and any(n.op == "call" and n.value == PRIOR for n in bare.walk())
+
     def _row_of(self, mask: int | None, variable: int) -> Row:
         """The row a reference outside navigation looks at."""
+        if self._in_prior:
+            return Row("L", ALL_ROWS if mask is None else mask)
         if mask is None or mask == ALL_ROWS or mask >> variable & 1:
             return Row("cur")
         return Row("L", mask)
@@ -116,7 +130,7 @@ class ConditionSplitter:
     def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
         row, body = self.scope.navigation(node, in_define=True)
         mapped = row.mask == ALL_ROWS or row.mask >> variable & 1
-        if row.which == "L" and row.logical == 0 and mapped:
+        if row.which == "L" and row.logical == 0 and mapped and not self._in_prior:
             row = Row("cur", physical=row.physical)
         return row, body
 
@@ -133,7 +147,7 @@ class ConditionSplitter:
                 if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
                     out.add(Row("special"))
                 out.add(row)
-            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER"):
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR):
                 out.add(Row("special"))
         for node in scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
@@ -325,6 +339,8 @@ class ConditionSplitter:
                 scope.classifier_mask(inner)
                 return ("cls", row.which, row.mask, row.logical, row.physical)
             return None
+        if name == PRIOR:
+            return self._prior(expr, variable)
         if name in AGGREGATES:
             return self._aggregate(expr)
         if name in _OF_LISTS:
@@ -359,6 +375,17 @@ class ConditionSplitter:
             column = self.inputs.column(f"CAST({self._cur_text(expr, variable)} AS DATE)")
             return ("col", column) if row == Row("cur") else self._at(row, column, None)
         return self._lower(expr, variable)
+
+    def _prior(self, expr: Expr, variable: int):
+        if len(expr.args) != 1 or expr.flags:
+            raise self.scope.error(expr, "PRIOR", "PRIOR takes one expression, such as PRIOR(AVG(A.price))")
+        if self._in_prior:
+            raise self.scope.error(expr, "PRIOR", "PRIOR cannot stand inside PRIOR")
+        self._in_prior = True
+        try:
+            return ("prior", 1 << variable, self._lower(expr.args[0], variable))
+        finally:
+            self._in_prior = False
 
     def _of_list(self, expr: Expr):
         """A function of array_agg, collect_list or collect_set as the aggregate it amounts to; None for others."""

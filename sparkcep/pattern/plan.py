@@ -17,7 +17,8 @@ from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at,
 from sparkcep.pattern import nodes
 from sparkcep.pattern.conditions import ConditionSplitter
 from sparkcep.pattern.measures import MeasureSplitter
-from sparkcep.pattern.scope import Inputs, Scope
+from sparkcep.pattern.options import check_options, selection, windows
+from sparkcep.pattern.scope import PRIOR, Inputs, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
@@ -56,6 +57,8 @@ class Plan:
     ordered_inputs: tuple = ()  # (input column, SQL text with lag/lead over the clause's order)
     ansi: bool = True
     case_sensitive: bool = False
+    selection: tuple = ()  # (STRICT | NEXT | ANY, FIRST | ALL); empty: the exact engine's adjacent rows
+    windows: tuple = ()  # (kind, size, order column) of WINDOW ("none" without one), then of each group's WITHIN
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
 
     def to_json(self) -> str:
@@ -92,6 +95,7 @@ def make_plan(
     ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
     """
     _reject_planned(clause)
+    check_options(clause)
     variables, ids = _variables(clause)
     scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
     _check_pattern(clause, clause.pattern)
@@ -116,7 +120,7 @@ def make_plan(
     skip = _skip(clause, scope)
     return Plan(
         variables=tuple(variables),
-        pattern=_tree(clause.pattern, ids),
+        pattern=_tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)]),
         rows=clause.rows,
         skip=skip,
         partition=partition,
@@ -134,6 +138,8 @@ def make_plan(
         ordered_inputs=splitter.ordered_inputs(),
         ansi=settings.ansi,
         case_sensitive=settings.case_sensitive,
+        selection=selection(clause),
+        windows=windows(clause),
         bounds=settings.bounds(),
     )
 
@@ -144,27 +150,18 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlst
 
 def _reject_planned(clause: MatchClause) -> None:
     for option, name in (
-        (clause.selection, "EVENT SELECTION"),
-        (clause.window, "WINDOW"),
         (clause.approx, "APPROX"),
         (clause.pref, "PREF"),
         (clause.top, "TOP"),
     ):
-        if option is None or (name == "EVENT SELECTION" and option.strategy == "STRICT" and option.report in (None, "FIRST")):
+        if option is None:
             continue
         raise _fail(
             clause, option.span, "NOT_SUPPORTED_YET", f"{name} is not supported yet; leave it out", UNSUPPORTED
         )
     for node in nodes.walk(clause.pattern):
-        names = {nodes.Not: "negation ~", nodes.Conjunct: "conjunction &", nodes.Within: "a group's WITHIN"}
-        if type(node) in names:
-            raise _fail(
-                clause,
-                node.span,
-                "NOT_SUPPORTED_YET",
-                f"{names[type(node)]} is not supported yet; leave it out",
-                UNSUPPORTED,
-            )
+        if isinstance(node, nodes.Conjunct):
+            raise _fail(clause, node.span, "NOT_SUPPORTED_YET", "conjunction & is not supported yet; leave it out", UNSUPPORTED)
 
 
 def _variables(clause: MatchClause) -> tuple[list[str], dict[str, int]]:
@@ -224,8 +221,12 @@ def _check_pattern(clause: MatchClause, root: nodes.Node) -> None:
             )
 
 
-def _tree(node: nodes.Node, ids: dict[str, int]) -> tuple:
+def _tree(node: nodes.Node, ids: dict[str, int], groups: list[nodes.Node]) -> tuple:
     match node:
+        case nodes.Not(item):
+            return ("not", ids[item.name.lower()])
+        case nodes.Within(item, _):
+            return ("within", _tree(item, ids, groups), 1 + next(i for i, g in enumerate(groups) if g is node))
         case nodes.Var(name):
             return ("var", ids[name.lower()])
         case nodes.Empty():
@@ -235,15 +236,15 @@ def _tree(node: nodes.Node, ids: dict[str, int]) -> tuple:
         case nodes.End():
             return ("end",)
         case nodes.Concat(items):
-            return ("cat", *(_tree(i, ids) for i in items))
+            return ("cat", *(_tree(i, ids, groups) for i in items))
         case nodes.Alternate(items):
-            return ("alt", *(_tree(i, ids) for i in items))
+            return ("alt", *(_tree(i, ids, groups) for i in items))
         case nodes.Permute(items):
-            return ("permute", *(_tree(i, ids) for i in items))
+            return ("permute", *(_tree(i, ids, groups) for i in items))
         case nodes.Exclude(item):
-            return ("exclude", _tree(item, ids))
+            return ("exclude", _tree(item, ids, groups))
         case nodes.Repeat(item, low, high, greedy):
-            return ("repeat", _tree(item, ids), low, high, greedy)
+            return ("repeat", _tree(item, ids, groups), low, high, greedy)
     raise TypeError(node)
 
 
@@ -319,6 +320,9 @@ def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bo
         if key in seen:
             raise _fail(clause, measure.name_span, "DUPLICATE_MEASURE", f"the measure {measure.name} is defined twice")
         seen.add(key)
+        for node in measure.expr.walk():
+            if node.op == "call" and node.value == PRIOR:
+                raise _fail(clause, node.span, "PRIOR", "PRIOR stands in DEFINE only; a measure sees the finished match")
         out.append((measure.name, splitter.split(measure.expr)))
     return tuple(out)
 
@@ -326,7 +330,7 @@ def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bo
 def _skip(clause: MatchClause, scope: Scope) -> tuple:
     skip = clause.skip
     if skip is None:
-        return (PAST_LAST, 0)
+        return (NEXT_ROW if selection(clause)[1:] == ("ALL",) else PAST_LAST, 0)
     if skip.mode in (PAST_LAST, NEXT_ROW):
         return (skip.mode, 0)
     mask = scope.mask_of(skip.target or "")

@@ -86,12 +86,12 @@ class MatchRecognize:
                 yield self._named(out)
 
     def _engine(self, schema: pa.Schema) -> MatchEngine:
-        from sparkcep.engines.run import MatchEngine, prepare
+        from sparkcep.engines.run import engine_for, prepare
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
-            return MatchEngine(prepare(self.analysis.plan, schema))
-        return MatchEngine(self.analysis.prepared.arrived(schema))
+            return engine_for(prepare(self.analysis.plan, schema))
+        return engine_for(self.analysis.prepared.arrived(schema))
 
     def _named(self, table: pa.Table) -> pa.Table:
         columns = self.analysis.columns

@@ -106,6 +106,10 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         return _nav("L" if tree[1] == "cur" else tree[1], tree[2], tree[3], tree[4], "CLASSIFIER", variables)
     if kind == "mno":
         return "MATCH_NUMBER()"
+    if kind == "prior":
+        return f"PRIOR({show(tree[2], variables)})"
+    if kind == "first":
+        return f"(first row of {_set_text(tree[1], variables)} or {show(tree[2], variables)})"
     if kind == "pair":
         return f"{tree[1]}[{', '.join(_nav(*row, 'row', variables) for row in tree[3])}]"
     if kind == "lit":

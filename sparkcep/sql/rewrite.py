@@ -386,6 +386,7 @@ def _needed(plan: Plan) -> set[str]:
             needed.add(value)
 
     visit(plan.conditions)
+    visit(plan.windows)
     visit(tuple(spec for _, spec in plan.leaves))
     return needed
 
