@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.conditions import aggregate_parts
 from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
@@ -245,6 +246,10 @@ class MeasureSplitter:
 
     def _by_spark(self, agg: _Aggregate) -> str:
         """Any other aggregate: over the elements of an array, one for each row that counts."""
+        if agg.name in _OVER_ARRAY and agg.arguments and self._has_words(agg, "ORDER", "BY"):
+            raise self.scope.error(
+                agg.call, "AGGREGATE", f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))", UNSUPPORTED
+            )
         varying = [a for a in agg.arguments if not self._is_constant(a)]
         distinct = agg.distinct and len({self.scope.row_text(a) for a in varying}) == 1
         if distinct:
@@ -260,17 +265,28 @@ class MeasureSplitter:
             conditions = [f"{element} IS NOT NULL", *(f"({over(c, element)})" for c in agg.conditions)]
         body, option = self._body(agg, swaps)
         if distinct:
-            body = re.sub(r"\(\s*DISTINCT\b", "(", body, count=1, flags=re.IGNORECASE)
+            body = re.sub(r"\bDISTINCT\b", "", body, count=1, flags=re.IGNORECASE)
         if agg.name in _ENDS:
-            value = swaps.get(agg.arguments[0].span, self.scope.row_text(agg.arguments[0]))
-            body = f"{'max_by' if agg.name == 'LAST_VALUE' else 'min_by'}({value}, {POSITION})"
-            if option.strip().upper().startswith("IGNORE") or len(agg.arguments) > 1:
+            value = swaps.get(agg.arguments[0].span, agg.arguments[0].span.of(self.scope.text))
+            if self._skips_nulls(agg):
                 conditions.append(f"({value}) IS NOT NULL")
-            option = ""
+            body, option = f"{'max_by' if agg.name == 'LAST_VALUE' else 'min_by'}({value}, {POSITION})", ""
         elif agg.name in ("LISTAGG", "STRING_AGG") and agg.plain:
             body += f" WITHIN GROUP (ORDER BY {POSITION})"
         text = f"{body} FILTER (WHERE {' AND '.join(conditions)}){option}"
         return self._aggregates.setdefault(text, f"__a{len(self._aggregates)}")
+
+    def _skips_nulls(self, agg: _Aggregate) -> bool:
+        """Whether first_value, last_value or any_value is called with true or IGNORE NULLS behind its argument."""
+        if len(agg.arguments) > 1:
+            return agg.arguments[1].span.of(self.scope.text).upper() == "TRUE"
+        return self._has_words(agg, "IGNORE", "NULLS")
+
+    def _has_words(self, agg: _Aggregate, *words: str) -> bool:
+        """Whether the words stand between the first argument and the FILTER."""
+        end = agg.conditions[0].span.start if agg.conditions else agg.call.span.end
+        behind = self.scope.text[agg.arguments[0].span.end : end]
+        return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
     def _element(self, array: str) -> str:
         return f"{ELEMENT}.{self._arrays.setdefault(array, f'__d{len(self._arrays)}')}"

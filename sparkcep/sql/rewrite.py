@@ -335,10 +335,10 @@ def _aggregated(plan: Plan, call: str) -> str:
     kept = _kept_leaves(plan)
     spent = ", ".join(names + [name for name, _ in plan.leaves if name not in kept])
     columns = [f"any_value(struct(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
-    numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __id FROM {call}"
+    numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __row_id FROM {call}"
     spread = f"LATERAL VIEW OUTER posexplode(arrays_zip({', '.join(names)})) __z AS {POSITION}, {ELEMENT}"
-    rows = f"SELECT {', '.join(columns)} FROM ({numbered}) AS __t {spread} GROUP BY __id"
-    return f"(SELECT __t.* EXCEPT (__id), {', '.join(name for name, _ in plan.aggregates)} FROM ({rows}))"
+    rows = f"SELECT {', '.join(columns)} FROM ({numbered}) AS __t {spread} GROUP BY __row_id"
+    return f"(SELECT __t.* EXCEPT (__row_id), {', '.join(name for name, _ in plan.aggregates)} FROM ({rows}))"
 
 
 def _kept_leaves(plan: Plan) -> list[str]:
