@@ -34,6 +34,12 @@ class SelectionEngine(MatchEngine):
         automaton, conditions = prepared.selection, prepared.conditions
         negated = int(np.bitwise_or.reduce(automaton.edges[:, selecting.E_NOT], initial=0))
         late = sum(1 << v for v in range(len(self.plan.variables)) if negated >> v & 1 and conditions.entry[v] >= 0)
+        own_and_others = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
+        self.negative_mixed = sum(
+            1 << v
+            for v in range(len(self.plan.variables))
+            if late >> v & 1 and any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in own_and_others)
+        )
         self.negative_late, self.negative_local = late, negated & ~late
         self.negated_at_start = bool((automaton.edges[: automaton.first[1], selecting.E_NOT] != 0).any())
         self.windowed = self.plan.windows[0][0] != NO_WINDOW
@@ -109,7 +115,7 @@ class SelectionEngine(MatchEngine):
         slots = c.slots if c.has_history else self._empty_slots
         return selecting.select_partitions(
             self._arrays, self.strategy, self.all, self.shortest, self.ambiguous, self.windowed, self._windows, self._backs,
-            np.int64(self.negative_local), np.int64(self.negative_late), self._sums, self._ends, self._ends.shape[1] > 0,
+            np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, self._ends, self._ends.shape[1] > 0,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
             self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == WITH_UNMATCHED, _SKIPS[self.plan.skip[0]],
             np.int64(self.plan.skip[1]), self.limits.max_steps, state, events, labels, scattered,

@@ -132,7 +132,7 @@ def _none_between(negated, after, before, sums):
 
 @njit(cache=True)
 def select_partitions(
-    automaton, strategy, report_all, shortest, ambiguous, windowed, windows, backs, negative_local, negative_late, sums, ends, use_ends,
+    automaton, strategy, report_all, shortest, ambiguous, windowed, windows, backs, negative_local, negative_late, negative_mixed, sums, ends, use_ends,
     conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, state, events,
     out_labels, out_rows,
 ):
@@ -141,7 +141,8 @@ def select_partitions(
     ``strategy``: STRICT, NEXT or ANY; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
     ``ambiguous``: a match may be found twice, and is reported once: the events of a start row must then stay in ``events``
     (from state[S_OWN] on); ``windowed``: window 0 bounds the whole match; ``negative_local``, ``negative_late``: masks of the negated variables whose
-    conditions are row-local, or look at the match and wait for its end; ``memo``: remember failures.
+    conditions are row-local, or look at the match and wait for its end (``negative_mixed``: also at rows of a set that has
+    the negated variable among others); ``memo``: remember failures.
     """
     first, edges, masks, accepts, live = automaton
     bytecode, entry, floats, slots, label_codes = conditions
@@ -314,13 +315,23 @@ def select_partitions(
                                     for r in range(after + 1, before):
                                         if (letters[r] >> b) & 1 == 0:
                                             continue
-                                        kept = labels[r]
+                                        if (negative_mixed >> b) & 1 == 1:
+                                            _replay(r, b, depth, frames, low, high, number + 1, letters, conditions, hi, hf, labels, rows, si, sf, sn)
+                                            end_row = max(r, last)
+                                            for k in range(slots.shape[0]):
+                                                hi[r, k] = hi[end_row, k]
+                                                hf[r, k] = hf[end_row, k]
+                                            used = slots[:0]
+                                        else:
+                                            used = slots
                                         got, bad = scan(
                                             False, np.int64(b), np.int64(b), entry[b], 1, r, last, low, r + 1, high, s, number + 1,
-                                            letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull,
+                                            letters, bytecode, floats, used, hi, hf, labels, label_codes, ints, flts, inull, fnull,
                                             pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
                                         )
-                                        labels[r] = kept
+                                        labels[r] = UNTAKEN
+                                        if (negative_mixed >> b) & 1 == 1:
+                                            _replay(-1, b, depth, frames, low, high, number + 1, letters, conditions, hi, hf, labels, rows, si, sf, sn)
                                         if bad < 0:
                                             state[S_DETAIL] = bad
                                             outcome = ERROR
@@ -596,6 +607,31 @@ def select_partitions(
     state[S_BEST] = best_count
     state[S_OWN] = own
     return outcome
+
+
+@njit(cache=True)
+def _replay(extra, variable, depth, frames, low, high, number, letters, conditions, hi, hf, labels, rows, si, sf, sn):
+    """Slot values of the match's rows anew, with row ``extra`` (-1: none) among them as ``variable``'s."""
+    bytecode, _, floats, slots, label_codes = conditions
+    _, _, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
+    begin = frames[1, F_ROW] if extra < 0 else min(extra, frames[1, F_ROW])
+    prior = begin - 1
+    waiting = extra >= 0
+    d = 1
+    while d <= depth or waiting:
+        if waiting and (d > depth or extra < frames[d, F_ROW]):
+            row = extra
+            label = np.int64(variable)
+            waiting = False
+        else:
+            row = frames[d, F_ROW]
+            label = np.int64(labels[row])
+            d += 1
+        scan(
+            False, label & 63, label, -1, 1, row, prior, low, row + 1, high, begin, number, letters, bytecode, floats, slots, hi, hf,
+            labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
+        )
+        prior = row
 
 
 @njit(cache=True)

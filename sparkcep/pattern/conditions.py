@@ -457,13 +457,17 @@ def _filter_text(text: str | None, keep: Expr | None, scope: Scope) -> str:
     return f"COALESCE({' AND '.join(parts)}, false)"
 
 
-def aggregate_parts(scope: Scope, expr: Expr) -> tuple[int, Expr | None, Expr | None]:
-    """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables."""
+def aggregate_parts(
+    scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)
+) -> tuple[int, Expr | None, Expr | None]:
+    """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables.
+
+    ``inside``: the match functions that may stand in it."""
     args = list(expr.args)
     keep = args.pop() if "filter" in expr.flags else None
     for part in [*args, *([keep] if keep is not None else [])]:
         for below in scope.match_functions(part):
-            if below.value != "CLASSIFIER":
+            if below.value not in inside:
                 kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
                 raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot stand inside the aggregate {expr.value}()")
     if not args:

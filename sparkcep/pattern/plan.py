@@ -52,9 +52,11 @@ class Plan:
     letters: tuple  # (variable id, bit, SQL text) of the row-local conditions
     conditions: tuple  # (variable id, (conjunct tree, ...))
     leaves: tuple  # (column, spec)
-    outputs: tuple  # (name, SQL text over leaf columns)
+    outputs: tuple  # (name, SQL text over leaf columns and aggregates)
     places: tuple = ()  # (variable id, line, column, text) of its condition, for errors that need types
     ordered_inputs: tuple = ()  # (input column, SQL text with lag/lead over the clause's order)
+    arrays: tuple = ()  # (column, SQL text over leaf columns) of the arrays whose elements Spark aggregates
+    aggregates: tuple = ()  # (column, SQL text over one element of those arrays)
     ansi: bool = True
     case_sensitive: bool = False
     selection: tuple = ()  # (STRICT | NEXT | ANY, FIRST | ALL); empty: the exact engine's adjacent rows
@@ -79,6 +81,8 @@ class Plan:
                 "letters": tuple((v, b, "") for v, b, _ in self.letters),
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),
+                "arrays": (),
+                "aggregates": (),
             }
         )
 
@@ -136,6 +140,8 @@ def make_plan(
             if any(v == ids[d.variable.lower()] for v, _ in conditions)
         ),
         ordered_inputs=splitter.ordered_inputs(),
+        arrays=measures.arrays(),
+        aggregates=measures.aggregates(),
         ansi=settings.ansi,
         case_sensitive=settings.case_sensitive,
         selection=selection(clause),

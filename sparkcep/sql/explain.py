@@ -51,7 +51,7 @@ def describe(plan: Plan) -> str:
     lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
     if plan.outputs:
         lines.append("computed by Spark, per output row:")
-        lines += [f"  {name} = {text}" for name, text in plan.outputs]
+        lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
     return "\n".join(lines)
 
 

@@ -15,10 +15,12 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sparkcep.errors import SYNTAX, UNSUPPORTED, error_at
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
+from sparkcep.pattern.measures import ELEMENT, POSITION
 from sparkcep.pattern.plan import LETTERS, Plan, make_plan
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
@@ -320,7 +322,30 @@ def subquery(plan: Plan, source: str, explaining: bool = False) -> str:
         lines = "\n".join("--sparkcep " + line for line in describe(plan).splitlines())
         about = ", r'" + lines.replace("'", '"') + "'"
     call = f"match_recognize(TABLE({_input(plan, source)}){about})"
-    return f"(SELECT {', '.join(_output(plan))} FROM {call})"
+    return f"(SELECT {', '.join(_output(plan))} FROM {_aggregated(plan, call) if plan.aggregates else call})"
+
+
+def _aggregated(plan: Plan, call: str) -> str:
+    """The table function's rows with the columns of the aggregates that Spark computes over arrays.
+
+    Each row is spread over its arrays' elements and put together again by a number of its own. A scalar subquery over an
+    array would be shorter, but Spark makes a join of it and calls the table function once for each side.
+    """
+    arrays = ", ".join(f"{text} AS {name}" for name, text in plan.arrays)
+    names = [name for name, _ in plan.arrays]
+    kept = _kept_leaves(plan)
+    spent = ", ".join(names + [name for name, _ in plan.leaves if name not in kept])
+    columns = [f"any_value(struct(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
+    numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __row_id FROM {call}"
+    spread = f"LATERAL VIEW OUTER posexplode(arrays_zip({', '.join(names)})) __z AS {POSITION}, {ELEMENT}"
+    rows = f"SELECT {', '.join(columns)} FROM ({numbered}) AS __t {spread} GROUP BY __row_id"
+    return f"(SELECT __t.* EXCEPT (__row_id), {', '.join(name for name, _ in plan.aggregates)} FROM ({rows}))"
+
+
+def _kept_leaves(plan: Plan) -> list[str]:
+    """The leaf columns next to the aggregates: what only those need is left behind."""
+    used = {name for _, text in plan.outputs for name in re.findall(r"\b__l\d+\b", text)}
+    return [name for name, _ in plan.leaves if name in used or not plan.aggregates]
 
 
 def _letters_sql(plan: Plan) -> list[str]:
@@ -406,6 +431,6 @@ def _output(plan: Plan) -> list[str]:
         seen.add(key)
         keys.append(quote(name) if plain else f"{column} AS {quote(name)}")
         hidden.append(quote(name) if plain else column)
-    hidden += [name for name, _ in plan.leaves] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+    hidden += _kept_leaves(plan) + [name for name, _ in plan.aggregates] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
     rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"
     return [*keys, *measures, rest]
