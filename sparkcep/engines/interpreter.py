@@ -737,7 +737,8 @@ def scan(
                             si[sp] = int(f)
                 elif op == O_DISTINCT:
                     sp += 1
-                    x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, view, labels, ints, flts, inull, fnull)
+                    upto = max(q, prior) if view == q else view  # a negated variable's row has the whole match behind it
+                    x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, upto, labels, ints, flts, inull, fnull)
                     if bad != 0:
                         got = bad
                         break

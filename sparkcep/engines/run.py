@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.selection import Selection, build_selection
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
+from sparkcep.automaton.selection import Selection, build_selection
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
-from sparkcep.columns.types import type_of
 from sparkcep.engines import gather, interpreter, kernels
-from sparkcep.engines.windows import check_window
 from sparkcep.engines.outputs import Rows, leaf_column, leaf_type
+from sparkcep.engines.windows import check_window
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
 from sparkcep.sql.clause import PAST_LAST

@@ -35,10 +35,11 @@ class SelectionEngine(MatchEngine):
         negated = int(np.bitwise_or.reduce(automaton.edges[:, selecting.E_NOT], initial=0))
         late = sum(1 << v for v in range(len(self.plan.variables)) if negated >> v & 1 and conditions.entry[v] >= 0)
         own_and_others = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
+        reads_rows = conditions.distinct_read or conditions.labels_read
         self.negative_mixed = sum(
             1 << v
             for v in range(len(self.plan.variables))
-            if late >> v & 1 and any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in own_and_others)
+            if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in own_and_others))
         )
         self.negative_late, self.negative_local = late, negated & ~late
         self.negated_at_start = bool((automaton.edges[: automaton.first[1], selecting.E_NOT] != 0).any())

@@ -322,10 +322,12 @@ def select_partitions(
                                                 hi[r, k] = hi[end_row, k]
                                                 hf[r, k] = hf[end_row, k]
                                             used = slots[:0]
+                                            begin = min(r, s)
                                         else:
                                             used = slots
+                                            begin = s
                                         got, bad = scan(
-                                            False, np.int64(b), np.int64(b), entry[b], 1, r, last, low, r + 1, high, s, number + 1,
+                                            False, np.int64(b), np.int64(b), entry[b], 1, r, last, low, r + 1, high, begin, number + 1,
                                             letters, bytecode, floats, used, hi, hf, labels, label_codes, ints, flts, inull, fnull,
                                             pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
                                         )
@@ -372,6 +374,7 @@ def select_partitions(
                         outcome = FULL
                         break
                     if ambiguous and _reported(events, own, event_count, out_labels, out_rows, frames, labels, depth):
+                        found += 1  # no failure: behind other rows it leads to other matches
                         frames[depth, F_EDGE] += 1
                         continue
                     number += 1
@@ -577,10 +580,7 @@ def select_partitions(
             s = skip_to if not (shortest and best_count > 0) else s + 1
         if outcome != DONE:
             break
-        if open_end:
-            outcome = SUSPENDED
-            break
-        while want_unmatched and covered < high:
+        while want_unmatched and covered < s:
             if taken[covered] == 0:
                 if event_count == events.shape[0]:
                     outcome = FULL
@@ -588,6 +588,9 @@ def select_partitions(
                 event_count = _unmatched(events, event_count, part, covered, label_count)
             covered += 1
         if outcome != DONE:
+            break
+        if open_end:
+            outcome = SUSPENDED
             break
         part += 1
         number = 0

@@ -76,10 +76,11 @@ _STRICT_CALLS = frozenset(
 class ConditionSplitter:
     """Splits the conditions of one clause; row expressions go to ``inputs``."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool) -> None:
+    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool, negated: int = 0) -> None:
         self.scope = scope
         self.inputs = inputs
         self.ordered = ordered
+        self.negated = negated  # mask of the variables under ~
         self._ordered: dict[str, str] = {}
         self._in_prior = False
 
@@ -130,6 +131,8 @@ class ConditionSplitter:
     def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
         row, body = self.scope.navigation(node, in_define=True)
         mapped = row.mask == ALL_ROWS or row.mask >> variable & 1
+        if self.negated >> variable & 1 and (node.value == "LAST" or node.args[0].bare().value == "LAST"):
+            mapped = row.mask == 1 << variable  # it sees the finished match, which goes on behind its own row
         if row.which == "L" and row.logical == 0 and mapped and not self._in_prior:
             row = Row("cur", physical=row.physical)
         return row, body
