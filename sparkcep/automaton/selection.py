@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.automaton import program as p
+from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.errors import LIMIT, ClauseError
+from sparkcep.pattern.plan import Plan
 
 MAX_NODES = 4096
 MAX_EDGES = 100_000
@@ -52,18 +54,22 @@ class Selection:
                     out[node] = 1 if out[node] == 1 or not only_end else 2
         return out
 
-    def dump(self, ignore: str) -> str:
-        """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them."""
+    def dump(self, ignore: str, conditions: tuple[str, ...]) -> str:
+        """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them.
+
+        ``ignore``: the condition of ignore edges, ``{variables}`` standing for those the node can take; ``conditions``: of
+        each variable.
+        """
         lines = []
         for node in range(self.nodes):
             lines.append(f"node {node}" + (" (start)" if node == 0 else ""))
             for edge in self.edges[self.first[node] : self.first[node + 1]].tolist():
-                lines.append("  " + self._edge(node, edge))
+                lines.append("  " + self._edge(node, edge, conditions))
             if node and self.masks[node]:
                 lines.append(f"  ignore if {ignore.format(variables=self._names(int(self.masks[node])))}")
         return "\n".join(lines)
 
-    def _edge(self, node: int, edge: list[int]) -> str:
+    def _edge(self, node: int, edge: list[int], conditions: tuple[str, ...]) -> str:
         variable, _, target, opened, checked, negated, where = edge
         notes = []
         if opened:
@@ -77,7 +83,8 @@ class Selection:
         if where & AT_END:
             notes.append("last row of the partition")
         what = "complete" if variable == ACCEPT else f"{'begin' if node == 0 else 'take'} {self.variables[variable]} -> {target}"
-        return what + (f" [{'; '.join(notes)}]" if notes else "")
+        test = f" if {conditions[variable]}" if variable != ACCEPT and conditions[variable] else ""
+        return what + test + (f" [{'; '.join(notes)}]" if notes else "")
 
     def _names(self, mask: int) -> str:
         return ", ".join(v for i, v in enumerate(self.variables) if mask >> i & 1)
@@ -85,6 +92,17 @@ class Selection:
     @staticmethod
     def _bits(mask: int) -> str:
         return ", ".join(str(i) for i in range(62) if mask >> i & 1)
+
+
+def selection_automaton(plan: Plan) -> tuple[p.Program, Selection]:
+    """The program and the automaton of a plan with an event selection."""
+    strategy, report = plan.selection
+    program = compile_pattern(
+        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=strategy == "NEXT"
+    )
+    # non-overlapping matches are told apart by preferment, which merging may change
+    merge = report == "ALL" and strategy != "NEXT" and not plan.non_overlapping
+    return program, build_selection(program, merge=merge)
 
 
 def build_selection(program: p.Program, *, merge: bool) -> Selection:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
-from sparkcep.automaton.selection import Selection, build_selection
+from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
 from sparkcep.engines import gather, interpreter, kernels
@@ -24,7 +24,6 @@ from sparkcep.engines.outputs import Rows, leaf_column, leaf_type
 from sparkcep.engines.windows import check_window
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
-from sparkcep.sql.clause import PAST_LAST
 
 CHUNK_ROWS = 131_072
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
@@ -67,24 +66,13 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     )
     out = output_schema(plan, schema)
     if plan.selection:
-        for kind, _, column in plan.windows:
-            check_window(kind, column, schema)
+        for window in plan.windows:
+            check_window(window, schema)
         program, automaton = selection_automaton(plan)
         return Prepared(plan, schema, program, conditions, out, 0, selection_live(automaton, conditions), automaton)
     program = compile_pattern(plan.pattern, plan.variables)
     memo, live = _memo(program, conditions)
     return Prepared(plan, schema, program, conditions, out, memo, live)
-
-
-def selection_automaton(plan: Plan) -> tuple[Program, Selection]:
-    """The automaton of a plan with an event selection."""
-    strategy, report = plan.selection
-    program = compile_pattern(
-        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=strategy == "NEXT"
-    )
-    # non-overlapping matches are told apart by preferment, which merging may change
-    merge = report == "ALL" and strategy != "NEXT" and plan.skip[0] != PAST_LAST
-    return program, build_selection(program, merge=merge)
 
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:

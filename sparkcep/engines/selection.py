@@ -10,7 +10,6 @@ from sparkcep.engines import selection_kernels as selecting
 from sparkcep.engines.run import Data, MatchEngine
 from sparkcep.engines.windows import window_ends
 from sparkcep.pattern.options import NO_WINDOW
-from sparkcep.sql.clause import PAST_LAST, WITH_UNMATCHED
 
 MEMO_ENTRIES = 1 << 16
 MAX_ENDS_BYTES = 1 << 28  # of the table of completions
@@ -47,7 +46,7 @@ class SelectionEngine(MatchEngine):
         strategy, report = self.plan.selection
         self.strategy = _STRATEGIES[strategy]
         self.all = report == "ALL"
-        self.shortest = self.all and self.plan.skip[0] == PAST_LAST
+        self.shortest = self.plan.non_overlapping
         self.memo = (
             conditions.has_history and not negated and not conditions.labels_read and not conditions.distinct_read
             and not conditions.number_read
@@ -59,7 +58,7 @@ class SelectionEngine(MatchEngine):
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         data = super()._kernel_data(columns, offsets, rows)
-        found = [window_ends(kind, size, columns.get(column), offsets) for kind, size, column in self.plan.windows]
+        found = [window_ends(kind, size, columns.get(column), offsets) for kind, size, column, *_ in self.plan.windows]
         self._windows, self._backs = np.array([ends for ends, _ in found]), found[0][1]
         self._sums = self._prefix_sums(data.rows.letters)
         automaton = self.p.selection
@@ -109,7 +108,7 @@ class SelectionEngine(MatchEngine):
         return first
 
     def _taken_from(self, row: int) -> np.ndarray:
-        return self._search.taken[row:].copy() if self.plan.rows == WITH_UNMATCHED else super()._taken_from(row)
+        return self._search.taken[row:].copy() if self.plan.rows == "unmatched" else super()._taken_from(row)
 
     def _match(self, data: Data, scratch: kernels.Scratch, open_end: bool, state, events, labels, scattered) -> int:
         c = self.p.conditions
@@ -118,6 +117,6 @@ class SelectionEngine(MatchEngine):
             self._arrays, self.strategy, self.all, self.shortest, self.ambiguous, self.windowed, self._windows, self._backs,
             np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, self._ends, self._ends.shape[1] > 0,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
-            self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == WITH_UNMATCHED, _SKIPS[self.plan.skip[0]],
+            self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", _SKIPS[self.plan.skip[0]],
             np.int64(self.plan.skip[1]), self.limits.max_steps, state, events, labels, scattered,
         )

@@ -16,21 +16,19 @@ from sparkcep.pattern.window import MICROS, ROWS
 _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
-def check_window(kind: str, column: str, schema: pa.Schema) -> None:
-    """Raises ClauseError where the order column does not fit the window's size."""
+def check_window(window: tuple, schema: pa.Schema) -> None:
+    """Raises ClauseError where the order column does not fit the size of a plan's window."""
+    kind, _, column, line, at, text = window
     if not column:
         return
     t = type_of(schema.field(column).type)
     if kind == MICROS and t.kind not in _UNITS:
-        raise ClauseError(
-            "WINDOW_SIZE", f"an INTERVAL window needs a timestamp or date as first ORDER BY expression, not {t}; write WINDOW n for numbers",
-            sqlstate=SEMANTIC,
-        )
-    if kind != MICROS and not t.is_number:
-        raise ClauseError(
-            "WINDOW_SIZE", f"a WINDOW of a plain number needs a number as first ORDER BY expression, not {t}; write WINDOW INTERVAL '...'",
-            sqlstate=SEMANTIC,
-        )
+        message = f"an INTERVAL window needs a timestamp or date as first ORDER BY expression, not {t}; write WINDOW n for numbers"
+    elif kind != MICROS and not t.is_number:
+        message = f"a WINDOW of a plain number needs a number as first ORDER BY expression, not {t}; write WINDOW INTERVAL '...'"
+    else:
+        return
+    raise ClauseError("WINDOW_SIZE", message, sqlstate=SEMANTIC, line=line, column=at, fragment=text)
 
 
 def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sparkcep.errors import SEMANTIC, ClauseError, error_at
+from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.pattern import nodes
 from sparkcep.pattern.window import MICROS, NUMBER, window_size
 from sparkcep.sql.clause import TO_FIRST, TO_LAST, MatchClause
+from sparkcep.sql.expression import Expr
 from sparkcep.sql.lexer import Span
 
 NO_WINDOW = "none"
@@ -22,17 +23,21 @@ def selection(clause: MatchClause) -> tuple[str, ...]:
     return (strategy, report)
 
 
-def windows(clause: MatchClause) -> tuple[tuple[str, str, str], ...]:
-    """(kind, size, order column) of the WINDOW, or (NO_WINDOW, ...), then of each group's WITHIN in pattern order."""
+def windows(clause: MatchClause) -> tuple[tuple, ...]:
+    """(kind, size, order column, line, column, text) of the WINDOW, or (NO_WINDOW, ...), then of each group's WITHIN."""
     if not selection(clause):
         return ()
-    found = [(NO_WINDOW, "", "")]
+    found: list[tuple] = [(NO_WINDOW, "", "", 0, 0, "")]
     if clause.window is not None:
-        found = [(*window_size(clause.window.size, clause.text, clause.window.rows), "__o0")]
-    for node in nodes.walk(clause.pattern):
-        if isinstance(node, nodes.Within):
-            found.append((*window_size(node.size, clause.text, False), "__o0"))
-    return tuple((kind, size, column if kind in (MICROS, NUMBER) else "") for kind, size, column in found)
+        found = [_window(clause, clause.window.size, clause.window.rows)]
+    found += [_window(clause, n.size, False) for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)]
+    return tuple(found)
+
+
+def _window(clause: MatchClause, size: Expr, rows: bool) -> tuple:
+    kind, amount = window_size(size, clause.text, rows)
+    place = position(clause.text, size.span.start)
+    return (kind, amount, "__o0" if kind in (MICROS, NUMBER) else "", *place, size.span.of(clause.text)[:40])
 
 
 def check_options(clause: MatchClause) -> None:

@@ -60,8 +60,13 @@ class Plan:
     ansi: bool = True
     case_sensitive: bool = False
     selection: tuple = ()  # (STRICT | NEXT | ANY, FIRST | ALL); empty: the exact engine's adjacent rows
-    windows: tuple = ()  # (kind, size, order column) of WINDOW ("none" without one), then of each group's WITHIN
+    windows: tuple = ()  # (kind, size, order column, place) of WINDOW ("none" without one), then of each group's WITHIN
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
+
+    @property
+    def non_overlapping(self) -> bool:
+        """ALL MATCHES in SASE+'s non-overlapping format: of each partition's matches the one that completes first."""
+        return self.selection[1:] == ("ALL",) and self.skip[0] == PAST_LAST
 
     def to_json(self) -> str:
         """Compact JSON without the quotes, backticks and dollar signs SQL text could trip over."""

@@ -164,6 +164,7 @@ def _known_types(plan: Plan, schema: StructType) -> StructType:
     fields = list(schema.fields) if plan.rows != ONE_ROW else []
     needed = {c for _, c, *_, plain in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not plain}
     needed -= {c for _, c, *_ in plan.order} if plan.rows == ONE_ROW else set()
+    needed |= {window[2] for window in plan.windows if window[2]}
     for _, spec in plan.leaves:
         if spec[0] == "nav":
             needed.add(spec[5])

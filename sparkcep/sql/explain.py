@@ -27,9 +27,12 @@ def describe(plan: Plan) -> str:
     """One clause's engine, program and split, as lines of text."""
     from sparkcep.automaton.compiler import compile_pattern
 
-    program = compile_pattern(plan.pattern, plan.variables)
-    lines = [f"engine: {_engine(plan, program)}", "program:"]
-    lines += ["  " + line for line in program.dump().splitlines()]
+    if plan.selection:
+        lines = _selection(plan)
+    else:
+        program = compile_pattern(plan.pattern, plan.variables)
+        lines = [f"engine: {_engine(plan, program)}", "program:"]
+        lines += ["  " + line for line in program.dump().splitlines()]
     lines.append("computed by Spark, per row:")
     lines += [f"  {name} = {text}" for name, text in plan.inputs]
     lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
@@ -53,6 +56,45 @@ def describe(plan: Plan) -> str:
         lines.append("computed by Spark, per output row:")
         lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
     return "\n".join(lines)
+
+
+_IGNORE = {
+    "STRICT": "never: rows of a match are adjacent",
+    "NEXT": "the row fulfils none of {variables}",
+    "ANY": "always",
+}
+
+
+def _selection(plan: Plan) -> list[str]:
+    """Engine, automaton and windows of a plan with an event selection."""
+    from sparkcep.automaton.selection import selection_automaton
+
+    program, automaton = selection_automaton(plan)
+    strategy, report = plan.selection
+    names = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+    how = {"FIRST": "the preferred match of each start row", "ALL": "every match"}[report]
+    if plan.non_overlapping:
+        how = "of all matches the one that completes first, then onward behind it"
+    history = [plan.variables[v] for v, cs in plan.conditions if any(_looks_at_match(c) for c in cs)]
+    pruned = (
+        f"runs that failed are remembered with the values of the match that {', '.join(history)} still need"
+        if history
+        else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
+    )
+    lines = [f"engine: event selection {names[strategy]}, {how}; depth-first in preference order; {pruned}", "automaton:"]
+    texts = {v: [text] for v, _, text in plan.letters}
+    for v, conjuncts in plan.conditions:
+        texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
+    conditions = tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+    lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
+    for v, name in enumerate(plan.variables):
+        if automaton.edges[:, 5].any() and any(int(e) >> v & 1 for e in automaton.edges[:, 5]):
+            lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
+    for i, (kind, size, *_) in enumerate(plan.windows):
+        unit = {"rows": "rows", "micros": "microseconds", "number": f"of {plan.order[0][0]}" if plan.order else ""}.get(kind)
+        if unit is not None:
+            lines.append(f"window {i}: less than {size} {unit} from its first to its last row")
+    return lines
 
 
 def _looks_at_match(tree: tuple) -> bool:
