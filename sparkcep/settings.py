@@ -11,6 +11,7 @@ from sparkcep.errors import ClauseError
 _KEYS = {
     "case_sensitive": "spark.sql.caseSensitive",
     "ansi": "spark.sql.ansi.enabled",
+    "prefilter": "sparkcep.prefilter",
     "max_state_bytes": "sparkcep.maxStateBytes",
     "max_steps": "sparkcep.maxSteps",
 }
@@ -20,10 +21,11 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True)
 class Settings:
-    """``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match."""
+    """``prefilter``: whether Spark may drop rows that cannot matter; ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match."""
 
     case_sensitive: bool = False
     ansi: bool = True
+    prefilter: bool = True
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
 
@@ -34,7 +36,7 @@ class Settings:
         for name, key in _KEYS.items():
             text = get(key)
             if text is not None:
-                found[name] = _flag(key, text) if name in ("case_sensitive", "ansi") else _number(key, text)
+                found[name] = _flag(key, text) if name in ("case_sensitive", "ansi", "prefilter") else _number(key, text)
         return Settings(**found)
 
     def bounds(self) -> tuple[tuple[str, int], ...]:

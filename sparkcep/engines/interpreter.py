@@ -22,6 +22,7 @@ from numba import njit
 import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.columns.bytecode import OP, SLOT
 
+MAP, SEARCH, CLEAR = range(3)  # modes of scan
 OVERFLOW, DIVIDE_BY_ZERO, DECIMAL_RANGE = -2, -3, -4
 
 _globals = globals()
@@ -226,14 +227,15 @@ def _rescale(x, digits, mode):
 
 @njit(cache=True)
 def scan(
-    clearing, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
+    mode, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
     labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
 ):
     """Evaluates a variable's condition row by row from ``first`` on.
 
-    Without ``clearing``: maps rows to ``variable`` (writing ``label`` and slot values) while the condition holds, at most
-    ``most`` and before row ``stop``. With it: no row is mapped; the variable's letter is cleared where the condition
-    (of physical neighbours only) is not true. Returns (rows done, 0 or an error).
+    ``mode`` MAP: maps rows to ``variable`` (writing ``label`` and slot values) while the condition holds, at most ``most``
+    and before row ``stop``. SEARCH: maps the first row before ``stop`` for which it holds. CLEAR: no row is mapped; the
+    variable's letter is cleared where the condition (of physical neighbours only) is not true. Returns (rows done, or passed
+    over by SEARCH; 0 or an error).
 
     ``prior``: the row of the match before ``first``; ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
     the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of
@@ -244,12 +246,12 @@ def scan(
     slot_count = slots.shape[0]
     while q < stop and q - first < most:
         if (letters[q] >> variable) & 1 == 0:
-            if clearing:
+            if mode != MAP:
                 q += 1
                 continue
             break
         bad = 0
-        if not clearing:
+        if mode != CLEAR:
             labels[q] = label
             fresh_start = q == begin
             # ---- slot values after mapping this row, from those of the row before
@@ -866,9 +868,15 @@ def scan(
             if got < 0:
                 return q - first, got
             if got == 0:
-                if not clearing:
+                if mode == MAP:
                     break
+                if mode == SEARCH:
+                    labels[q] = UNTAKEN
+                    q += 1
+                    continue
                 letters[q] &= ~(np.int64(1) << variable)
+        if mode == SEARCH:
+            break
         prior = q
         q += 1
     return q - first, 0

@@ -47,7 +47,7 @@ from sparkcep.automaton.program import (
     SPLIT,
     START,
 )
-from sparkcep.engines.interpreter import scan
+from sparkcep.engines.interpreter import MAP, scan
 
 # outcome of match_partitions
 DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT = range(8)
@@ -270,7 +270,7 @@ def match_partitions(
                                 label = v | (EXCLUDED if code[pc, 2] == 1 else 0)
                                 if has_slots or entry[v] >= 0:
                                     taken, bad = scan(
-                                        False, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                        MAP, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
                                         floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
                                         pair_null, si, sf, sn,
                                     )
@@ -353,7 +353,7 @@ def match_partitions(
                                     if not marking and greedy and done >= least:
                                         want = limit - q if most < 0 else most - done
                                     taken, bad = scan(
-                                        False, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                        MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
                                         floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
                                         pair_null, si, sf, sn,
                                     )

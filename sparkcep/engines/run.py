@@ -372,7 +372,7 @@ class MatchEngine:
         none = np.int64(0)
         for low, high in zip(rows.offsets.tolist(), rows.offsets[1:].tolist()):
             _, bad = interpreter.scan(
-                True, np.int64(variable), none, entry, np.int64(high - low), low, low - 1, low, high, high, low, none, rows.letters,
+                interpreter.CLEAR, np.int64(variable), none, entry, np.int64(high - low), low, low - 1, low, high, high, low, none, rows.letters,
                 data.bytecode, c.floats, self._empty_slots, scratch.hi, scratch.hf, scratch.labels, data.codes,
                 rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts,
                 rows.pair_null, scratch.si, scratch.sf, scratch.sn,

@@ -33,7 +33,7 @@ from sparkcep.automaton.selection import (
     E_VAR,
     E_WHERE,
 )
-from sparkcep.engines.interpreter import UNTAKEN, scan
+from sparkcep.engines.interpreter import MAP, SEARCH, UNTAKEN, scan
 from sparkcep.engines.kernels import (
     DONE,
     EFFORT,
@@ -327,7 +327,7 @@ def select_partitions(
                                             used = slots
                                             begin = s
                                         got, bad = scan(
-                                            False, np.int64(b), np.int64(b), entry[b], 1, r, last, low, r + 1, high, begin, number + 1,
+                                            MAP, np.int64(b), np.int64(b), entry[b], 1, r, last, low, r + 1, high, begin, number + 1,
                                             letters, bytecode, floats, used, hi, hf, labels, label_codes, ints, flts, inull, fnull,
                                             pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
                                         )
@@ -423,7 +423,23 @@ def select_partitions(
                             # the first row that some edge of this node accepts
                             p = last + 1
                             frames[depth, F_FIRST] = -1
-                            while p < stop_all:
+                            f = first[node]
+                            if f + 1 == first[node + 1] and edges[f, E_CHECK] <= 1 and entry[edges[f, E_VAR]] >= 0:
+                                u = edges[f, E_VAR]
+                                got, bad = scan(
+                                    SEARCH, u, edges[f, E_LABEL], entry[u], high, p, last, low, stop_all, high, s, number + 1,
+                                    letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull,
+                                    fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
+                                )
+                                if bad < 0:
+                                    state[S_DETAIL] = bad
+                                    outcome = ERROR
+                                    break
+                                p += got
+                                if p < stop_all:
+                                    frames[depth, F_FIRST] = f
+                                    labels[p] = UNTAKEN
+                            while p < stop_all and frames[depth, F_FIRST] < 0:
                                 if letters[p] & masks[node] != 0:
                                     for f in range(first[node], first[node + 1]):
                                         u = edges[f, E_VAR]
@@ -441,7 +457,7 @@ def select_partitions(
                                             continue
                                         if entry[u] >= 0 or has_slots:
                                             got, bad = scan(
-                                                False, u, edges[f, E_LABEL], entry[u], 1, p, last, low, p + 1, high, s, number + 1,
+                                                MAP, u, edges[f, E_LABEL], entry[u], 1, p, last, low, p + 1, high, s, number + 1,
                                                 letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull,
                                                 fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
                                             )
@@ -471,6 +487,7 @@ def select_partitions(
                 target = edges[e, E_TARGET]
                 opens = edges[e, E_OPEN]
                 took = False
+                ready = np.int64(-1)  # a row whose condition is known to hold
                 while p < stop:
                     if (letters[p] >> v) & 1 == 0:
                         p += 1
@@ -478,6 +495,8 @@ def select_partitions(
                     if use_ends and ends[target, p] > stop_all:
                         if undecided:
                             touched = True
+                        if ready == p:
+                            labels[p] = UNTAKEN
                         p = stop if strategy == ANY else p + 1  # later rows complete no earlier
                         continue
                     inside = True
@@ -485,16 +504,34 @@ def select_partitions(
                         if (opens >> w) & 1 == 1 and windows[w, p] <= p:
                             inside = False  # its time is NULL
                     if not inside:
+                        if ready == p:
+                            labels[p] = UNTAKEN
                         p += 1
                         continue
                     if negated & negative_local != 0 and depth > 0 and not _none_between(negated & negative_local, last, p, sums):
+                        if ready == p:
+                            labels[p] = UNTAKEN
                         p = stop  # rows farther on have that row between them as well
                         break
                     label = edges[e, E_LABEL]
-                    if has_slots or entry[v] >= 0:
+                    if ready != p and strategy == ANY and depth > 0 and entry[v] >= 0:
+                        got, bad = scan(
+                            SEARCH, v, label, entry[v], high, p, last, low, stop, high, s, number + 1,
+                            letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts,
+                            pair_ints, pair_flts, pair_null, si, sf, sn,
+                        )
+                        if bad < 0:
+                            state[S_DETAIL] = bad
+                            outcome = ERROR
+                            break
+                        p += got
+                        ready = p
+                        if got > 0:
+                            continue
+                    elif ready != p and (has_slots or entry[v] >= 0):
                         if not (strategy == NEXT and depth > 0 and e == frames[depth, F_FIRST] and frames[depth, F_STALE] == 0):
                             got, bad = scan(
-                                False, v, label, entry[v], 1, p, last, low, p + 1, high, s, number + 1,
+                                MAP, v, label, entry[v], 1, p, last, low, p + 1, high, s, number + 1,
                                 letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts,
                                 pair_ints, pair_flts, pair_null, si, sf, sn,
                             )
@@ -631,7 +668,7 @@ def _replay(extra, variable, depth, frames, low, high, number, letters, conditio
             label = np.int64(labels[row])
             d += 1
         scan(
-            False, label & 63, label, -1, 1, row, prior, low, row + 1, high, begin, number, letters, bytecode, floats, slots, hi, hf,
+            MAP, label & 63, label, -1, 1, row, prior, low, row + 1, high, begin, number, letters, bytecode, floats, slots, hi, hf,
             labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
         )
         prior = row

@@ -18,6 +18,7 @@ from sparkcep.pattern import nodes
 from sparkcep.pattern.conditions import ConditionSplitter
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
+from sparkcep.pattern.prefilter import prefilter
 from sparkcep.pattern.scope import PRIOR, Inputs, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
@@ -61,6 +62,7 @@ class Plan:
     case_sensitive: bool = False
     selection: tuple = ()  # (STRICT | NEXT | ANY, FIRST | ALL); empty: the exact engine's adjacent rows
     windows: tuple = ()  # (kind, size, order column, place) of WINDOW ("none" without one), then of each group's WITHIN
+    prefilter: tuple = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
 
     @property
@@ -86,6 +88,7 @@ class Plan:
                 "letters": tuple((v, b, "") for v, b, _ in self.letters),
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),
+                "prefilter": (),
                 "arrays": (),
                 "aggregates": (),
             }
@@ -128,9 +131,14 @@ def make_plan(
             SEMANTIC,
         )
     skip = _skip(clause, scope)
+    tree = _tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)])
+    selected, bounded = selection(clause), windows(clause)
+    needed = prefilter(
+        tree, selected, bounded, clause.rows, tuple(variables), letters, conditions, measures.leaves(), splitter.ordered_inputs()
+    )
     return Plan(
         variables=tuple(variables),
-        pattern=_tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)]),
+        pattern=tree,
         rows=clause.rows,
         skip=skip,
         partition=partition,
@@ -150,8 +158,9 @@ def make_plan(
         aggregates=measures.aggregates(),
         ansi=settings.ansi,
         case_sensitive=settings.case_sensitive,
-        selection=selection(clause),
-        windows=windows(clause),
+        selection=selected,
+        windows=bounded,
+        prefilter=needed if settings.prefilter else (),
         bounds=settings.bounds(),
     )
 

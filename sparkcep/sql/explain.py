@@ -37,6 +37,8 @@ def describe(plan: Plan) -> str:
     lines += [f"  {name} = {text}" for name, text in plan.inputs]
     lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
     lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
+    if plan.prefilter:
+        lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
     neighbours, history = [], []
     for variable, conjuncts in plan.conditions:
         for tree in conjuncts:

@@ -383,6 +383,8 @@ def _input(plan: Plan, source: str) -> str:
         computed.append("0 AS __row")
     sort = [*keys, *order]
     inner = f"SELECT {', '.join(computed)} FROM {source}"
+    if plan.prefilter:
+        inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
     tail = f" DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
     shipped.append(f"NULL AS `{plan.without_sql().to_json()}`")
     return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"

@@ -73,7 +73,9 @@ def _inputs(plan, partitions, database) -> pa.Table:
         wanted[LETTERS] = " + ".join(bits)
         types[LETTERS] = pa.int64()
     selected = ", ".join(f"{_portable(sql)} AS {name}" for name, sql in wanted.items())
-    values = list(zip(*database.execute(f"SELECT {selected} FROM t ORDER BY p, id"), strict=True))
+    needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
+    values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY p, id"), strict=True))
+    values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})
 
 
