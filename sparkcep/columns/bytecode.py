@@ -35,7 +35,7 @@ CLSSLOT I2F SCALE DIVDEC EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
-PRIOR CURRENT""".split()
+PRIOR CURRENT ISFIRST""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
@@ -133,7 +133,7 @@ def compile_conditions(
 
 def looks_at_match(tree: tuple) -> bool:
     """Whether a condition tree needs the match so far (not only physical neighbours)."""
-    if tree[0] in ("nav", "cls", "mno", "agg", "pair", "prior", "first"):
+    if tree[0] in ("nav", "cls", "mno", "agg", "pair", "prior", "isfirst"):
         return True
     return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
 
@@ -280,8 +280,11 @@ class _Compiler:
             return self._literal(tree[1], tree[2])
         if kind == "pair":
             return self._paired(*tree[1:])
-        if kind in ("prior", "first"):
-            return self._prior(*tree)
+        if kind == "prior":
+            return self._prior(tree[1], tree[2])
+        if kind == "isfirst":
+            self.op("ISFIRST", self.slot("COUNT", tree[1]))
+            return BOOLEAN
         return self._call(tree[1], tree[2:])
 
     def _reach(self, physical: int) -> None:
@@ -308,15 +311,11 @@ class _Compiler:
         self.op("NAVF" if t.is_float else "NAVI", slot, physical, index, self._absent(absent, t))
         return t
 
-    def _prior(self, kind: str, mask: int, tree: tuple) -> Type:
-        """As of the row before; on the first row of ``mask`` NULL, or for ``first`` true."""
-        at = self.op("PRIOR", self.slot("COUNT", mask), int(kind == "first"))
-        if kind == "first":
-            self.op("CURRENT")
-            t = self.emit(tree)
-        else:
-            t = self.emit(tree)
-            self.op("CURRENT")
+    def _prior(self, mask: int, tree: tuple) -> Type:
+        """As of the row before; NULL on the first row of ``mask``."""
+        at = self.op("PRIOR", self.slot("COUNT", mask))
+        t = self.emit(tree)
+        self.op("CURRENT")
         self.code[at][3] = len(self.code)
         return t
 

@@ -839,17 +839,21 @@ def scan(
                         sn[sp] = 0
                         si[sp] = ints[code[pc - 1, 3], at + b] - 1
                 elif op == O_PRIOR:
-                    # on the variable's first row there is none: NULL, or where so compiled the whole comparison is true
+                    # on the variable's first row there is none
                     if prior < begin or hi[prior, a] == 0:
                         sp += 1
-                        si[sp] = b
+                        si[sp] = 0
                         sf[sp] = 0.0
-                        sn[sp] = 1 - b
+                        sn[sp] = 1
                         pc = code[pc - 1, 3]
                     else:
                         view = prior
                 elif op == O_CURRENT:
                     view = q
+                elif op == O_ISFIRST:
+                    sp += 1
+                    si[sp] = 1 if prior < begin or hi[prior, a] == 0 else 0
+                    sn[sp] = 0
                 elif op == O_PAIRI or op == O_PAIRF:
                     at = pair_starts[a, q]
                     n = pair_starts[a, q + 1] - at

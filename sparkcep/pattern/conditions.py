@@ -13,7 +13,7 @@ The trees of the second part are tuples:
                                             an array column; ``number`` is the row number's column, ``rows`` are one
                                             or two ``(F|L, mask, n, k)``
 ``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``
-``("first", mask, tree)``                   true on the first row of ``mask``, else the tree
+``("isfirst", mask)``                       whether the row is the first one of ``mask``
 ``("lit", kind, text)``                     number, string, boolean or null
 ``("call", name, arg...)``                  an operator or function the engine computes itself
 ==========================================  ==============================================================
@@ -107,18 +107,24 @@ class ConditionSplitter:
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct, variable)):
                 rows.append(f"({self._cur_text(conjunct, variable)})")
             else:
-                tree = self._lower(conjunct, variable)
-                if self._compares_with_prior(conjunct):
-                    tree = ("first", 1 << variable, tree)  # LANGUAGE 4: the paper's "i > 1"
-                others.append(tree)
+                others.append(self._with_first_iteration(conjunct, variable))
         return " AND ".join(rows), others
 
     # -- references -----------------------------------------------------------------------------------------
 
-    def _compares_with_prior(self, conjunct: Expr) -> bool:
-        bare = conjunct.bare()
-        compared = (bare.op == "bin" and bare.value in _COMPARISONS) or bare.op == "between"
-        return compared and any(n.op == "call" and n.value == PRIOR for n in bare.walk())
+    def _with_first_iteration(self, conjunct: Expr, variable: int):
+        """The conjunct's tree; a comparison with a PRIOR that is NULL on the first iteration is true there: the paper's "i > 1"."""
+        tree, bare = self._lower(conjunct, variable), conjunct.bare()
+        if not (bare.op == "bin" and bare.value in _COMPARISONS) and bare.op != "between":
+            return tree
+        absent = [
+            ("call", "isnull", self._lower(arg, variable))
+            for arg in bare.args
+            if any(n.op == "call" and n.value == PRIOR for n in arg.walk())
+        ]
+        if not absent:
+            return tree
+        return ("call", "or", ("call", "and", ("isfirst", 1 << variable), reduce(lambda a, b: ("call", "or", a, b), absent)), tree)
 
     def _row_of(self, mask: int | None, variable: int) -> Row:
         """The row a reference outside navigation looks at."""

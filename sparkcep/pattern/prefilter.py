@@ -37,7 +37,7 @@ def _physical(tree: tuple) -> bool:
         return tree[4] != 0
     if kind == "pair":
         return True
-    if kind in ("prior", "first"):
+    if kind == "prior":
         return _physical(tree[2])
     return kind == "call" and any(map(_physical, tree[2:]))
 

@@ -152,8 +152,8 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         return "MATCH_NUMBER()"
     if kind == "prior":
         return f"PRIOR({show(tree[2], variables)})"
-    if kind == "first":
-        return f"(first row of {_set_text(tree[1], variables)} or {show(tree[2], variables)})"
+    if kind == "isfirst":
+        return f"first row of {_set_text(tree[1], variables)}"
     if kind == "pair":
         return f"{tree[1]}[{', '.join(_nav(*row, 'row', variables) for row in tree[3])}]"
     if kind == "lit":
