@@ -14,6 +14,7 @@ _KEYS = {
     "prefilter": "sparkcep.prefilter",
     "max_state_bytes": "sparkcep.maxStateBytes",
     "max_steps": "sparkcep.maxSteps",
+    "max_matches": "sparkcep.maxMatchesPerPartition",
 }
 KEYS = tuple(_KEYS.values())
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -21,13 +22,15 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True)
 class Settings:
-    """``prefilter``: whether Spark may drop rows that cannot matter; ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match."""
+    """``prefilter``: whether Spark may drop rows that cannot matter; ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match;
+    ``max_matches``: matches of a partition under an event selection."""
 
     case_sensitive: bool = False
     ansi: bool = True
     prefilter: bool = True
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
+    max_matches: int = 1_000_000_000
 
     @staticmethod
     def read(get: Callable[[str], str | None]) -> Settings:

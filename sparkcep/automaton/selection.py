@@ -114,6 +114,11 @@ def build_selection(program: p.Program, *, merge: bool) -> Selection:
     return _Builder(program, merge).run()
 
 
+def counts_by_numbers(plan: Plan, automaton: Selection, looks_at_match: bool) -> bool:
+    """Whether dynamic programming over the automaton counts a plan's matches."""
+    return not (looks_at_match or len(plan.windows) > 1 or automaton.ambiguous or automaton.edges[:, E_NOT].any())
+
+
 class _Builder:
     def __init__(self, program: p.Program, merge: bool) -> None:
         self.program = program

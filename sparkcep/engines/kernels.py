@@ -50,7 +50,7 @@ from sparkcep.automaton.program import (
 from sparkcep.engines.interpreter import MAP, scan
 
 # outcome of match_partitions
-DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT = range(8)
+DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT, TOO_MANY = range(9)
 # state vector
 S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS, S_ENTRIES = range(9)
 STATE_SIZE = 9

@@ -31,6 +31,7 @@ class Rows:
     out_event: np.ndarray
     out_upto: np.ndarray
     variables: tuple[str, ...]
+    counts: pa.Array | None = None
 
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> np.ndarray:
         return gather.navigate(
@@ -48,6 +49,8 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
         return pa.string()
     if kind == "mno":
         return pa.int64()
+    if kind == "cnt":
+        return pa.decimal128(38, 0)
     if kind == "rows":
         return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec[2])]))
     return _aggregate_type(spec[1], spec[3], schema)
@@ -112,6 +115,11 @@ def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
 def _number(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     return pa.array(rows.events[rows.out_event, E_NUMBER], mask=unmatched)
+
+
+def _match_count(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    assert rows.counts is not None
+    return rows.counts.take(pa.array(rows.out_event))
 
 
 def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
@@ -185,11 +193,11 @@ def _decimal(fn: str, run: Callable, column: pa.Array, t) -> pa.Array:
     if (counts < 0).any():
         raise MatchRuntimeError("DECIMAL_RANGE", "a decimal sum exceeds 64 bits; cast to DOUBLE", sqlstate="22003")
     if fn == "sum":
-        return _decimals(total.tolist(), counts, min(38, t.precision + 10), t.scale)
+        return decimals(total.tolist(), counts, min(38, t.precision + 10), t.scale)
     target = adjusted(t.precision + 4, t.scale + 4)
     grow = 10 ** (target.scale - t.scale)
     values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total.tolist(), counts.tolist())]
-    return _decimals(values, counts, target.precision, target.scale)
+    return decimals(values, counts, target.precision, target.scale)
 
 
 def _half_up(x: int, n: int) -> int:
@@ -198,7 +206,8 @@ def _half_up(x: int, n: int) -> int:
     return -q if x < 0 else q
 
 
-def _decimals(unscaled: list[int], counts: np.ndarray, precision: int, scale: int) -> pa.Array:
+def decimals(unscaled: list[int], counts: np.ndarray, precision: int, scale: int) -> pa.Array:
+    """Decimals from their unscaled values; NULL where the count is 0."""
     raw = b"".join(v.to_bytes(16, "little", signed=True) for v in unscaled)
     mask = pa.array(counts > 0)
     valid = mask.buffers()[1]
@@ -222,4 +231,4 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
     return pa.array(picks, type=pa.string())
 
 
-_BUILDERS = {"nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list}
+_BUILDERS = {"nav": _navigation, "cls": _classifier, "mno": _number, "cnt": _match_count, "agg": _aggregate, "rows": _rows_list}

@@ -77,9 +77,13 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
     """The engine that the plan asks for."""
+    from sparkcep.engines.counting import CountingEngine
     from sparkcep.engines.selection import SelectionEngine
 
-    return (SelectionEngine if prepared.selection is not None else MatchEngine)(prepared, chunk_rows, limits)
+    chosen: type[MatchEngine] = MatchEngine
+    if prepared.selection is not None:
+        chosen = CountingEngine if prepared.plan.counting else SelectionEngine
+    return chosen(prepared, chunk_rows, limits)
 
 
 def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
@@ -185,6 +189,7 @@ class Limits:
 
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
+    max_matches: int = 1_000_000_000
     patience: int = 256
 
 
@@ -210,6 +215,7 @@ class MatchEngine:
         self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
         self._depth = 4096
         self._entries = 1024
+        self._counts: pa.Array | None = None  # MATCH_COUNT of each event
         self._empty_slots = np.empty((0, 6), dtype=np.int64)
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
@@ -228,10 +234,14 @@ class MatchEngine:
 
     # -- one buffer -----------------------------------------------------------------------------------------
 
-    def _process(self, last: bool) -> Iterator[pa.Table]:
+    def _buffer(self) -> tuple[pa.Table, dict[str, pa.Array], np.ndarray]:
+        """The rows held: as a table, as columns by name, and the offsets of their partitions."""
         table = pa.Table.from_batches(self._batches).combine_chunks()
         columns = {name: flat(table.column(name)) for name in self.p.input_schema.names}
-        offsets = boundaries([columns[c] for _, c, _ in self.plan.partition], table.num_rows)
+        return table, columns, boundaries([columns[c] for _, c, _ in self.plan.partition], table.num_rows)
+
+    def _process(self, last: bool) -> Iterator[pa.Table]:
+        table, columns, offsets = self._buffer()
         data = self._kernel_data(columns, offsets, table.num_rows)
         carry = self._carry
         state = np.zeros(self.state_size, dtype=np.int64)
@@ -452,7 +462,7 @@ class MatchEngine:
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
-        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables)
+        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._counts)
         leaves = dict(plan.leaves)
         arrays = []
         taken = pa.array(out_pos)
@@ -477,6 +487,13 @@ class MatchEngine:
                 "EFFORT_LIMIT",
                 f"one search{where} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use tighter quantifiers, "
                 "or conditions that do not read CLASSIFIER() of neighbours or DISTINCT aggregates",
+                sqlstate="54000",
+            )
+        if outcome == kernels.TOO_MANY:
+            return MatchRuntimeError(
+                "MATCH_LIMIT",
+                f"there are more than sparkcep.maxMatchesPerPartition = {self.limits.max_matches} matches{where}; use a smaller WINDOW, FIRST "
+                "MATCH, or MATCH_COUNT() where their number is enough",
                 sqlstate="54000",
             )
         if outcome == kernels.ERROR:

@@ -53,6 +53,7 @@ from sparkcep.engines.kernels import (
     SKIP_TO_ABSENT,
     SKIP_TO_FIRST,
     SUSPENDED,
+    TOO_MANY,
 )
 
 STRICT, NEXT, ANY = range(3)
@@ -133,7 +134,7 @@ def _none_between(negated, after, before, sums):
 @njit(cache=True)
 def select_partitions(
     automaton, strategy, report_all, shortest, ambiguous, windowed, windows, backs, negative_local, negative_late, negative_mixed, sums, ends, use_ends,
-    conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, state, events,
+    conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, max_matches, state, events,
     out_labels, out_rows,
 ):
     """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does.
@@ -377,6 +378,9 @@ def select_partitions(
                         found += 1  # no failure: behind other rows it leads to other matches
                         frames[depth, F_EDGE] += 1
                         continue
+                    if number >= max_matches:
+                        outcome = TOO_MANY
+                        break
                     number += 1
                     found += 1
                     events[event_count, 0] = part

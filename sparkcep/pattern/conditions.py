@@ -156,7 +156,7 @@ class ConditionSplitter:
                 if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
                     out.add(Row("special"))
                 out.add(row)
-            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR):
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", "MATCH_COUNT", PRIOR):
                 out.add(Row("special"))
         for node in scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
@@ -348,6 +348,8 @@ class ConditionSplitter:
                 scope.classifier_mask(inner)
                 return ("cls", row.which, row.mask, row.logical, row.physical)
             return None
+        if name == "MATCH_COUNT":
+            raise scope.error(expr, "MATCH_COUNT", "MATCH_COUNT() stands in MEASURES only")
         if name == PRIOR:
             return self._prior(expr, variable)
         if name in AGGREGATES:

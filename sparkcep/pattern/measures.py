@@ -6,6 +6,7 @@ Leaves are tuples:
 ``("nav", F|L, mask, n, k, column, final)``          value at FIRST/LAST (offset n) of the mask's rows, k rows away
 ``("cls", F|L, mask, n, k, final)``                  CLASSIFIER there
 ``("mno",)``                                         MATCH_NUMBER()
+``("cnt",)``                                         MATCH_COUNT()
 ``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
 ``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
 ===================================================  =======================================================
@@ -122,6 +123,10 @@ class MeasureSplitter:
             if call.args:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
             return self._leaf(("mno",))
+        if name == "MATCH_COUNT":
+            if call.args or call.flags:
+                raise scope.error(call, "MATCH_COUNT", "MATCH_COUNT takes no argument")
+            return self._leaf(("cnt",))
         if name == "CLASSIFIER":
             if call.flags & {"final", "running"}:
                 raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")

@@ -19,7 +19,7 @@ from sparkcep.pattern.conditions import ConditionSplitter
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import prefilter
-from sparkcep.pattern.scope import PRIOR, Inputs, Scope
+from sparkcep.pattern.scope import ALL_ROWS, PRIOR, Inputs, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
@@ -64,6 +64,11 @@ class Plan:
     windows: tuple = ()  # (kind, size, order column, place) of WINDOW ("none" without one), then of each group's WITHIN
     prefilter: tuple = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
+
+    @property
+    def counting(self) -> bool:
+        """MATCH_COUNT(): the matches that end at a row are one output row."""
+        return ("cnt",) in (spec for _, spec in self.leaves)
 
     @property
     def non_overlapping(self) -> bool:
@@ -130,6 +135,7 @@ def make_plan(
             "ONE ROW PER MATCH without PARTITION BY and MEASURES has no output column; add MEASURES or ALL ROWS PER MATCH",
             SEMANTIC,
         )
+    _check_counting(clause, measures.leaves())
     skip = _skip(clause, scope)
     tree = _tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)])
     selected, bounded = selection(clause), windows(clause)
@@ -346,6 +352,23 @@ def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bo
                 raise _fail(clause, node.span, "PRIOR", "PRIOR stands in DEFINE only; a measure sees the finished match")
         out.append((measure.name, splitter.split(measure.expr)))
     return tuple(out)
+
+
+def _check_counting(clause: MatchClause, leaves: tuple) -> None:
+    """MATCH_COUNT() stands for all matches that end at a row, so nothing else may tell them apart."""
+    specs = [spec for _, spec in leaves]
+    if ("cnt",) not in specs:
+        return
+    at = next(n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "MATCH_COUNT")
+    if selection(clause)[1:] != ("ALL",) or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
+        raise _fail(clause, at.span, "MATCH_COUNT", "MATCH_COUNT() counts ALL MATCHES, with AFTER MATCH SKIP TO NEXT ROW; ask for them")
+    if clause.rows != ONE_ROW:
+        raise _fail(clause, at.span, "MATCH_COUNT", "MATCH_COUNT() gives one row for each last row, so it needs ONE ROW PER MATCH")
+    if not all(spec == ("cnt",) or (spec[0] == "nav" and spec[1:4] == ("L", ALL_ROWS, 0)) for spec in specs):
+        raise _fail(
+            clause, at.span, "MATCH_COUNT",
+            "beside MATCH_COUNT() only values of the last row can stand, such as LAST(ts): the matches counted differ in all others",
+        )
 
 
 def _skip(clause: MatchClause, scope: Scope) -> tuple:

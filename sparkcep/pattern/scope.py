@@ -110,7 +110,7 @@ class Scope:
             node.value in NAVIGATIONS
             or node.value in AGGREGATES
             or node.value in PLANNED
-            or node.value == PRIOR
+            or node.value in (PRIOR, "MATCH_COUNT")
             or node.value in ("CLASSIFIER", "MATCH_NUMBER")
         )
 

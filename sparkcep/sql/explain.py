@@ -69,7 +69,7 @@ _IGNORE = {
 
 def _selection(plan: Plan) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
-    from sparkcep.automaton.selection import selection_automaton
+    from sparkcep.automaton.selection import counts_by_numbers, selection_automaton
 
     program, automaton = selection_automaton(plan)
     strategy, report = plan.selection
@@ -83,6 +83,9 @@ def _selection(plan: Plan) -> list[str]:
         if history
         else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     )
+    if plan.counting:
+        by_numbers = counts_by_numbers(plan, automaton, bool(history))
+        how = "matches counted by their last row, " + ("by dynamic programming" if by_numbers else "by listing them")
     lines = [f"engine: event selection {names[strategy]}, {how}; depth-first in preference order; {pruned}", "automaton:"]
     texts = {v: [text] for v, _, text in plan.letters}
     for v, conjuncts in plan.conditions:

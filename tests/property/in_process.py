@@ -41,6 +41,8 @@ def run(text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = N
 
 def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
     names = leaves.column_names
+    # sqlite knows no decimals; MATCH_COUNT of a few rows fits an integer
+    leaves = leaves.cast(pa.schema([pa.field(f.name, pa.int64() if pa.types.is_decimal(f.type) else f.type) for f in leaves.schema]))
     database.execute(f"CREATE TABLE leaves ({', '.join(names)})")
     database.executemany(
         f"INSERT INTO leaves VALUES ({', '.join('?' * len(names))})", zip(*leaves.to_pydict().values(), strict=True)
