@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 import sparkcep.engines.cache  # noqa: F401  before the first njit
+from sparkcep.engines.interpreter import add_overflows
 from sparkcep.engines.kernels import E_LABELS, E_PART, E_ROWS, E_START, EXCLUDED
 
 ONE, SHOW, OMIT, UNMATCHED = range(4)
@@ -211,10 +212,10 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
             count += 1
             if kind == SUM_INT:
                 x = ints[at]
-                after = total + x
-                if (x > 0 and after < total) or (x < 0 and after > total):
+                if add_overflows(total, x):
                     bad = True
-                total = after
+                    continue
+                total += x
             elif kind == SUM_FLOAT:
                 totalf += flts[at]
             elif kind == MIN_INT:

@@ -50,14 +50,28 @@ def _same(x, y):
     return x == y or (math.isnan(x) and math.isnan(y))
 
 
+# LLVM takes signed arithmetic to never overflow and drops a check that looks at the result, so overflow is told from the
+# operands, and results that may overflow are computed unsigned.
+
+
+@njit(cache=True, inline="always")
+def add_overflows(x, y):
+    return (y > 0 and x > I64_MAX - y) or (y < 0 and x < I64_MIN - y)
+
+
+@njit(cache=True, inline="always")
+def _sub_overflows(x, y):
+    return (y < 0 and x > I64_MAX + y) or (y > 0 and x < I64_MIN + y)
+
+
 @njit(cache=True)
 def _mul_overflows(x, y):
     if x == 0 or y == 0:
         return False
-    p = x * y
-    if (x == -1 and y == I64_MIN) or (y == -1 and x == I64_MIN):
-        return True
-    return p // y != x or p % y != 0
+    a = np.uint64(x) if x > 0 else np.uint64(0) - np.uint64(x)
+    b = np.uint64(y) if y > 0 else np.uint64(0) - np.uint64(y)
+    most = np.uint64(I64_MAX) if (x < 0) == (y < 0) else np.uint64(I64_MAX) + np.uint64(1)
+    return a > most // b
 
 
 @njit(cache=True)
@@ -148,10 +162,9 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
             total_f += float(ints[c, i])
             if kind == 1:
                 x = ints[c, i]
-                after = total_i + x
-                if (x > 0 and after < total_i) or (x < 0 and after > total_i):
+                if add_overflows(total_i, x):
                     return 0, 0.0, 0, OVERFLOW
-                total_i = after
+                total_i += x
     return total_i, total_f, count, 0
 
 
@@ -309,11 +322,10 @@ def scan(
                     x = ints[column, q]
                     f = float(x)
                 if kind == K_SUMI:
-                    total = hi[q, k] + x
-                    if (x > 0 and total < hi[q, k]) or (x < 0 and total > hi[q, k]):
+                    if add_overflows(hi[q, k], x):
                         bad = OVERFLOW
                         break
-                    hi[q, k] = total
+                    hi[q, k] += x
                 elif kind == K_SUMF:
                     hf[q, k] += f
                 elif kind == K_MINI:
@@ -515,11 +527,11 @@ def scan(
                         x = si[sp]
                         y = si[sp + 1]
                         if op == O_ADDI:
-                            z = x + y
-                            over = (y > 0 and z < x) or (y < 0 and z > x)
+                            z = np.int64(np.uint64(x) + np.uint64(y))
+                            over = add_overflows(x, y)
                         else:
-                            z = x - y
-                            over = (y > 0 and z > x) or (y < 0 and z < x)
+                            z = np.int64(np.uint64(x) - np.uint64(y))
+                            over = _sub_overflows(x, y)
                         if over or z > a or z < -a - 1:
                             if b == 1:
                                 got = OVERFLOW
@@ -531,7 +543,7 @@ def scan(
                     if sn[sp] == 1 or sn[sp + 1] == 1:
                         sn[sp] = 1
                     else:
-                        z = si[sp] * si[sp + 1]
+                        z = np.int64(np.uint64(si[sp]) * np.uint64(si[sp + 1]))
                         if _mul_overflows(si[sp], si[sp + 1]) or z > a or z < -a - 1:
                             if b == 1:
                                 got = OVERFLOW

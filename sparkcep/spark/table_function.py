@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import StructField, StructType, YearMonthIntervalType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, YearMonthIntervalType
 from pyspark.util import PythonEvalType
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
@@ -62,6 +62,7 @@ class MatchRecognize:
         if planned:
             schema = StructType([f for f in table.dataType.fields if f.name not in planned])
             plan = Plan.from_json(planned[-1])
+            _check_collations(plan, schema)
             prepared = prepare(plan, arrow_schema(schema))
             return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
         if spec is None or not isinstance(spec.value, str):
@@ -123,16 +124,74 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
 
 
+def _check_collations(plan: Plan, schema: StructType) -> None:
+    """The engine compares strings byte by byte, so it refuses to compare those of another collation."""
+    collations = {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
+    for output, column, _ in plan.partition:
+        if column in collations:
+            raise _collated(collations[column], "be a key of PARTITION BY", fragment=output)
+    places = {p[0]: {"line": p[1], "column": p[2], "fragment": p[3]} for p in plan.places}
+    for variable, conjuncts in plan.conditions:
+        for column in sorted(set().union(*map(_compared_columns, conjuncts)) & collations.keys()):
+            raise _collated(collations[column], "be compared across rows", **places[variable])
+    for _, spec in plan.leaves:
+        if spec[0] == "agg" and spec[1] in ("min", "max") and spec[3] in collations:
+            raise _collated(collations[spec[3]], "be aggregated by MIN or MAX", fragment=spec[1].upper())
+
+
+def _collated(collation: str, what: str, **place) -> ClauseError:
+    message = f"strings of collation {collation} cannot {what}; take lower(x), or x COLLATE UTF8_BINARY"
+    return ClauseError("COLLATION", message, sqlstate=UNSUPPORTED, **place)
+
+
+def _compared_columns(tree: tuple) -> set[str]:
+    match tree:
+        case ("col", column) | ("off", column, *_) | ("nav", _, _, _, _, column, *_):
+            return {column}
+        case ("agg", fn, _, column, _, distinct):
+            return {column} if fn != "count" or distinct else set()
+        case ("call", _, *arguments):
+            return set().union(*map(_compared_columns, arguments))
+    return set()
+
+
+def _collation(data_type: DataType) -> str | None:
+    """A collation other than that of the bytes, anywhere inside the type."""
+    match data_type:
+        case StringType():
+            name = getattr(data_type, "collation", "UTF8_BINARY")
+            return None if name == "UTF8_BINARY" else name
+        case ArrayType():
+            return _collation(data_type.elementType)
+        case MapType():
+            return _collation(data_type.keyType) or _collation(data_type.valueType)
+        case StructType():
+            return next((c for f in data_type.fields if (c := _collation(f.dataType))), None)
+    return None
+
+
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
     """Output columns; values taken from a column keep that column's Spark type."""
     leaves = dict(plan.leaves)
     fields = []
     for f in output:
-        spec = leaves.get(f.name)
-        source = f.name if spec is None else spec[5] if spec[0] == "nav" else None
-        data_type = schema[source].dataType if source in schema.names else from_arrow_type(f.type)
-        fields.append(StructField(f.name, data_type, True))
+        fields.append(StructField(f.name, _spark_type(leaves.get(f.name, ("column", f.name)), f.type, schema), True))
     return fields
+
+
+def _spark_type(spec: tuple, arrow: pa.DataType, schema: StructType) -> DataType:
+    match spec:
+        case (("column", name) | ("nav", _, _, _, _, name, _)) if name in schema.names:
+            return schema[name].dataType
+        case ("agg", "list", _, name, _, _) if name in schema.names:
+            return ArrayType(schema[name].dataType)
+        case ("rows", _, names, _):
+            fields = [
+                StructField(f.name, schema[n].dataType if n in schema.names else from_arrow_type(f.type))
+                for f, n in zip(arrow.value_type, names, strict=True)
+            ]
+            return ArrayType(StructType(fields))
+    return from_arrow_type(arrow)
 
 
 # -- a clause text called by hand -----------------------------------------------------------------------------
@@ -205,6 +264,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
     known = _known_types(plan, schema)
+    _check_collations(plan, known)
     engine_columns = {f.name: f.dataType for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
     columns = _columns(plan, schema)
     selected = [SelectedColumn(sql, alias) for alias, sql in plan.inputs]
