@@ -109,6 +109,10 @@ class PatternParser:
         if plain:
             c.next()
             return plain
+        if c.at_op("{-") and c.peek(2).kind == NUMBER:
+            raise error_at(
+                c.text, c.token.start, c.peek(2).end, "QUANTIFIER", "a quantifier's bound cannot be negative; write {n}, {n,}, {,m} or {n,m}"
+            )
         if not self._at_bounds():
             return None
         start = c.token.start

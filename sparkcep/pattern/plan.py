@@ -111,8 +111,8 @@ def make_plan(
 
     ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
     """
-    _reject_planned(clause)
     check_options(clause)
+    _reject_planned(clause)
     variables, ids = _variables(clause)
     scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
     _check_pattern(clause, clause.pattern)

@@ -76,9 +76,10 @@ def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[floa
         state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         events = np.empty((whole.num_rows, 5), dtype=np.int64)
         labels = np.empty(2 * whole.num_rows, dtype=np.uint8)
+        nothing = np.empty(0, dtype=np.int64)
         t2 = time.perf_counter()
         scratch = engine._scratch(whole.num_rows, len(offsets))
-        while engine._match(data, scratch, False, state, events, labels) == kernels.GROW:
+        while engine._match(data, scratch, False, state, events, labels, nothing) == kernels.GROW:
             scratch = engine._grown(scratch, state, columns)
         t3 = time.perf_counter()
         match.append(t3 - t2)
