@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 from sparkcep.sql.lexer import OP, WORD, tokenize
 
+if TYPE_CHECKING:
+    from sparkcep.sql.rewrite import Months
+
 MARKER_PREFIX = "sparkcep_marker_"
 
 
-def rewrite_statement(sql: str, *, settings: Settings, named_markers: bool) -> str:
+def rewrite_statement(sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = ()) -> str:
     """``sql`` with its clauses rewritten; the same object when there is none.
 
     ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because
     rewriting may move an expression or write it twice, and ``?`` is bound by its position.
     """
-    from sparkcep.sql.rewrite import rewrite
+    from sparkcep.sql.rewrite import rewrite_all
 
     if not named_markers:
-        return rewrite(sql, settings=settings)
+        return rewrite_all(sql, settings, months)[0]
     marked = name_markers(sql)
     try:
-        out = rewrite(marked, settings=settings)
+        out, _ = rewrite_all(marked, settings, months)
     except ClauseError:
         # once more as the user wrote it, for an error with the user's own positions
-        rewrite(sql, settings=settings)
+        rewrite_all(sql, settings)
         raise
     return sql if out == marked else out
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
-from sparkcep.spark.rewriting import MARKER_PREFIX, rewrite_statement
+from sparkcep.spark.rewriting import MARKER_PREFIX, name_markers, rewrite_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,6 +86,7 @@ def _wrap(session_class: Any) -> None:
 def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, args: Any, kwargs: dict) -> DataFrame:
     from pyspark.errors import AnalysisException
 
+    from sparkcep.spark import months
     from sparkcep.spark.errors import ClauseParseException
 
     _prepare(session)
@@ -95,27 +96,33 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         formatted, frames = _format(session, text, kwargs)
     positional = isinstance(args, list) and len(args) > 0
     try:
-        out = rewrite_statement(
-            formatted,
-            settings=Settings.read(lambda key: session.conf.get(key, None)),
-            named_markers=positional,
-        )
+        settings = Settings.read(lambda key: session.conf.get(key, None))
+        out = rewrite_statement(formatted, settings=settings, named_markers=positional)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None
-    if out is not formatted:
-        if positional:
-            args = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
-        if kwargs:
-            out, kwargs = _unformat(out, frames), frames
-        text = out
+    rewritten = out is not formatted
+    if rewritten and positional:
+        args = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
+
+    def run(statement: str) -> DataFrame:
+        if rewritten and kwargs:
+            return original(session, _unformat(statement, frames), args, **frames)
+        return original(session, statement, args)
+
+    if not rewritten:
+        out, run = text, lambda statement: original(session, statement, args, **kwargs)
     try:
-        return original(session, text, args, **kwargs)
+        return run(out)
     except AnalysisException as raised:
-        # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE)
+        # from analyze, or from the JVM's parser for a statement inside this one (EXECUTE IMMEDIATE)
         clause_error = ClauseParseException.from_spark(raised)
         if clause_error is None:
             raise
-        raise clause_error from None
+        if clause_error.error_class != months.ERROR_CLASS or not rewritten:
+            raise clause_error from None
+    marked = name_markers(formatted) if positional else formatted
+    found = months.find_months(marked, settings, lambda query: run(query).schema)
+    return run(rewrite_statement(formatted, settings=settings, named_markers=positional, months=found))
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:

@@ -112,15 +112,15 @@ class MatchRecognize:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's."""
-    for f in schema.fields:
-        if isinstance(f.dataType, YearMonthIntervalType):
-            raise ClauseError(
-                "DATATYPE_MISMATCH",
-                f"a year-month interval (column {f.name}) cannot be shipped to Python; use CAST(x AS STRING), or its months with "
-                "EXTRACT(YEAR FROM x) * 12 + EXTRACT(MONTH FROM x)",
-                sqlstate=UNSUPPORTED,
-                fragment=f.name,
-            )
+    months = [f.name for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)]
+    if months:
+        raise ClauseError(
+            "YEAR_MONTH_INTERVAL",
+            f"year-month intervals ({', '.join(months)}) cannot be shipped to Python; where only the JVM's parser sees a statement, "
+            "write their months: EXTRACT(YEAR FROM x) * 12 + EXTRACT(MONTH FROM x)",
+            sqlstate=UNSUPPORTED,
+            fragment=months[0],
+        )
     return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
 
 

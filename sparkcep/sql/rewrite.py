@@ -38,6 +38,7 @@ class Rewritten:
 
     clause: MatchClause
     plan: Plan
+    input: str
     sql: str
 
 
@@ -49,14 +50,26 @@ def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
     """
     if KEYWORD not in sql.upper():
         return sql
-    return _Rewriter(sql, settings).run()[0]
+    return _Rewriter(sql, settings, ()).run()[0]
 
 
-def rewrite_all(sql: str, settings: Settings = DEFAULT) -> tuple[str, list[Rewritten]]:
-    """The rewritten statement and every clause in it, in text order."""
+def rewrite_all(sql: str, settings: Settings = DEFAULT, months: tuple[Months | None, ...] = ()) -> tuple[str, list[Rewritten]]:
+    """The rewritten statement and every clause in it, in text order.
+
+    ``months``: for the first clauses, the year-month intervals that must travel as numbers.
+    """
     if KEYWORD not in sql.upper():
         return sql, []
-    return _Rewriter(sql, settings).run()
+    return _Rewriter(sql, settings, months).run()
+
+
+@dataclass(frozen=True)
+class Months:
+    """Year-month intervals, which Arrow cannot carry to Python: ``columns`` of a clause's input with their SQL type; ``outputs``:
+    the table function's columns in order, each with the type to give back, or "" to leave it."""
+
+    columns: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
 
 
 @dataclass
@@ -69,9 +82,10 @@ class _Piece:
 
 
 class _Rewriter:
-    def __init__(self, text: str, settings: Settings) -> None:
+    def __init__(self, text: str, settings: Settings, months: tuple[Months | None, ...]) -> None:
         self.text = text
         self.settings = settings
+        self.months = months
         self.tokens = tokenize(text)
         self.close = _matching(self.tokens)
         self.pieces: list[_Piece] = []
@@ -122,8 +136,9 @@ class _Rewriter:
         qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
-        sql = subquery(plan, source, self.explaining)
-        self.found.append(Rewritten(clause, plan, sql))
+        months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
+        sql = subquery(plan, source, self.explaining, months)
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
@@ -313,7 +328,7 @@ def _string_value(literal: str) -> str:
 # -- the subquery ---------------------------------------------------------------------------------------------
 
 
-def subquery(plan: Plan, source: str, explaining: bool = False) -> str:
+def subquery(plan: Plan, source: str, explaining: bool = False, months: Months | None = None) -> str:
     """The parenthesised SELECT that replaces a clause over ``source``."""
     about = ""
     if explaining:
@@ -321,8 +336,24 @@ def subquery(plan: Plan, source: str, explaining: bool = False) -> str:
 
         lines = "\n".join("--sparkcep " + line for line in describe(plan).splitlines())
         about = ", r'" + lines.replace("'", '"') + "'"
-    call = f"match_recognize(TABLE({_input(plan, source)}){about})"
+    call = f"match_recognize(TABLE({_input(plan, source, months)}){about})"
+    if months:
+        call = f"(SELECT {', '.join(_given_back(name, kind) for name, kind in months.outputs)} FROM {call})"
     return f"(SELECT {', '.join(_output(plan))} FROM {_aggregated(plan, call) if plan.aggregates else call})"
+
+
+def _as_months(text: str) -> str:
+    return f"CAST(12 * EXTRACT(YEAR FROM {text}) + EXTRACT(MONTH FROM {text}) AS INT)"
+
+
+def _given_back(name: str, kind: str) -> str:
+    """A column of months as the interval type it was; arrays element by element."""
+    if not kind:
+        return quote(name)
+    if kind.startswith("array<"):
+        element = f"CAST(make_ym_interval(0, CAST(__m AS INT)) AS {kind[6:-1]})"
+        return f"transform({quote(name)}, __m -> {element}) AS {quote(name)}"
+    return f"CAST(make_ym_interval(0, CAST({quote(name)} AS INT)) AS {kind}) AS {quote(name)}"
 
 
 def _aggregated(plan: Plan, call: str) -> str:
@@ -356,11 +387,12 @@ def _letters_sql(plan: Plan) -> list[str]:
     return [f"CAST({terms} AS {size}) AS {LETTERS}"]
 
 
-def _input(plan: Plan, source: str) -> str:
+def _input(plan: Plan, source: str, months: Months | None) -> str:
     """The table function's input: row expressions computed by Spark, distributed and sorted."""
+    as_months = {name for name, _ in months.columns} if months else set()
     keys = [c for _, c, _ in plan.partition]
     order = [_order_text(c, d, n) for _, c, d, n, _ in plan.order]
-    computed = [f"{text} AS {name}" for name, text in plan.inputs] + _letters_sql(plan)
+    computed = [f"{_as_months(f'({t})') if n in as_months else t} AS {n}" for n, t in plan.inputs] + _letters_sql(plan)
     order_only = {c for _, c, *_ in plan.order} - _needed(plan)
     shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
@@ -376,7 +408,8 @@ def _input(plan: Plan, source: str) -> str:
         order = ["__rn"]
         order_only.add("__rn")
     if plan.rows != ONE_ROW:
-        computed.insert(0, "*")
+        own = [quote(n) for n in as_months if n not in dict(plan.inputs)]
+        computed[:0] = [f"* EXCEPT ({', '.join(own)})", *(f"{_as_months(n)} AS {n}" for n in own)] if own else ["*"]
         shipped = [f"* EXCEPT ({', '.join(sorted(order_only))})"] if order_only else ["*"]
     elif not computed:
         # a pattern that needs no column still needs its rows
