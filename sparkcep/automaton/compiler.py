@@ -15,9 +15,15 @@ MAX_REGISTER_BITS = 62
 MAX_INSTRUCTIONS = 100_000
 
 
-def compile_pattern(tree: tuple, variables: tuple[str, ...]) -> p.Program:
-    """``tree`` as in :func:`sparkcep.pattern.plan._tree`. Raises ClauseError where nested bounds need too much state."""
-    return _Compiler(variables).run(tree)
+def compile_pattern(
+    tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, whole_orders: bool = False
+) -> p.Program:
+    """``tree`` as in :func:`sparkcep.pattern.plan._tree`. Raises ClauseError where nested bounds need too much state.
+
+    ``runs``: quantified variables as one instruction; ``windows``: number of windows, of which 0 is the whole pattern's;
+    ``whole_orders``: PERMUTE chooses its order before its first row.
+    """
+    return _Compiler(variables, runs, windows, whole_orders).run(tree)
 
 
 def nullable(tree: tuple) -> bool:
@@ -25,8 +31,10 @@ def nullable(tree: tuple) -> bool:
     kind = tree[0]
     if kind == "var":
         return False
-    if kind in ("empty", "start", "end"):
+    if kind in ("empty", "start", "end", "not"):
         return True
+    if kind == "within":
+        return nullable(tree[1])
     if kind == "alt":
         return any(nullable(t) for t in tree[1:])
     if kind in ("cat", "permute"):
@@ -41,9 +49,11 @@ def straight(tree: tuple) -> bool:
     kind = tree[0]
     if kind in ("cat", "exclude"):
         return all(straight(t) for t in tree[1:])
+    if kind == "within":
+        return straight(tree[1])
     if kind == "repeat":
         return tree[2] == tree[3] and straight(tree[1])
-    return kind in ("var", "empty", "start", "end")
+    return kind in ("var", "empty", "start", "end", "not")
 
 
 def first_variables(tree: tuple) -> int:
@@ -51,7 +61,7 @@ def first_variables(tree: tuple) -> int:
     kind = tree[0]
     if kind == "var":
         return 1 << tree[1]
-    if kind in ("empty", "start", "end"):
+    if kind in ("empty", "start", "end", "not"):
         return 0
     if kind == "cat":
         mask = 0
@@ -69,8 +79,12 @@ def first_variables(tree: tuple) -> int:
 
 
 class _Compiler:
-    def __init__(self, variables: tuple[str, ...]) -> None:
+    def __init__(self, variables: tuple[str, ...], with_runs: bool, windows: int, whole_orders: bool) -> None:
         self.variables = variables
+        self.with_runs = with_runs
+        self.whole_orders = whole_orders
+        self.inside = 1 if windows else 0  # mask of the windows around the instruction
+        self.windows: list[int] = []
         self.code: list[list[int]] = []
         self.loops: list[list[int]] = []
         self.perms: list[list[int]] = []
@@ -78,6 +92,7 @@ class _Compiler:
         self.runs: list[list[int]] = []
         self.states = 0
         self.bits = 0
+        self.window_bits = [1 << self._field(1) for _ in range(windows)]
 
     def run(self, tree: tuple) -> p.Program:
         self._emit_tree(tree, 0, 0)
@@ -93,12 +108,15 @@ class _Compiler:
             register_bits=self.bits,
             first=first_variables(tree),
             nullable=nullable(tree),
+            windows=tuple(self.windows),
+            window_bits=tuple(self.window_bits),
         )
 
     def _emit(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         if len(self.code) >= MAX_INSTRUCTIONS:
             raise ClauseError("PATTERN_TOO_LARGE", f"the pattern needs more than {MAX_INSTRUCTIONS} instructions", sqlstate=LIMIT)
         self.code.append([op, a, b, c])
+        self.windows.append(self.inside)
         return len(self.code) - 1
 
     def _state(self) -> int:
@@ -136,6 +154,13 @@ class _Compiler:
             self._permute(tree[1:], flags, excluded)
         elif kind == "repeat":
             self._repeat(*tree[1:], flags, excluded)
+        elif kind == "not":
+            self._emit(p.NOT, tree[1])
+        elif kind == "within":
+            around, self.inside = self.inside, self.inside | 1 << tree[2]
+            self._emit(p.GROUP, tree[2])
+            self._emit_tree(tree[1], flags, excluded)
+            self.inside = around
         elif kind != "empty":
             raise ValueError(kind)
 
@@ -163,7 +188,7 @@ class _Compiler:
             self._emit_tree(item, flags, excluded)
             return
         inner, inside = (item[1], 1) if item[0] == "exclude" else (item, excluded)
-        if inner[0] == "var":
+        if inner[0] == "var" and self.with_runs:
             self.runs.append([inner[1], inside, flags, low, -1 if high is None else high, int(greedy)])
             self._emit(p.RUN, len(self.runs) - 1, 0, self._state())
             return
@@ -196,7 +221,7 @@ class _Compiler:
         self.code[at][2] = len(self.code)
 
     def _permute(self, items: tuple, flags: int, excluded: int) -> None:
-        width = 0 if all(map(straight, items)) else len(items).bit_length()
+        width = 0 if all(map(straight, items)) and not self.whole_orders else len(items).bit_length()
         shift = self._field(len(items) * (1 + width))
         perm, first = len(self.perms), len(self.targets)
         self.perms.append([shift, len(items), first, width])

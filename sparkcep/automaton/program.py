@@ -15,6 +15,8 @@ NEXT      a = loop, b = its LOOP: one iteration done
 PINIT     a = permutation: no element done
 PERM      a = permutation, b = exit, c = state number: try the elements not done yet, in list order
 RUN       a = run, c = state number: a quantified variable, rows consumed in one go
+GROUP     a = window: an occurrence of its group begins
+NOT       a = variable: a negation stands here
 ========  ===========================================================================================
 
 Counters, permutation sets and progress flags are bit fields of one int64 register word, so ``{n,m}`` is never unrolled
@@ -32,8 +34,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM, RUN = range(12)
-NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM", "RUN")
+MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM, RUN, GROUP, NOT = range(14)
+NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM", "RUN", "GROUP", "NOT")
 
 # columns of ``loops``
 L_MIN, L_MAX, L_GREEDY, L_SHIFT, L_MASK, L_CAP, L_FLAG = range(7)
@@ -47,7 +49,9 @@ P_SHIFT, P_COUNT, P_TARGETS, P_WIDTH = range(4)
 class Program:
     """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 4); ``targets`` int64: entry of each
     permutation element; ``runs`` int64 (r, 6); ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
-    variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches."""
+    variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches; ``windows``: for each
+    instruction the bit mask of the windows it stands in, ``window_bits``: their register bits (raised by the first row).
+    """
 
     variables: tuple[str, ...]
     code: np.ndarray
@@ -59,6 +63,8 @@ class Program:
     register_bits: int
     first: int
     nullable: bool
+    windows: tuple[int, ...] = ()
+    window_bits: tuple[int, ...] = ()
 
     def dump(self) -> str:
         """Numbered listing, one instruction a line."""
@@ -74,6 +80,10 @@ class Program:
             return f"{a}, {b}"
         if op == JUMP:
             return str(a)
+        if op == GROUP:
+            return f"window {a}"
+        if op == NOT:
+            return self.variables[a]
         if op in (INIT, LOOP):
             low, high, greedy, *_ = self.loops[a].tolist()
             if op == INIT:

@@ -26,13 +26,16 @@ from sparkcep.columns.types import (
     type_of,
 )
 from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.pattern.conditions import MATH_CALLS
 from sparkcep.pattern.scope import ALL_ROWS
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF AVGDEC STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
 CLSSLOT I2F SCALE DIVDEC EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
-SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT""".split()
+SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
+MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
+PRIOR CURRENT""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
@@ -41,7 +44,10 @@ SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
-_FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW"}
+_FLOAT_CALLS = {
+    "sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT",
+}
+_TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Conditions:
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
     variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index; ``ranked``: integer
     columns that hold ranks, with their type kind; ``strings``: constants of the string rank domain (the last ones are the
-    CLASSIFIER labels); ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold.
+    CLASSIFIER labels); ``pairs``: array columns of functions over several rows; ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold.
     """
 
     code: np.ndarray
@@ -64,6 +70,7 @@ class Conditions:
     live: np.ndarray
     int_columns: tuple[str, ...]
     float_columns: tuple[str, ...]
+    pairs: tuple[str, ...]
     ranked: tuple[tuple[str, str], ...]
     strings: tuple[str, ...]
     string_patches: tuple[tuple[int, int], ...]
@@ -106,12 +113,12 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 
 def compile_conditions(
-    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool, places: tuple = ()
+    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool, places: tuple = (), adjacent: bool = True
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
-    Raises ClauseError for type errors, with the condition's place among ``places``."""
-    compiler = _Compiler(variables, schema, ansi)
+    ``adjacent``: the rows of a match are. Raises ClauseError for type errors, with the condition's place among ``places``."""
+    compiler = _Compiler(variables, schema, ansi, adjacent)
     try:
         return compiler.run(conditions)
     except ClauseError as error:
@@ -126,7 +133,7 @@ def compile_conditions(
 
 def looks_at_match(tree: tuple) -> bool:
     """Whether a condition tree needs the match so far (not only physical neighbours)."""
-    if tree[0] in ("nav", "cls", "mno", "agg"):
+    if tree[0] in ("nav", "cls", "mno", "agg", "pair", "prior", "first"):
         return True
     return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
 
@@ -140,11 +147,13 @@ class _Compiler:
     variables: tuple[str, ...]
     schema: pa.Schema
     ansi: bool
+    adjacent: bool
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[tuple, int] = field(default_factory=dict)
     ints: list[str] = field(default_factory=list)
     flts: list[str] = field(default_factory=list)
+    pairs: list[str] = field(default_factory=list)
     ranked: dict[str, str] = field(default_factory=dict)
     strings: list[str] = field(default_factory=list)
     patches: list[tuple[int, int]] = field(default_factory=list)
@@ -189,12 +198,13 @@ class _Compiler:
             live=live,
             int_columns=tuple(self.ints),
             float_columns=tuple(self.flts),
+            pairs=tuple(self.pairs),
             ranked=tuple(self.ranked.items()),
             strings=tuple(self.strings),
             classifier_read=bool(names & {"CLS", "CLSSLOT"}),
             string_patches=tuple(self.patches),
             stack=len(self.code) + 4 if len(self.code) < 60 else 64 + max((_depth(c) for _, cs in conditions for c in cs), default=0),
-            labels_read=any(row[0] == OP["CLS"] and row[1] >= 0 for row in self.code),
+            labels_read=any(row[0] == OP["CLS"] and (row[1] >= 0 or row[2] != 0) for row in self.code),
             distinct_read="DISTINCT" in names,
             number_read="MNO" in names,
             max_back=self.back,
@@ -268,6 +278,10 @@ class _Compiler:
             return self._aggregate(*tree[1:])
         if kind == "lit":
             return self._literal(tree[1], tree[2])
+        if kind == "pair":
+            return self._paired(*tree[1:])
+        if kind in ("prior", "first"):
+            return self._prior(*tree)
         return self._call(tree[1], tree[2:])
 
     def _reach(self, physical: int) -> None:
@@ -294,17 +308,41 @@ class _Compiler:
         self.op("NAVF" if t.is_float else "NAVI", slot, physical, index, self._absent(absent, t))
         return t
 
+    def _prior(self, kind: str, mask: int, tree: tuple) -> Type:
+        """As of the row before; on the first row of ``mask`` NULL, or for ``first`` true."""
+        at = self.op("PRIOR", self.slot("COUNT", mask), int(kind == "first"))
+        if kind == "first":
+            self.op("CURRENT")
+            t = self.emit(tree)
+        else:
+            t = self.emit(tree)
+            self.op("CURRENT")
+        self.code[at][3] = len(self.code)
+        return t
+
+    def _paired(self, name: str, number: str, rows: tuple) -> Type:
+        """Picks the element of an array column that the looked-at rows' numbers tell."""
+        t = type_of(self.schema.field(name).type.value_type)
+        if t.is_ranked:
+            self.ranked[name] = str(t) if t.kind == "nested" else t.kind
+        _, column = self.column(number)
+        for which, mask, logical, physical in rows:
+            self._reach(physical)
+            self.op("ROWAT", self.position_slot(which, mask, logical), physical, column)
+        self.op("PAIRF" if t.is_float else "PAIRI", _index(self.pairs, name), len(rows))
+        return t
+
     def _classifier(self, tree: tuple) -> Type:
         _, which, mask, logical, physical = tree
         if which == "cur" and physical > 0:
             self.op("NULL")  # no later row is mapped yet
             return STRING
-        if which == "cur" and physical < 0:
+        if which == "cur" and physical < 0 and self.adjacent:
             # rows of a match are adjacent: the neighbour is an earlier row of the match or outside it
             which, mask, logical, physical = "L", ALL_ROWS, -physical, 0
         self._reach(physical)
         if which == "cur":
-            self.op("CLS", -1, 0)
+            self.op("CLS", -1, physical)
         elif physical == 0:
             self.op("CLSSLOT", self.label_slot(which, mask, logical))
         else:
@@ -553,7 +591,18 @@ class _Compiler:
                 self._convert(t, DOUBLE)
             self.op(_FLOAT_CALLS[name])
             return DOUBLE
+        if name in ("cast", "try_cast"):
+            return self._cast(args[0], args[1][2], name == "try_cast")
+        if name == "pmod":
+            return self._pmod(*args)
         t = self.emit(args[0])
+        if name in MATH_CALLS:
+            self._number(t, name)
+            self._convert(t, DOUBLE)
+            self.op("MATH", MATH_CALLS.index(name))
+            return DOUBLE
+        if name == "round":
+            return self._round(t, int(args[1][2]) if len(args) > 1 else 0)
         if name == "isnan":
             self._number(t, name)
             self._convert(t, DOUBLE)
@@ -573,10 +622,68 @@ class _Compiler:
             if t.is_integer:
                 return BIGINT
             if t.kind == "decimal":
-                raise _error(f"{name.upper()} of decimals across rows is not computed; cast to DOUBLE")
-            self.op(name.upper())
+                self.op("RESCALE", t.scale, {"floor": -1, "ceil": 1}[name])
+                return adjusted(t.precision - t.scale + (1 if t.scale else 0), 0)
+            self.op(name.upper(), int(self.ansi))
             return BIGINT
         raise ValueError(name)
+
+    def _round(self, t: Type, digits: int) -> Type:
+        self._number(t, "round")
+        if t.is_integer or t.kind == "null":
+            return t
+        if t.is_float:
+            self.op("ROUNDF", digits)
+            return t
+        if digits < t.scale:
+            self.op("RESCALE", t.scale - digits, 0)
+        return Type("decimal", min(38, t.precision - t.scale + 1 + min(digits, t.scale)), min(digits, t.scale))
+
+    def _pmod(self, left: tuple, right: tuple) -> Type:
+        a, b = self._type(left), self._type(right)
+        self._number(a, "pmod")
+        self._number(b, "pmod")
+        if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
+            raise _error("PMOD of decimals across rows is not computed; cast to BIGINT or DOUBLE")
+        t = self._pair(left, right, "PMOD")
+        self.op("PMODF" if t.is_float else "PMODI", 0, int(self.ansi))
+        return t
+
+    def _cast(self, tree: tuple, text: str, trying: bool) -> Type:
+        """CAST between numbers, to a type given as in SQL; overflow is an error, NULL (TRY_CAST) or wraps (not ANSI)."""
+        t = self.emit(tree)
+        name, _, inside = text.replace(" ", "").partition("(")
+        if t.kind == "boolean":
+            t = INT
+        self._number(t, f"CAST to {text}")
+        name = _TYPE_NAMES.get(name, name)
+        if name in ("float", "double"):
+            self._convert(t, DOUBLE)
+            if name == "float" and t.kind != "float":
+                self.op("ROUND32")
+            return Type(name)
+        mode = 2 if trying else int(self.ansi)
+        if name in INT_BITS:
+            if t.is_float:
+                self.op("F2I", _LIMITS[name], mode)
+            elif t.kind == "decimal":
+                self.op("RESCALE", t.scale, 2)
+                self.op("NARROW", _LIMITS[name], mode, -_LIMITS[name] - 1)
+            elif t.is_integer and INT_BITS[t.kind] > INT_BITS[name]:
+                self.op("NARROW", _LIMITS[name], mode, -_LIMITS[name] - 1)
+            return Type(name)
+        precision, _, scale = inside.rstrip(")").partition(",")
+        target = Type("decimal", int(precision or 10), int(scale or 0))
+        if t.is_float:
+            raise _error(f"CAST of {t} to {target} across rows is not computed; cast the columns before")
+        has = t.scale if t.kind == "decimal" else 0
+        if target.scale < has:
+            self.op("RESCALE", has - target.scale, 0)
+        elif target.scale > has:
+            self.op("SCALE", target.scale - has)
+        if target.precision < 18:
+            self.op("NARROW", 10**target.precision - 1, mode or 2, 1 - 10**target.precision)
+        return target
 
     def _number(self, t: Type, name: str) -> None:
         if not t.is_number and t.kind != "null":

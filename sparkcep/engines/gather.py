@@ -1,8 +1,8 @@
 """Kernels that turn matches into output rows: which rows, and for each leaf which value.
 
-Shared arguments: ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel; ``offsets`` int64 of the
-partitions; ``out_event``, ``out_pos`` int64: for each output row its event and its row in the buffer. Running semantics
-see the match up to ``out_pos``, final semantics all of it.
+Shared arguments: ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel; ``scattered`` int64: the row of
+each label where rows of a match need not be adjacent, else empty; ``offsets`` int64 of the partitions; ``out_event``, ``out_pos``,
+``out_upto`` int64: for each output row its event, its row in the buffer, and how many rows of the match running semantics see.
 """
 
 from __future__ import annotations
@@ -20,21 +20,30 @@ ONE, SHOW, OMIT, UNMATCHED = range(4)
 COUNT, SUM_INT, SUM_FLOAT, MIN_INT, MAX_INT, MIN_FLOAT, MAX_FLOAT = range(7)
 
 
+@njit(cache=True, inline="always")
+def _row(start, base, i, scattered):
+    """Row of a match's i-th label."""
+    return start + i if scattered.shape[0] == 0 else scattered[base + i]
+
+
 @njit(cache=True)
-def output_rows(events, count, labels, mode):
-    """(out_event, out_pos) of the output rows, in match order; ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
+def output_rows(events, count, labels, scattered, mode):
+    """(out_event, out_pos, out_upto) of the output rows, in match order; ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
     total = 0
     for fill in range(2):
         if fill == 1:
             out_event = np.empty(total, dtype=np.int64)
             out_pos = np.empty(total, dtype=np.int64)
+            out_upto = np.empty(total, dtype=np.int64)
         else:
             out_event = np.empty(0, dtype=np.int64)
             out_pos = np.empty(0, dtype=np.int64)
+            out_upto = np.empty(0, dtype=np.int64)
         n = 0
         for e in range(count):
             rows = events[e, E_ROWS]
             start = events[e, E_START]
+            base = events[e, E_LABELS]
             if mode == ONE or rows <= 0:
                 if rows < 0 and mode != UNMATCHED:
                     continue
@@ -42,18 +51,19 @@ def output_rows(events, count, labels, mode):
                     continue
                 if fill == 1:
                     out_event[n] = e
-                    out_pos[n] = start + max(rows, 1) - 1
+                    out_pos[n] = _row(start, base, rows - 1, scattered) if rows > 0 else start
+                    out_upto[n] = rows
                 n += 1
                 continue
-            base = events[e, E_LABELS]
             for i in range(rows):
                 if labels[base + i] & EXCLUDED == 0:
                     if fill == 1:
                         out_event[n] = e
-                        out_pos[n] = start + i
+                        out_pos[n] = _row(start, base, i, scattered)
+                        out_upto[n] = i + 1
                     n += 1
         total = n
-    return out_event, out_pos
+    return out_event, out_pos, out_upto
 
 
 @njit(cache=True, inline="always")
@@ -62,7 +72,9 @@ def _in(mask, label):
 
 
 @njit(cache=True)
-def navigate(first, mask, logical, physical, final, events, labels, offsets, out_event, out_pos, inside):
+def navigate(
+    first, mask, logical, physical, final, events, labels, scattered, offsets, out_event, out_upto, inside,
+):
     """Row looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none.
 
     With ``inside`` (CLASSIFIER) a row outside the match counts as none.
@@ -86,14 +98,14 @@ def navigate(first, mask, logical, physical, final, events, labels, offsets, out
                     for i in range(rows):
                         if _in(mask, labels[base + i]):
                             if left == 0:
-                                found = start + i
+                                found = _row(start, base, i, scattered)
                                 break
                             left -= 1
                 else:
                     for i in range(rows - 1, -1, -1):
                         if _in(mask, labels[base + i]):
                             if left == 0:
-                                found = start + i
+                                found = _row(start, base, i, scattered)
                                 break
                             left -= 1
             else:
@@ -101,14 +113,14 @@ def navigate(first, mask, logical, physical, final, events, labels, offsets, out
                     current = e
                     hit_count = 0
                     scanned = 0
-                upto = out_pos[r] - start + 1
+                upto = out_upto[r]
                 while scanned < upto:
                     if _in(mask, labels[base + scanned]):
                         if hit_count == hits.shape[0]:
                             grown = np.empty(2 * hit_count, dtype=np.int64)
                             grown[:hit_count] = hits
                             hits = grown
-                        hits[hit_count] = start + scanned
+                        hits[hit_count] = _row(start, base, scanned, scattered)
                         hit_count += 1
                     scanned += 1
                 if hit_count > logical:
@@ -118,14 +130,25 @@ def navigate(first, mask, logical, physical, final, events, labels, offsets, out
             part = events[e, E_PART]
             if found < offsets[part] or found >= offsets[part + 1]:
                 found = -1
-            elif inside and (found < start or found >= start + rows or (not final and found > out_pos[r])):
+            elif inside and _index(found, start, base, rows if final else out_upto[r], scattered) < 0:
                 found = -1
         result[r] = found
     return result
 
 
 @njit(cache=True)
-def labels_at(rows, out_event, events, labels):
+def _index(row, start, base, count, scattered):
+    """The last of a match's first ``count`` labels that is ``row``'s; -1 for none."""
+    if scattered.shape[0] == 0:
+        return row - start if start <= row < start + count else -1
+    for i in range(count - 1, -1, -1):
+        if scattered[base + i] == row:
+            return i
+    return -1
+
+
+@njit(cache=True)
+def labels_at(rows, out_event, events, labels, scattered):
     """Variable of each (matched) row; -1 for row -1."""
     out = np.empty(rows.shape[0], dtype=np.int64)
     for r in range(rows.shape[0]):
@@ -133,7 +156,8 @@ def labels_at(rows, out_event, events, labels):
             out[r] = -1
         else:
             e = out_event[r]
-            out[r] = labels[events[e, E_LABELS] + rows[r] - events[e, E_START]] & 63
+            base = events[e, E_LABELS]
+            out[r] = labels[base + _index(rows[r], events[e, E_START], base, events[e, E_ROWS], scattered)] & 63
     return out
 
 
@@ -145,7 +169,7 @@ def _float_less(x, y):
 
 
 @njit(cache=True)
-def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, events, labels, out_event, out_pos):
+def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
     """(int64 value, float64 value, count) for each output row.
 
     MIN and MAX give the row of the extreme value as the int64. Overflow of an integer sum gives count -1.
@@ -174,9 +198,9 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
             totalf = 0.0
             best = -1
             bad = False
-        upto = max(rows, 0) if final else min(out_pos[r] - start + 1, max(rows, 0))
+        upto = max(rows, 0) if final else max(out_upto[r], 0)
         while scanned < upto:
-            at = start + scanned
+            at = _row(start, base, scanned, scattered)
             label = labels[base + scanned]
             scanned += 1
             if not _in(mask, label):
@@ -213,7 +237,7 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
 
 
 @njit(cache=True)
-def collect(mask, final, nulls, keep, use_nulls, use_keep, events, labels, out_event, out_pos):
+def collect(mask, final, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
     """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64)."""
     n = out_event.shape[0]
     offsets = np.zeros(n + 1, dtype=np.int64)
@@ -229,9 +253,9 @@ def collect(mask, final, nulls, keep, use_nulls, use_keep, events, labels, out_e
             start = events[e, E_START]
             rows = max(events[e, E_ROWS], 0)
             base = events[e, E_LABELS]
-            upto = rows if final else min(out_pos[r] - start + 1, rows)
+            upto = rows if final else max(out_upto[r], 0)
             for i in range(upto):
-                at = start + i
+                at = _row(start, base, i, scattered)
                 if not _in(mask, labels[base + i]):
                     continue
                 if use_keep and keep[at] == 0:

@@ -9,6 +9,7 @@ Arguments shared by the functions here (positions index the rows of the buffer):
 ``labels``    uint8 (rows)   variable of each matched row (low six bits)
 ``ints``, ``flts``  int64/float64 (columns, rows)  input columns
 ``inull``, ``fnull``  uint8 (columns, rows)  1 where the value is NULL
+``pair_starts``  int64 (arrays, rows + 1)  where each row's array begins in ``pair_ints``, ``pair_flts``, ``pair_null``
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numba import njit
 import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.columns.bytecode import OP, SLOT
 
+MAP, SEARCH, CLEAR = range(3)  # modes of scan
 OVERFLOW, DIVIDE_BY_ZERO, DECIMAL_RANGE = -2, -3, -4
 
 _globals = globals()
@@ -30,6 +32,7 @@ for _name, _value in SLOT.items():
     _globals["K_" + _name] = _value
 
 FLOAT_COLUMN = 1 << 20
+UNTAKEN = 255  # in ``labels``: a row between the match's rows
 I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)
 
@@ -131,7 +134,7 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
     is_float = column >= FLOAT_COLUMN
     c = column - FLOAT_COLUMN if is_float else column
     for i in range(begin, pos + 1):
-        if not (mask == -1 or (mask >> (labels[i] & 63)) & 1 == 1):
+        if labels[i] == UNTAKEN or not (mask == -1 or (mask >> (labels[i] & 63)) & 1 == 1):
             continue
         if keep >= 0 and ints[keep, i] == 0:
             continue
@@ -139,7 +142,7 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
             continue
         seen = False
         for j in range(begin, i):
-            if not (mask == -1 or (mask >> (labels[j] & 63)) & 1 == 1):
+            if labels[j] == UNTAKEN or not (mask == -1 or (mask >> (labels[j] & 63)) & 1 == 1):
                 continue
             if keep >= 0 and ints[keep, j] == 0:
                 continue
@@ -166,17 +169,88 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
 
 
 @njit(cache=True)
+def _math(which, x):
+    """The functions of pattern.conditions.MATH_CALLS; out of their domain NaN, as Java's."""
+    if which == 0:
+        return np.cbrt(x)
+    if which == 1:
+        return math.log(x) / math.log(2.0)
+    if which == 2:
+        return math.log1p(x)
+    if which == 3:
+        return math.expm1(x)
+    if which == 4:
+        return math.sin(x)
+    if which == 5:
+        return math.cos(x)
+    if which == 6:
+        return math.tan(x)
+    if which == 7:
+        return math.asin(x) if abs(x) <= 1.0 else math.nan
+    if which == 8:
+        return math.acos(x) if abs(x) <= 1.0 else math.nan
+    if which == 9:
+        return math.atan(x)
+    if which == 10:
+        return math.sinh(x)
+    if which == 11:
+        return math.cosh(x)
+    if which == 12:
+        return math.tanh(x)
+    if which == 13:
+        return math.degrees(x)
+    if which == 14:
+        return math.radians(x)
+    return np.rint(x)
+
+
+@njit(cache=True)
+def _round_half_up(x, digits):
+    """Spark's ROUND of a DOUBLE: half up in the shortest decimal text of ``x``."""
+    if math.isnan(x) or math.isinf(x) or digits > 22:
+        return x
+    p = 10.0**digits
+    y = abs(x) * p
+    if y >= 4503599627370496.0:
+        return x
+    whole = np.floor(y)
+    up = y - whole >= 0.5
+    if not up and (whole + 0.5) / p == abs(x):
+        up = True  # the text ends in 5, the product fell below it
+    r = (whole + 1.0 if up else whole) / p
+    return -r if x < 0 else r
+
+
+@njit(cache=True)
+def _rescale(x, digits, mode):
+    """``x / 10**digits``: floor (-1), half up (0), ceiling (1) or toward zero (2)."""
+    if digits > 18:
+        whole, rest = 0, abs(x)
+        half = False
+    else:
+        p = _power_of_ten(digits)
+        whole = abs(x) // p
+        rest = abs(x) - whole * p
+        half = rest >= p - rest
+    negative = x < 0
+    if (mode == 0 and half) or (rest > 0 and ((mode == -1 and negative) or (mode == 1 and not negative))):
+        whole += 1
+    return -whole if negative else whole
+
+
+@njit(cache=True)
 def scan(
-    clearing, variable, label, entry, most, first, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
-    labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+    mode, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
+    labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
 ):
     """Evaluates a variable's condition row by row from ``first`` on.
 
-    Without ``clearing``: maps rows to ``variable`` (writing ``label`` and slot values) while the condition holds, at most
-    ``most`` and before row ``stop``. With it: no row is mapped; the variable's letter is cleared where the condition
-    (of physical neighbours only) is not true. Returns (rows done, 0 or an error).
+    ``mode`` MAP: maps rows to ``variable`` (writing ``label`` and slot values) while the condition holds, at most ``most``
+    and before row ``stop``. SEARCH: maps the first row before ``stop`` for which it holds. CLEAR: no row is mapped; the
+    variable's letter is cleared where the condition (of physical neighbours only) is not true. Returns (rows done, or passed
+    over by SEARCH; 0 or an error).
 
-    ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
+    ``prior``: the row of the match before ``first``; ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
     the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of
     values and NULL marks. Slots and interpreter stand in this one function: handing this many arrays to another costs
     more than a row's condition.
@@ -185,12 +259,12 @@ def scan(
     slot_count = slots.shape[0]
     while q < stop and q - first < most:
         if (letters[q] >> variable) & 1 == 0:
-            if clearing:
+            if mode != MAP:
                 q += 1
                 continue
             break
         bad = 0
-        if not clearing:
+        if mode != CLEAR:
             labels[q] = label
             fresh_start = q == begin
             # ---- slot values after mapping this row, from those of the row before
@@ -206,25 +280,25 @@ def scan(
                     hi[q, k] = -1 if kind <= K_LABELFIRST else 0
                     hf[q, k] = 0.0
                 else:
-                    hi[q, k] = hi[q - 1, k]
-                    hf[q, k] = hf[q - 1, k]
+                    hi[q, k] = hi[prior, k]
+                    hf[q, k] = hf[prior, k]
                 if not taken:
                     continue
                 if kind == K_LAST:
                     if helper < 0:
                         hi[q, k] = q
                     else:
-                        hi[q, k] = -1 if fresh_start else hi[q - 1, helper]
+                        hi[q, k] = -1 if fresh_start else hi[prior, helper]
                     continue
                 if kind == K_LABELLAST:
                     if helper < 0:
                         hi[q, k] = variable
                     else:
-                        hi[q, k] = -1 if fresh_start else hi[q - 1, helper]
+                        hi[q, k] = -1 if fresh_start else hi[prior, helper]
                     continue
                 if kind == K_FIRST or kind == K_LABELFIRST:
                     # the n-th such row: not found yet, and the one before it found in an earlier row
-                    if hi[q, k] < 0 and (helper < 0 or (not fresh_start and hi[q - 1, helper] >= 0)):
+                    if hi[q, k] < 0 and (helper < 0 or (not fresh_start and hi[prior, helper] >= 0)):
                         hi[q, k] = q if kind == K_FIRST else variable
                     continue
                 if keep >= 0 and ints[keep, q] == 0:
@@ -239,7 +313,7 @@ def scan(
                 if kind == K_COUNT:
                     hi[q, k] += 1
                     continue
-                fresh = fresh_start or hi[q - 1, helper] == 0 if kind != K_M2 else False
+                fresh = fresh_start or hi[prior, helper] == 0 if kind != K_M2 else False
                 x = 0
                 f = 0.0
                 if is_float:
@@ -273,7 +347,7 @@ def scan(
                 elif kind == K_M2:
                     if slots[k, 2] > 0:
                         f = f / float(_power_of_ten(slots[k, 2]))
-                    before = 0.0 if fresh_start else hf[q - 1, helper]
+                    before = 0.0 if fresh_start else hf[prior, helper]
                     hf[q, k] += (f - before) * (f - hf[q, helper])
 
 
@@ -284,6 +358,7 @@ def scan(
             pc = entry
             got = 0
             sp = -1
+            view = q  # the row whose values of the match are read; the row before it inside PRIOR
             while True:
                 op = code[pc, 0]
                 a = code[pc, 1]
@@ -294,14 +369,14 @@ def scan(
                     break
                 elif op == O_LOADI or op == O_LOADF:
                     sp += 1
-                    at = q + b
+                    at = view + b
                     null = 1
                     column = a
                     if low <= at < bound:
                         null = 0
                     elif code[pc - 1, 3] >= 0:
                         column = code[pc - 1, 3]
-                        at = q
+                        at = view
                         null = 0
                     if null == 0:
                         if op == O_LOADI:
@@ -313,7 +388,7 @@ def scan(
                     sn[sp] = null
                 elif op == O_NAVI or op == O_NAVF:
                     sp += 1
-                    at = hi[q, a]
+                    at = hi[view, a]
                     column = code[pc - 1, 3]
                     null = 1
                     if at >= 0 and low <= at + b < bound:
@@ -391,12 +466,12 @@ def scan(
                         si[sp] = 1 if r else 0
                 elif op == O_SLOTI:
                     sp += 1
-                    si[sp] = hi[q, a]
-                    sn[sp] = 1 if b >= 0 and hi[q, b] == 0 else 0
+                    si[sp] = hi[view, a]
+                    sn[sp] = 1 if b >= 0 and hi[view, b] == 0 else 0
                 elif op == O_SLOTF:
                     sp += 1
-                    sf[sp] = hf[q, a]
-                    sn[sp] = 1 if b >= 0 and hi[q, b] == 0 else 0
+                    sf[sp] = hf[view, a]
+                    sn[sp] = 1 if b >= 0 and hi[view, b] == 0 else 0
                 elif op == O_JFALSE:
                     if sn[sp] == 0 and si[sp] == 0:
                         pc = a
@@ -517,20 +592,20 @@ def scan(
                         si[sp] = quotient
                 elif op == O_AVGDEC:
                     sp += 1
-                    n = hi[q, b]
+                    n = hi[view, b]
                     sn[sp] = 1 if n == 0 else 0
                     if n > 0:
-                        quotient, fits = _divide_decimal(hi[q, a], n, code[pc - 1, 3])
+                        quotient, fits = _divide_decimal(hi[view, a], n, code[pc - 1, 3])
                         if not fits:
                             got = DECIMAL_RANGE
                             break
                         si[sp] = quotient
                 elif op == O_STD:
                     sp += 1
-                    n = hi[q, b] - code[pc - 1, 3]
+                    n = hi[view, b] - code[pc - 1, 3]
                     sn[sp] = 1 if n <= 0 else 0
                     if n > 0:
-                        v = hf[q, a] / float(n)
+                        v = hf[view, a] / float(n)
                         sf[sp] = math.sqrt(v) if code[pc - 1, 4] == 1 else v
                 elif op == O_I2F:
                     if a == 0:
@@ -564,10 +639,10 @@ def scan(
                     sn[sp] = 0
                 elif op == O_CLS:
                     sp += 1
-                    at = q if a < 0 else hi[q, a]
+                    at = view if a < 0 else hi[view, a]
                     if at >= 0:
                         at += b
-                    if begin <= at <= q:
+                    if begin <= at <= q and labels[at] != UNTAKEN:
                         si[sp] = label_codes[labels[at] & 63]
                         sn[sp] = 0
                     else:
@@ -575,8 +650,8 @@ def scan(
                 elif op == O_CLSSLOT:
                     sp += 1
                     sn[sp] = 1
-                    if hi[q, a] >= 0:
-                        si[sp] = label_codes[hi[q, a]]
+                    if hi[view, a] >= 0:
+                        si[sp] = label_codes[hi[view, a]]
                         sn[sp] = 0
                 elif op == O_ISNULL:
                     si[sp] = sn[sp]
@@ -663,17 +738,21 @@ def scan(
                 elif op == O_FLOOR or op == O_CEIL:
                     if sn[sp] == 0:
                         f = np.floor(sf[sp]) if op == O_FLOOR else np.ceil(sf[sp])
+                        if a == 1 and not abs(f) < 9223372036854775808.0:
+                            got = OVERFLOW
+                            break
                         if math.isnan(f):
                             si[sp] = 0
-                        elif f >= 9.2e18:
+                        elif f >= 9223372036854775808.0:
                             si[sp] = I64_MAX
-                        elif f <= -9.2e18:
+                        elif f <= -9223372036854775808.0:
                             si[sp] = I64_MIN
                         else:
                             si[sp] = int(f)
                 elif op == O_DISTINCT:
                     sp += 1
-                    x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, q, labels, ints, flts, inull, fnull)
+                    upto = max(q, prior) if view == q else view  # a negated variable's row has the whole match behind it
+                    x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, upto, labels, ints, flts, inull, fnull)
                     if bad != 0:
                         got = bad
                         break
@@ -689,12 +768,128 @@ def scan(
                             sf[sp] = f
 
 
+                elif op == O_MATH:
+                    if sn[sp] == 0:
+                        if a <= 2 and a >= 1 and sf[sp] <= (0.0 if a == 1 else -1.0):
+                            sn[sp] = 1  # logarithms out of their domain are NULL in Spark
+                        else:
+                            sf[sp] = _math(a, sf[sp])
+                elif op == O_ATAN2 or op == O_HYPOT or op == O_PMODF:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    elif op == O_ATAN2:
+                        sf[sp] = math.atan2(sf[sp], sf[sp + 1])
+                    elif op == O_HYPOT:
+                        sf[sp] = math.hypot(sf[sp], sf[sp + 1])
+                    elif sf[sp + 1] == 0.0:
+                        if b == 1:
+                            got = DIVIDE_BY_ZERO
+                            break
+                        sn[sp] = 1
+                    else:
+                        f = np.fmod(sf[sp], sf[sp + 1])
+                        sf[sp] = np.fmod(f + sf[sp + 1], sf[sp + 1]) if f < 0 else f
+                elif op == O_PMODI:
+                    sp -= 1
+                    if sn[sp] == 1 or sn[sp + 1] == 1:
+                        sn[sp] = 1
+                    elif si[sp + 1] == 0:
+                        if b == 1:
+                            got = DIVIDE_BY_ZERO
+                            break
+                        sn[sp] = 1
+                    else:
+                        x = si[sp]
+                        y = si[sp + 1]
+                        z = x % abs(y)  # truncated remainder
+                        if z != 0 and x < 0:
+                            z -= abs(y)
+                        if z < 0:
+                            z = z + y
+                            w = z % abs(y)
+                            z = w - abs(y) if w != 0 and z < 0 else w
+                        si[sp] = z
+                elif op == O_ROUNDF:
+                    sf[sp] = _round_half_up(sf[sp], a)
+                elif op == O_RESCALE:
+                    si[sp] = _rescale(si[sp], a, b)
+                elif op == O_F2I:
+                    if sn[sp] == 0:
+                        f = sf[sp]
+                        f = np.trunc(f)
+                        if math.isnan(f) or f > float(a) or f < -float(a) - 1.0 or (a == I64_MAX and f >= 9223372036854775808.0):
+                            if b == 1:
+                                got = OVERFLOW
+                                break
+                            sn[sp] = 1 if b == 2 else 0
+                            bound_ = np.int64(2147483647) if a < 2147483647 else np.int64(a)
+                            if math.isnan(f):
+                                si[sp] = 0
+                            elif f >= float(bound_):
+                                si[sp] = _wrap(bound_, a)
+                            elif f <= -float(bound_):
+                                si[sp] = _wrap(-bound_ - 1, a)
+                            else:
+                                si[sp] = _wrap(int(f), a)
+                        else:
+                            si[sp] = int(f)
+                elif op == O_NARROW:
+                    if sn[sp] == 0 and (si[sp] > a or si[sp] < code[pc - 1, 3]):
+                        if b == 1:
+                            got = OVERFLOW
+                            break
+                        if b == 2:
+                            sn[sp] = 1
+                        else:
+                            si[sp] = _wrap(si[sp], a)
+                elif op == O_ROWAT:
+                    sp += 1
+                    at = hi[view, a]
+                    sn[sp] = 1
+                    if at >= 0 and low <= at + b < bound:
+                        sn[sp] = 0
+                        si[sp] = ints[code[pc - 1, 3], at + b] - 1
+                elif op == O_PRIOR:
+                    # on the variable's first row there is none: NULL, or where so compiled the whole comparison is true
+                    if prior < begin or hi[prior, a] == 0:
+                        sp += 1
+                        si[sp] = b
+                        sf[sp] = 0.0
+                        sn[sp] = 1 - b
+                        pc = code[pc - 1, 3]
+                    else:
+                        view = prior
+                elif op == O_CURRENT:
+                    view = q
+                elif op == O_PAIRI or op == O_PAIRF:
+                    at = pair_starts[a, q]
+                    n = pair_starts[a, q + 1] - at
+                    if b == 2:
+                        sp -= 1
+                        n = np.int64(np.rint(math.sqrt(float(n))))
+                        at += (n - 1 if sn[sp] == 1 else si[sp]) * n + (n - 1 if sn[sp + 1] == 1 else si[sp + 1])
+                    else:
+                        at += n - 1 if sn[sp] == 1 else si[sp]
+                    sn[sp] = pair_null[at]
+                    if op == O_PAIRI:
+                        si[sp] = pair_ints[at]
+                    else:
+                        sf[sp] = pair_flts[at]
+
             if got < 0:
                 return q - first, got
             if got == 0:
-                if not clearing:
+                if mode == MAP:
                     break
+                if mode == SEARCH:
+                    labels[q] = UNTAKEN
+                    q += 1
+                    continue
                 letters[q] &= ~(np.int64(1) << variable)
+        if mode == SEARCH:
+            break
+        prior = q
         q += 1
     return q - first, 0
 

@@ -47,7 +47,7 @@ from sparkcep.automaton.program import (
     SPLIT,
     START,
 )
-from sparkcep.engines.interpreter import scan
+from sparkcep.engines.interpreter import MAP, scan
 
 # outcome of match_partitions
 DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT = range(8)
@@ -96,6 +96,10 @@ class RowArrays(NamedTuple):
     flts: np.ndarray
     inull: np.ndarray
     fnull: np.ndarray
+    pair_starts: np.ndarray
+    pair_ints: np.ndarray
+    pair_flts: np.ndarray
+    pair_null: np.ndarray
 
 
 class Scratch(NamedTuple):
@@ -197,7 +201,7 @@ def match_partitions(
     """
     code, loops, perms, targets, runs, live = program
     bytecode, entry, floats, slots, label_codes = conditions
-    letters, offsets, ints, flts, inull, fnull = rows
+    letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
     parts = offsets.shape[0] - 1
     has_slots = slots.shape[0] > 0
@@ -266,8 +270,9 @@ def match_partitions(
                                 label = v | (EXCLUDED if code[pc, 2] == 1 else 0)
                                 if has_slots or entry[v] >= 0:
                                     taken, bad = scan(
-                                        False, v, label, entry[v], 1, pos, low, limit, high, s, number + 1, letters, bytecode,
-                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+                                        MAP, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                        pair_null, si, sf, sn,
                                     )
                                     if bad < 0:
                                         state[S_DETAIL] = bad
@@ -348,8 +353,9 @@ def match_partitions(
                                     if not marking and greedy and done >= least:
                                         want = limit - q if most < 0 else most - done
                                     taken, bad = scan(
-                                        False, v, label, entry[v], want, q, low, limit, high, s, number + 1, letters, bytecode,
-                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, si, sf, sn,
+                                        MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                        pair_null, si, sf, sn,
                                     )
                                     if bad < 0:
                                         state[S_DETAIL] = bad

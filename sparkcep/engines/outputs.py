@@ -26,15 +26,16 @@ class Rows:
 
     events: np.ndarray
     labels: np.ndarray
+    scattered: np.ndarray
     offsets: np.ndarray
     out_event: np.ndarray
-    out_pos: np.ndarray
+    out_upto: np.ndarray
     variables: tuple[str, ...]
 
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> np.ndarray:
         return gather.navigate(
-            which == "F", np.int64(mask), logical, physical, final, self.events, self.labels, self.offsets,
-            self.out_event, self.out_pos, inside,
+            which == "F", np.int64(mask), logical, physical, final, self.events, self.labels, self.scattered,
+            self.offsets, self.out_event, self.out_upto, inside,
         )
 
 
@@ -101,7 +102,7 @@ def _navigation(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arr
 def _classifier(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     _, which, mask, logical, physical, final = spec
     at = rows.position(which, mask, logical, physical, final, inside=True)
-    return _names(gather.labels_at(at, rows.out_event, rows.events, rows.labels), rows.variables)
+    return _names(gather.labels_at(at, rows.out_event, rows.events, rows.labels, rows.scattered), rows.variables)
 
 
 def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
@@ -120,7 +121,7 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
 def _rows_list(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     _, mask, names, final = spec
     offsets, at, ids = gather.collect(
-        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.out_event, rows.out_pos
+        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto
     )
     values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
     fields = [pa.field(f"a{i}", v.type) for i, v in enumerate(values)]
@@ -144,13 +145,13 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
     def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F):
         return gather.aggregate(
             kind, np.int64(mask), final, _own(ints), _own(flts), nulls, kept, column is not None, keep is not None,
-            rows.events, rows.labels, rows.out_event, rows.out_pos,
+            rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
         )
 
     if fn == "list":
         offsets, at, ids = gather.collect(
             np.int64(mask), final, nulls, kept, column is not None, keep is not None,
-            rows.events, rows.labels, rows.out_event, rows.out_pos,
+            rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
         )
         values = _names(ids, rows.variables) if column is None else column.take(pa.array(at))
         return pa.ListArray.from_arrays(_list_offsets(offsets), values)
@@ -213,7 +214,7 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
     if fn not in ("min", "max"):
         raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} of CLASSIFIER() makes no sense: it is a STRING", sqlstate=SEMANTIC)
     offsets, _, ids = gather.collect(
-        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.out_event, rows.out_pos
+        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto
     )
     choose = min if fn == "min" else max
     names = [rows.variables[i].encode() for i in ids.tolist()]

@@ -8,7 +8,7 @@ work stays linear.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +16,17 @@ import pyarrow.compute as pc
 
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
+from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
-from sparkcep.columns.types import type_of
 from sparkcep.engines import gather, interpreter, kernels
 from sparkcep.engines.outputs import Rows, leaf_column, leaf_type
+from sparkcep.engines.windows import check_window
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
 
 CHUNK_ROWS = 131_072
+PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 _SKIPS = {
@@ -49,6 +51,7 @@ class Prepared:
     output_schema: pa.Schema
     memo: int
     state_live: np.ndarray
+    selection: Selection | None = None
 
     def arrived(self, schema: pa.Schema) -> Prepared:
         """The same for batches as they came: their timestamps carry the session's time zone."""
@@ -58,10 +61,40 @@ class Prepared:
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types."""
+    conditions = compile_conditions(
+        plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.selection[:1] in ((), ("STRICT",))
+    )
+    out = output_schema(plan, schema)
+    if plan.selection:
+        for window in plan.windows:
+            check_window(window, schema)
+        program, automaton = selection_automaton(plan)
+        return Prepared(plan, schema, program, conditions, out, 0, selection_live(automaton, conditions), automaton)
     program = compile_pattern(plan.pattern, plan.variables)
-    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places)
     memo, live = _memo(program, conditions)
-    return Prepared(plan, schema, program, conditions, output_schema(plan, schema), memo, live)
+    return Prepared(plan, schema, program, conditions, out, memo, live)
+
+
+def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
+    """The engine that the plan asks for."""
+    from sparkcep.engines.selection import SelectionEngine
+
+    return (SelectionEngine if prepared.selection is not None else MatchEngine)(prepared, chunk_rows, limits)
+
+
+def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
+    """uint8 (nodes, slots): the slots that conditions of edges reachable from each node read."""
+    live = np.zeros((automaton.nodes, len(conditions.slots)), dtype=np.uint8)
+    changed = True
+    while changed:
+        changed = False
+        for node in range(automaton.nodes - 1, -1, -1):
+            before = live[node].copy()
+            for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
+                if edge[0] >= 0:
+                    live[node] |= conditions.live[edge[0]] | live[edge[2]]
+            changed |= bool((live[node] != before).any())
+    return live
 
 
 def _memo(program: Program, conditions: Conditions) -> tuple[int, np.ndarray]:
@@ -142,6 +175,9 @@ def _max_ahead(prepared: Prepared) -> tuple[int, int]:
     return back, ahead
 
 
+_NO_MARKS = np.zeros(0, dtype=np.uint8)
+
+
 @dataclass(frozen=True)
 class Limits:
     """Bounds on the effort; ``patience``: steps beyond four a row before failed states of conditions that look at the
@@ -155,7 +191,11 @@ class Limits:
 class MatchEngine:
     """Takes sorted batches of one task, gives tables of output rows. One use."""
 
-    def __init__(self, prepared: Prepared, chunk_rows: int = CHUNK_ROWS, limits: Limits | None = None) -> None:
+    state_size = kernels.STATE_SIZE
+    scattering = False  # whether rows of a match may have others between them
+
+    def __init__(self, prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> None:
+        chunk_rows = chunk_rows or (PAIRED_CHUNK_ROWS if prepared.conditions.pairs else CHUNK_ROWS)
         self.p = prepared
         self.plan = prepared.plan
         self.chunk_rows = chunk_rows
@@ -166,7 +206,7 @@ class MatchEngine:
         self._carry = _Carry()
         c = prepared.conditions
         self._stack = max(c.stack, 8)
-        self.limits = limits or Limits()
+        self.limits = limits or Limits(**dict(self.plan.bounds))
         self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
         self._depth = 4096
         self._entries = 1024
@@ -194,27 +234,34 @@ class MatchEngine:
         offsets = boundaries([columns[c] for _, c, _ in self.plan.partition], table.num_rows)
         data = self._kernel_data(columns, offsets, table.num_rows)
         carry = self._carry
-        state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
+        state = np.zeros(self.state_size, dtype=np.int64)
         state[kernels.S_START], state[kernels.S_NUMBER], state[kernels.S_COVERED] = carry.start, carry.number, carry.covered
         events = np.empty((max(1024, table.num_rows // 8), 5), dtype=np.int64)
         labels = np.empty(max(table.num_rows, 1024), dtype=np.uint8)
+        scattered = np.empty(len(labels) if self.scattering else 0, dtype=np.int64)
         scratch = self._scratch(table.num_rows, len(offsets))
         while True:
-            outcome = self._match(data, scratch, not last, state, events, labels)
+            outcome = self._match(data, scratch, not last, state, events, labels, scattered)
             if outcome == kernels.GROW:
                 scratch = self._grown(scratch, state, columns)
                 continue
             if outcome not in (kernels.DONE, kernels.SUSPENDED, kernels.FULL):
                 raise self._runtime_error(outcome, state, columns)
+            if outcome == kernels.FULL and self._keeps_events(state):
+                events, labels, scattered = (_doubled(a) for a in (events, labels, scattered))
+                if events.nbytes + labels.nbytes + scattered.nbytes > self.limits.max_state_bytes:
+                    raise self._state_limit(state, columns)
+                continue
             count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])
             if count:
-                yield from self._emit(columns, events[:count], labels[:used], offsets)
+                yield from self._emit(columns, events[:count], labels[:used], scattered[:used], offsets)
             state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
             if outcome != kernels.FULL:
                 break
             need = int(state[kernels.S_DETAIL])
             if need > len(labels):
                 labels = np.empty(2 * need, dtype=np.uint8)
+                scattered = np.empty(2 * need if self.scattering else 0, dtype=np.int64)
         self._keep(table, state, offsets, last, outcome)
 
     def _keep(self, table: pa.Table, state: np.ndarray, offsets: np.ndarray, last: bool, outcome: int) -> None:
@@ -224,7 +271,7 @@ class MatchEngine:
             return
         open_low = int(offsets[-2])
         start = max(int(state[kernels.S_START]), open_low) if outcome == kernels.SUSPENDED else len(table)
-        cut = min(max(open_low, start - self.back), len(table) - 1)
+        cut = min(max(open_low, self._first_needed(start)), len(table) - 1)
         was_cut = self._carry.cut and len(offsets) == 2
         keep = table.slice(cut)
         in_last = outcome == kernels.SUSPENDED
@@ -233,13 +280,26 @@ class MatchEngine:
             number=int(state[kernels.S_NUMBER]) if in_last else 0,
             covered=max(0, int(state[kernels.S_COVERED]) - cut) if in_last else 0,
             cut=bool(cut > open_low or was_cut),
+            taken=self._taken_from(cut),
         )
         # copy, so that the dropped rows' buffers are freed
         self._batches = [pa.record_batch([_copied(c) for c in keep.columns], schema=keep.schema)] if keep.num_rows else []
         self._rows = keep.num_rows
         self._wanted = max(self.chunk_rows, 2 * self._rows)
 
-    def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> _Data:
+    def _keeps_events(self, state: np.ndarray) -> bool:
+        """Whether full output must be enlarged: the search still compares with what it reported."""
+        return False
+
+    def _first_needed(self, start: int) -> int:
+        """The first row that attempts from row ``start`` on may look at."""
+        return start - self.back
+
+    def _taken_from(self, row: int) -> np.ndarray:
+        """Marks of the kept rows that are in a reported match already."""
+        return _NO_MARKS
+
+    def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         plan, c = self.plan, self.p.conditions
         letters = np.zeros(rows, dtype=np.int64)
         conditioned = 0
@@ -250,19 +310,20 @@ class MatchEngine:
         for variable in range(len(plan.variables)):
             if not conditioned >> variable & 1:
                 letters |= np.int64(1 << variable)
-        ints, inull, codes, bytecode = self._int_columns(columns, rows)
+        ints, inull, arrays, codes, bytecode = self._int_columns(columns, rows)
         flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
         fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
         for i, name in enumerate(c.float_columns):
             flts[i], fnull[i] = words(columns[name]), null_marks(columns[name])
-        data = _Data(kernels.RowArrays(letters, offsets, ints, flts, inull, fnull), codes, bytecode)
+        data = Data(kernels.RowArrays(letters, offsets, ints, flts, inull, fnull, *arrays), codes, bytecode)
         for variable in range(len(plan.variables)):
             if c.shift_entry[variable] >= 0:
                 self._mark(variable, data)
         return data
 
     def _int_columns(self, columns: dict[str, pa.Array], rows: int):
-        """Integer words, NULL marks, label ranks, and the bytecode with this buffer's string ranks patched in."""
+        """Integer words, NULL marks, arrays of paired functions, label ranks, and the bytecode with this buffer's string
+        ranks patched in."""
         c = self.p.conditions
         ints = np.empty((len(c.int_columns), rows), dtype=np.int64)
         inull = np.empty((len(c.int_columns), rows), dtype=np.uint8)
@@ -271,23 +332,29 @@ class MatchEngine:
             inull[i] = null_marks(columns[name])
             if name not in ranked:
                 ints[i] = words(columns[name])
+        paired = {name: columns[name].flatten() for name in c.pairs}
+        elements = {name: words(values) for name, values in paired.items() if name not in ranked}
         codes = np.zeros(len(self.plan.variables), dtype=np.int64)
         bytecode = c.code
         domains = sorted(set(ranked.values()) | ({"string"} if c.strings or c.classifier_read else set()))
         for domain in domains:
             names = [n for n, d in c.ranked if d == domain]
             constants = (*c.strings, *self.plan.variables) if domain == "string" else ()
-            found, fixed = ranks([columns[n] for n in names], constants)
+            found, fixed = ranks([paired[n] if n in paired else columns[n] for n in names], constants)
             for name, values in zip(names, found):
-                ints[c.int_columns.index(name)] = values
+                if name in paired:
+                    elements[name] = values
+                else:
+                    ints[c.int_columns.index(name)] = values
             if domain == "string":
                 bytecode = c.code.copy()
                 for at, which in c.string_patches:
                     bytecode[at, 1] = fixed[which]
                 codes = fixed[len(c.strings) :].copy()
-        return ints, inull, codes, bytecode
+        arrays = _ragged([columns[n] for n in c.pairs], list(paired.values()), [elements[n] for n in c.pairs], rows)
+        return ints, inull, arrays, codes, bytecode
 
-    def _mark(self, variable: int, data: _Data) -> None:
+    def _mark(self, variable: int, data: Data) -> None:
         """Folds a condition over physical neighbours into the variable's letter."""
         c, rows = self.p.conditions, data.rows
         entry = int(c.shift_entry[variable])
@@ -305,9 +372,10 @@ class MatchEngine:
         none = np.int64(0)
         for low, high in zip(rows.offsets.tolist(), rows.offsets[1:].tolist()):
             _, bad = interpreter.scan(
-                True, np.int64(variable), none, entry, np.int64(high - low), low, low, high, high, low, none, rows.letters,
+                interpreter.CLEAR, np.int64(variable), none, entry, np.int64(high - low), low, low - 1, low, high, high, low, none, rows.letters,
                 data.bytecode, c.floats, self._empty_slots, scratch.hi, scratch.hf, scratch.labels, data.codes,
-                rows.ints, rows.flts, rows.inull, rows.fnull, scratch.si, scratch.sf, scratch.sn,
+                rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts,
+                rows.pair_null, scratch.si, scratch.sf, scratch.sn,
             )
             if bad < 0:
                 break
@@ -353,16 +421,19 @@ class MatchEngine:
         fresh = self._scratch(len(scratch.labels) - 1, 0)
         size = sum(a.nbytes for a in (fresh.stack, fresh.trail, fresh.entries, fresh.alive, fresh.table))
         if size > self.limits.max_state_bytes:
-            raise MatchRuntimeError(
-                "STATE_LIMIT",
-                f"matching{self._where(state, columns)} needs more than sparkcep.maxStateBytes = {self.limits.max_state_bytes} bytes of "
-                "state; use tighter quantifiers or raise the bound",
-                sqlstate="54000",
-            )
+            raise self._state_limit(state, columns)
         keep = {n: getattr(scratch, n) for n in ("labels", "hi", "hf", "hbits", "bits")}
         return fresh._replace(**keep)
 
-    def _match(self, data: _Data, scratch: kernels.Scratch, open_end: bool, state, events, labels) -> int:
+    def _state_limit(self, state: np.ndarray, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+        return MatchRuntimeError(
+            "STATE_LIMIT",
+            f"matching{self._where(state, columns)} needs more than sparkcep.maxStateBytes = {self.limits.max_state_bytes} bytes of "
+            "state; use tighter quantifiers or raise the bound",
+            sqlstate="54000",
+        )
+
+    def _match(self, data: Data, scratch: kernels.Scratch, open_end: bool, state, events, labels, scattered) -> int:
         p, c = self.p.program, self.p.conditions
         slots = c.slots if c.has_history else self._empty_slots
         return kernels.match_partitions(
@@ -374,12 +445,14 @@ class MatchEngine:
             self.limits.max_steps, state, events, labels,
         )
 
-    def _emit(self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> Iterator[pa.Table]:
+    def _emit(
+        self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray
+    ) -> Iterator[pa.Table]:
         plan = self.plan
-        out_event, out_pos = gather.output_rows(events, len(events), labels, _ROW_MODES[plan.rows])
+        out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
-        rows = Rows(events, labels, offsets, out_event, out_pos, plan.variables)
+        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables)
         leaves = dict(plan.leaves)
         arrays = []
         taken = pa.array(out_pos)
@@ -430,15 +503,38 @@ class _Carry:
     number: int = 0
     covered: int = 0
     cut: bool = False
+    taken: np.ndarray = field(default_factory=lambda: _NO_MARKS)
 
 
 @dataclass(frozen=True)
-class _Data:
+class Data:
     """One buffer for the kernels: its rows, the ranks of the variables' names, the bytecode with this buffer's ranks."""
 
     rows: kernels.RowArrays
     codes: np.ndarray
     bytecode: np.ndarray
+
+
+def _ragged(lists: list[pa.Array], values: list[pa.Array], elements: list[np.ndarray], rows: int) -> tuple[np.ndarray, ...]:
+    """List columns one behind the other: starts int64 (columns, rows + 1), int64 and float64 values, NULL marks."""
+    starts = np.zeros((len(lists), rows + 1), dtype=np.int64)
+    begin = 0
+    for i, column in enumerate(lists):
+        offsets = np.asarray(column.offsets, dtype=np.int64)
+        starts[i] = offsets - offsets[0] + begin
+        begin += len(values[i])
+    whole = np.zeros(begin, dtype=np.int64)
+    parts = np.zeros(begin, dtype=np.float64)
+    nulls = np.zeros(begin, dtype=np.uint8)
+    for i, found in enumerate(elements):
+        at = slice(int(starts[i, 0]), int(starts[i, -1]))
+        (parts if found.dtype == np.float64 else whole)[at] = found
+        nulls[at] = null_marks(values[i])
+    return starts, whole, parts, nulls
+
+
+def _doubled(array: np.ndarray) -> np.ndarray:
+    return np.concatenate([array, np.empty_like(array)])
 
 
 def _copied(column: pa.ChunkedArray) -> pa.Array:
@@ -470,10 +566,10 @@ def _condition_error(code: int, where: str = "") -> MatchRuntimeError:
     )
 
 
-def match_table(plan: Plan, table: pa.Table, chunk_rows: int = CHUNK_ROWS) -> pa.Table:
+def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:
     """All output rows for a table of the plan's input columns, sorted by partition and order."""
     prepared = prepare(plan, table.schema)
-    engine = MatchEngine(prepared, chunk_rows)
+    engine = engine_for(prepared, chunk_rows)
     return pa.concat_tables([prepared.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
 
 
@@ -484,4 +580,4 @@ def match_batches(engine: MatchEngine, batches: Iterable[pa.RecordBatch]) -> Ite
     yield from engine.finish()
 
 
-__all__ = ["MatchEngine", "Prepared", "match_batches", "match_table", "prepare", "type_of"]
+__all__ = ["MatchEngine", "Prepared", "engine_for", "match_batches", "match_table", "prepare"]

@@ -9,6 +9,11 @@ The trees of the second part are tuples:
 ``("cls", cur|F|L, mask, n, k)``            CLASSIFIER there
 ``("mno",)``                                MATCH_NUMBER()
 ``("agg", fn, mask, column, filter, distinct)``  running aggregate, candidate included
+``("pair", column, number, rows)``          a Spark function over several rows, computed by Spark for every choice of them:
+                                            an array column; ``number`` is the row number's column, ``rows`` are one
+                                            or two ``(F|L, mask, n, k)``
+``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``
+``("first", mask, tree)``                   true on the first row of ``mask``, else the tree
 ``("lit", kind, text)``                     number, string, boolean or null
 ``("call", name, arg...)``                  an operator or function the engine computes itself
 ==========================================  ==============================================================
@@ -19,11 +24,20 @@ The trees of the second part are tuples:
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, PRIOR, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 
+# functions of one DOUBLE that the engine computes as Python's math module does
+MATH_CALLS = (
+    "cbrt", "log2", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "rint",
+)
+NUMBER_TYPES = frozenset("tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split())
 # operators and functions that the engine computes over values of several rows
+_COMPARISONS = {"=", "!=", "<", "<=", ">", ">=", "<=>"}
 _BINARY = {"+", "-", "*", "/", "%", "DIV", "=", "!=", "<", "<=", ">", ">=", "<=>"}
 _FUNCTIONS = {
     "ABS": (1, 1), "SIGN": (1, 1), "SIGNUM": (1, 1), "SQRT": (1, 1), "EXP": (1, 1), "LN": (1, 1), "LOG10": (1, 1),
@@ -31,16 +45,23 @@ _FUNCTIONS = {
     "NEGATIVE": (1, 1), "POSITIVE": (1, 1), "GREATEST": (2, 99), "LEAST": (2, 99),
     "COALESCE": (1, 99), "NVL": (2, 2), "IFNULL": (2, 2), "NULLIF": (2, 2), "NVL2": (3, 3), "IF": (3, 3), "IFF": (3, 3),
     "ISNULL": (1, 1), "ISNOTNULL": (1, 1), "DATEDIFF": (2, 2), "DATE_DIFF": (2, 2), "ISNAN": (1, 1), "NOT": (1, 1),
+    "ROUND": (1, 2), "PMOD": (2, 2), "LOG": (1, 1), **dict.fromkeys(map(str.upper, MATH_CALLS), (1, 1)), "ATAN2": (2, 2),
+    "HYPOT": (2, 2),
 }
 _AGGREGATES = {
     "COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "BOOL_AND", "EVERY", "BOOL_OR", "ANY", "SOME", "COUNT_IF",
     "STDDEV", "STD", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP",
 }
+_LISTS = frozenset(["ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET"])
+_OF_LISTS = {"SIZE": "COUNT", "CARDINALITY": "COUNT", "ARRAY_SIZE": "COUNT", "ARRAY_MAX": "MAX", "ARRAY_MIN": "MIN"}
 _ALIASES = {
     "MEAN": "AVG", "EVERY": "BOOL_AND", "ANY": "BOOL_OR", "SOME": "BOOL_OR", "STD": "STDDEV_SAMP",
     "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP", "POWER": "POW", "CEILING": "CEIL", "NVL": "COALESCE",
-    "IFNULL": "COALESCE", "SIGNUM": "SIGN", "IFF": "IF", "DATE_DIFF": "DATEDIFF", "MOD": "%",
+    "IFNULL": "COALESCE", "SIGNUM": "SIGN", "IFF": "IF", "LOG": "LN", "DATE_DIFF": "DATEDIFF", "MOD": "%",
 }
+ORDER = "{sparkcep:order}"  # in the text of an ordered input: PARTITION BY and ORDER BY of the clause
+ROW_NUMBER = f"row_number() OVER ({ORDER})"
+MAX_PAIRED = 2  # other rows that a Spark function in DEFINE may look at: the array's size is that power of the rows
 # functions known to give NULL when any argument is NULL; others get an explicit value for an absent row
 _STRICT_CALLS = frozenset(
     """ABS ACOS ASIN ATAN BROUND CBRT CEIL CEILING CHAR_LENGTH CHARACTER_LENGTH COS DATE DATEDIFF DATE_ADD DATE_DIFF
@@ -55,15 +76,27 @@ _STRICT_CALLS = frozenset(
 class ConditionSplitter:
     """Splits the conditions of one clause; row expressions go to ``inputs``."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool) -> None:
+    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool, negated: int = 0) -> None:
         self.scope = scope
         self.inputs = inputs
         self.ordered = ordered
-        self._lags: dict[str, str] = {}
+        self.negated = negated  # mask of the variables under ~
+        self._ordered: dict[str, str] = {}
+        self._in_prior = False
 
     def ordered_inputs(self) -> tuple[tuple[str, str], ...]:
-        """Input columns that need ``lag``/``lead`` over the clause's own order (``{w}`` stands for the window)."""
-        return tuple((name, text) for text, name in self._lags.items())
+        """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
+        return tuple((name, text) for text, name in self._ordered.items())
+
+    def _over_order(self, text: str, expr: Expr) -> str:
+        if not self.ordered:
+            raise self.scope.error(
+                expr,
+                "MATCH_DEPENDENT_EXPRESSION",
+                "a Spark function over several rows needs the clause's ORDER BY; add one",
+                UNSUPPORTED,
+            )
+        return self._ordered.setdefault(text, f"__w{len(self._ordered)}")
 
     def split(self, condition: Expr, variable: int) -> tuple[str, list]:
         """(row-local SQL text or "", trees of the other top-level conjuncts)."""
@@ -74,13 +107,23 @@ class ConditionSplitter:
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct, variable)):
                 rows.append(f"({self._cur_text(conjunct, variable)})")
             else:
-                others.append(self._lower(conjunct, variable))
+                tree = self._lower(conjunct, variable)
+                if self._compares_with_prior(conjunct):
+                    tree = ("first", 1 << variable, tree)  # LANGUAGE 4: the paper's "i > 1"
+                others.append(tree)
         return " AND ".join(rows), others
 
     # -- references -----------------------------------------------------------------------------------------
 
+    def _compares_with_prior(self, conjunct: Expr) -> bool:
+        bare = conjunct.bare()
+        compared = (bare.op == "bin" and bare.value in _COMPARISONS) or bare.op == "between"
+        return compared and any(n.op == "call" and n.value == PRIOR for n in bare.walk())
+
     def _row_of(self, mask: int | None, variable: int) -> Row:
         """The row a reference outside navigation looks at."""
+        if self._in_prior:
+            return Row("L", ALL_ROWS if mask is None else mask)
         if mask is None or mask == ALL_ROWS or mask >> variable & 1:
             return Row("cur")
         return Row("L", mask)
@@ -88,7 +131,9 @@ class ConditionSplitter:
     def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
         row, body = self.scope.navigation(node, in_define=True)
         mapped = row.mask == ALL_ROWS or row.mask >> variable & 1
-        if row.which == "L" and row.logical == 0 and mapped:
+        if self.negated >> variable & 1 and (node.value == "LAST" or node.args[0].bare().value == "LAST"):
+            mapped = row.mask == 1 << variable  # it sees the finished match, which goes on behind its own row
+        if row.which == "L" and row.logical == 0 and mapped and not self._in_prior:
             row = Row("cur", physical=row.physical)
         return row, body
 
@@ -105,7 +150,7 @@ class ConditionSplitter:
                 if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
                     out.add(Row("special"))
                 out.add(row)
-            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER"):
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR):
                 out.add(Row("special"))
         for node in scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
@@ -154,13 +199,17 @@ class ConditionSplitter:
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
             return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
         if not special and all(r.which == "cur" for r in rows):
-            return ("col", self._lagged(expr, variable))
+            return ("col", self._over_order(self._lagged(expr, variable), expr))
+        others = [r for r in rows if r.which != "cur"]
+        if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
+            return self._paired(expr, variable, others)
         what = f"{expr.value}()" if expr.op == "call" else f"this {expr.op}"
         raise self.scope.error(
             expr,
             "MATCH_DEPENDENT_EXPRESSION",
-            f"{what} looks at several rows of the match at once, which the engine does not compute in DEFINE; "
-            f"apply it to one row's columns, or compare with {', '.join(sorted(_FUNCTIONS)[:6])}, ... and arithmetic",
+            f"{what} looks at an aggregate, a CLASSIFIER or more than {MAX_PAIRED + 1} rows of the match at once, which is not "
+            "computed in DEFINE; use comparisons, arithmetic and number functions there, or apply it to at most "
+            f"{MAX_PAIRED + 1} rows",
             UNSUPPORTED,
         )
 
@@ -184,21 +233,51 @@ class ConditionSplitter:
             return any(self._strict(a) for a in expr.args)
         return False
 
-    def _lagged(self, expr: Expr, variable: int) -> str:
-        """A function over physical neighbours, computed by Spark with lag and lead."""
+    def _lagged(self, expr: Expr, variable: int, fields: dict[Row, str] | None = None, bodies: dict[str, str] | None = None) -> str:
+        """Text of a function over physical neighbours, with lag and lead.
+
+        With ``fields``: navigations to those rows are read from a lambda's variable of that name, whose fields are
+        collected in ``bodies`` (row expression to field name).
+        """
         swaps = {}
-        for m in self.scope.match_functions(expr):
-            row, body = self._nav_row(m, variable)
-            text = self.scope.row_text(body)
+
+        def at(row: Row, text: str) -> str:
+            if fields and row in fields:
+                return f"{fields[row]}.{bodies.setdefault(text, f'a{len(bodies)}')}"
             if row.physical:
                 name = "lag" if row.physical < 0 else "lead"
-                text = f"{name}({text}, {abs(row.physical)}) OVER {{w}}"
-            swaps[m.span] = f"({text})"
+                text = f"{name}({text}, {abs(row.physical)}) OVER ({ORDER})"
+            return f"({text})"
+
+        for m in self.scope.match_functions(expr):
+            row, body = self._nav_row(m, variable)
+            swaps[m.span] = at(row, self.scope.row_text(body))
         for node in self.scope.columns(expr):
             if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
-                swaps[node.span] = self.scope.row_text(node)
-        text = render(self.scope.text, expr, swaps)
-        return self._lags.setdefault(text, f"__w{len(self._lags)}")
+                swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
+        return render(self.scope.text, expr, swaps)
+
+    def _paired(self, expr: Expr, variable: int, others: list[Row]):
+        """A Spark function over the current row and one or two other rows of the match.
+
+        Spark computes it for every row so far (an array, the last element for no row; two rows: row-major): quadratic in
+        the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
+        """
+        others.sort(key=lambda r: (r.which, r.mask, r.logical, r.physical))
+        names = [f"__e{i}" for i in range(len(others))]
+        bodies: dict[str, str] = {}
+        text = self._lagged(expr, variable, dict(zip(others, names)), bodies)
+        ahead = max(0, *(r.physical for r in others))
+        frame = f"ROWS BETWEEN UNBOUNDED PRECEDING AND {f'{ahead} FOLLOWING' if ahead else 'CURRENT ROW'}"
+        struct = ", ".join(f"'{name}', {body}" for body, name in bodies.items())
+        rows = f"array_append(collect_list(named_struct({struct})) OVER ({ORDER} {frame}), NULL)"
+        for name in reversed(names):
+            text = f"transform({rows}, {name} -> {text})"
+        if len(names) > 1:
+            text = f"flatten({text})"
+        number = self._over_order(ROW_NUMBER, expr)
+        places = tuple((r.which, r.mask, r.logical, r.physical) for r in others)
+        return ("pair", self._over_order(text, expr), number, places)
 
     def _native(self, expr: Expr, variable: int):
         """The tree of an operator the engine computes itself; None for anything else."""
@@ -231,6 +310,8 @@ class ConditionSplitter:
             return _negate(expr, ("call", name, low(args[0])))
         if op == "case":
             return self._case(expr, low)
+        if op == "cast" and expr.value.lower().partition("(")[0].strip() in NUMBER_TYPES:
+            return ("call", "try_cast" if "try" in expr.flags else "cast", low(args[0]), ("lit", "type", expr.value.lower()))
         if op == "call":
             return self._call(expr, variable, low)
         return None
@@ -261,8 +342,12 @@ class ConditionSplitter:
                 scope.classifier_mask(inner)
                 return ("cls", row.which, row.mask, row.logical, row.physical)
             return None
+        if name == PRIOR:
+            return self._prior(expr, variable)
         if name in AGGREGATES:
             return self._aggregate(expr)
+        if name in _OF_LISTS:
+            return self._of_list(expr)
         bounds = _FUNCTIONS.get(name)
         if bounds is None or expr.flags or not bounds[0] <= len(expr.args) <= bounds[1]:
             return None
@@ -279,6 +364,8 @@ class ConditionSplitter:
             return ("call", "not", ("call", "isnull", low(expr.args[0])))
         if name == "NEGATIVE":
             return ("call", "neg", low(expr.args[0]))
+        if name == "ROUND" and len(expr.args) == 2 and not str(expr.args[1].bare().value).isdigit():
+            return None
         if name == "DATEDIFF":
             return ("call", "datediff", *(self._as_date(a, variable) for a in expr.args))
         return ("call", name.lower(), *map(low, expr.args))
@@ -291,6 +378,52 @@ class ConditionSplitter:
             column = self.inputs.column(f"CAST({self._cur_text(expr, variable)} AS DATE)")
             return ("col", column) if row == Row("cur") else self._at(row, column, None)
         return self._lower(expr, variable)
+
+    def _prior(self, expr: Expr, variable: int):
+        if len(expr.args) != 1 or expr.flags:
+            raise self.scope.error(expr, "PRIOR", "PRIOR takes one expression, such as PRIOR(AVG(A.price))")
+        if self._in_prior:
+            raise self.scope.error(expr, "PRIOR", "PRIOR cannot stand inside PRIOR")
+        self._in_prior = True
+        try:
+            return ("prior", 1 << variable, self._lower(expr.args[0], variable))
+        finally:
+            self._in_prior = False
+
+    def _of_list(self, expr: Expr):
+        """A function of array_agg, collect_list or collect_set as the aggregate it amounts to; None for others."""
+        distinct = False
+        inner = expr.args[0].bare() if len(expr.args) == 1 else None
+        if inner is not None and inner.value == "ARRAY_DISTINCT" and len(inner.args) == 1:
+            distinct, inner = True, inner.args[0].bare()
+        if inner is None or inner.op != "call" or inner.value not in _LISTS:
+            return None
+        flags = inner.flags
+        if _OF_LISTS[expr.value] == "COUNT" and (distinct or inner.value == "COLLECT_SET"):
+            flags = flags | {"distinct"}
+        return self._aggregate(replace(inner, value=_OF_LISTS[expr.value], flags=flags))
+
+    def _over_labels(self, expr: Expr, mask: int, keep: Expr | None):
+        """COUNT, MIN and MAX of CLASSIFIER: put together from the counts of the single variables."""
+        name = expr.value
+        if name not in ("COUNT", "MIN", "MAX"):
+            raise self.scope.error(
+                expr, "AGGREGATE_IN_DEFINE", f"of CLASSIFIER(), DEFINE takes count, min and max, not {name}", UNSUPPORTED
+            )
+        column = None if keep is None else self.inputs.column(_filter_text(None, keep, self.scope))
+        if name == "COUNT" and "distinct" not in expr.flags:
+            return ("agg", "count", mask, None, column, False)
+        chosen = []
+        for v, label in enumerate(self.scope.variables):
+            if mask >> v & 1:
+                some = ("call", ">", ("agg", "count", 1 << v, None, column, False), ("lit", "int", "0"))
+                yes, no = (("int", "1"), ("int", "0")) if name == "COUNT" else (("string", label), ("null", "NULL"))
+                chosen.append(("call", "if", some, ("lit", *yes), ("lit", *no)))
+        if len(chosen) == 1:
+            return chosen[0]
+        if name == "COUNT":
+            return reduce(lambda a, b: ("call", "+", a, b), chosen)
+        return ("call", "least" if name == "MIN" else "greatest", *chosen)
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, expr.value
@@ -310,10 +443,7 @@ class ConditionSplitter:
         if argument is not None:
             inner = argument.bare()
             if inner.op == "call" and inner.value == "CLASSIFIER":
-                raise scope.error(
-                    expr, "AGGREGATE_IN_DEFINE", "an aggregate over CLASSIFIER() cannot stand in DEFINE; count(A.*) counts the rows of A",
-                    UNSUPPORTED,
-                )
+                return self._over_labels(expr, mask, keep)
             text = scope.row_text(argument)
             if name == "COUNT_IF":
                 name, argument = "COUNT", None
@@ -330,13 +460,17 @@ def _filter_text(text: str | None, keep: Expr | None, scope: Scope) -> str:
     return f"COALESCE({' AND '.join(parts)}, false)"
 
 
-def aggregate_parts(scope: Scope, expr: Expr) -> tuple[int, Expr | None, Expr | None]:
-    """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables."""
+def aggregate_parts(
+    scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)
+) -> tuple[int, Expr | None, Expr | None]:
+    """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables.
+
+    ``inside``: the match functions that may stand in it."""
     args = list(expr.args)
     keep = args.pop() if "filter" in expr.flags else None
     for part in [*args, *([keep] if keep is not None else [])]:
         for below in scope.match_functions(part):
-            if below.value != "CLASSIFIER":
+            if below.value not in inside:
                 kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
                 raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot stand inside the aggregate {expr.value}()")
     if not args:

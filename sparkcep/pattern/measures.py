@@ -7,23 +7,58 @@ Leaves are tuples:
 ``("cls", F|L, mask, n, k, final)``                  CLASSIFIER there
 ``("mno",)``                                         MATCH_NUMBER()
 ``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
-``("rows", mask, (column, ...), final)``             the rows as an array of structs, for any other aggregate
+``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
 ===================================================  =======================================================
+
+An aggregate the engine does not compute becomes a function of an array where there is one (``count(DISTINCT x)`` is the size
+of ``array_distinct``). For any other the splitter names arrays and the aggregates over their elements, for ``rewrite``.
 """
 
 from __future__ import annotations
 
-from sparkcep.pattern.conditions import _filter_text, aggregate_parts
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sparkcep.errors import UNSUPPORTED
+from sparkcep.pattern.conditions import aggregate_parts
 from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 from sparkcep.sql.lexer import Span
 
 CLASSIFIER_COLUMN = "cls"
+ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of ``rewrite``
 
 _NATIVE = {
-    "COUNT": "count", "COUNT_IF": "count", "SUM": "sum", "AVG": "avg", "MEAN": "avg", "MIN": "min", "MAX": "max",
+    "COUNT": "count", "SUM": "sum", "AVG": "avg", "MEAN": "avg", "MIN": "min", "MAX": "max",
     "ARRAY_AGG": "list", "COLLECT_LIST": "list",
+    "BOOL_AND": "min", "EVERY": "min", "BOOL_OR": "max", "SOME": "max", "ANY": "max",
 }
+_BOOLEAN = frozenset(["BOOL_AND", "EVERY", "BOOL_OR", "SOME", "ANY"])
+_ENDS = {"FIRST_VALUE": "F", "ANY_VALUE": "F", "LAST_VALUE": "L"}
+_OVER_ARRAY = {
+    "ARRAY_AGG": "{}", "COLLECT_LIST": "{}", "COLLECT_SET": "array_distinct({})", "COUNT": "CAST(size({}) AS BIGINT)",
+    "MIN": "array_min({})", "MAX": "array_max({})",
+}
+_SAME_IF_DISTINCT = frozenset(["MIN", "MAX", "COLLECT_SET", *_BOOLEAN, *_ENDS])
+_NULLS_OPTION = re.compile(r"\s(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Aggregate:
+    """An aggregate call. Only rows where all ``conditions`` are true count; no ``arguments`` stand for ``*``."""
+
+    call: Expr
+    name: str
+    mask: int
+    arguments: tuple[Expr, ...]
+    conditions: tuple[Expr, ...]
+    distinct: bool
+    final: bool
+
+    @property
+    def plain(self) -> bool:
+        return not self.call.flags & {"ordered", "named"}
 
 
 class MeasureSplitter:
@@ -34,6 +69,16 @@ class MeasureSplitter:
         self.inputs = inputs
         self.one_row = one_row
         self._leaves: dict[tuple, str] = {}
+        self._arrays: dict[str, str] = {}
+        self._aggregates: dict[str, str] = {}
+
+    def arrays(self) -> tuple[tuple[str, str], ...]:
+        """(column, SQL text over leaves) of the arrays that Spark aggregates."""
+        return tuple((name, text) for text, name in self._arrays.items())
+
+    def aggregates(self) -> tuple[tuple[str, str], ...]:
+        """(column, SQL text over elements of those arrays) of the aggregates."""
+        return tuple((name, text) for text, name in self._aggregates.items())
 
     def leaves(self) -> tuple[tuple[str, tuple], ...]:
         return tuple((name, spec) for spec, name in self._leaves.items())
@@ -99,50 +144,164 @@ class MeasureSplitter:
                 swaps[node.span] = self._value(row, scope.row_text(node))
         return "(" + render(scope.text, body, swaps) + ")"
 
+    # -- aggregates -----------------------------------------------------------------------------------------
+
     def _aggregate(self, call: Expr) -> str:
+        agg = self._parts(call)
+        by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
+        single = agg.plain and len(agg.arguments) <= 1
+        if agg.name in _ENDS and single and by_row and not agg.conditions:
+            return self._value(Row(_ENDS[agg.name], agg.mask, final=agg.final), self.scope.row_text(agg.arguments[0]))
+        if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)):
+            return self._native(agg, _NATIVE[agg.name])
+        if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):
+            of_rows = single and by_row and agg.arguments
+            values = self._native(agg, "list") if of_rows else self._values(agg)
+            return _OVER_ARRAY[agg.name].format(f"array_distinct({values})" if agg.distinct else values)
+        return self._by_spark(agg)
+
+    def _parts(self, call: Expr) -> _Aggregate:
+        mask, argument, keep = aggregate_parts(self.scope, call, inside=("CLASSIFIER", "MATCH_NUMBER"))
+        name = call.value
+        arguments = () if argument is None else call.args[: len(call.args) - (keep is not None)]
+        conditions = () if keep is None else (keep,)
+        distinct = "distinct" in call.flags and name not in _SAME_IF_DISTINCT
+        if name == "COUNT_IF" and len(arguments) == 1 and not distinct:
+            name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
+        return _Aggregate(call, name, mask, arguments, conditions, distinct, "final" in call.flags or self.one_row)
+
+    def _looks_at_match(self, expr: Expr) -> bool:
+        return any(True for _ in self.scope.match_functions(expr))
+
+    def _is_of_labels(self, agg: _Aggregate) -> bool:
+        """Whether the argument is just CLASSIFIER, and nothing else looks at the match."""
+        return (
+            len(agg.arguments) == 1
+            and agg.arguments[0].bare().op == "call"
+            and agg.arguments[0].bare().value == "CLASSIFIER"
+            and agg.name not in _BOOLEAN
+            and not any(self._looks_at_match(c) for c in agg.conditions)
+        )
+
+    def _native(self, agg: _Aggregate, function: str) -> str:
+        column = keep = None
+        if agg.arguments and self._is_of_labels(agg):
+            column = CLASSIFIER_COLUMN
+        elif agg.arguments:
+            text = self.scope.row_text(agg.arguments[0])
+            # AND makes Spark refuse what is not BOOLEAN: the engine's minimum takes any type
+            column = self.inputs.column(f"({text}) AND true" if agg.name in _BOOLEAN else text)
+        if agg.conditions:
+            keep = self.inputs.column(f"COALESCE({self._all(agg.conditions, self.scope.row_text)}, false)")
+        return self._leaf(("agg", function, agg.mask, column, keep, agg.final))
+
+    def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
+        return " AND ".join(f"({text_of(c)})" for c in conditions)
+
+    def _values(self, agg: _Aggregate) -> str:
+        """SQL text of the array of the aggregate's values, NULLs left out; for ``*`` of its rows."""
+        array, over = self._rows(agg)
+        values = [over(a, "__r") for a in agg.arguments]
+        conditions = [f"({over(c, '__r')})" for c in agg.conditions] + [f"({v}) IS NOT NULL" for v in values]
+        if conditions:
+            array = f"filter({array}, __r -> {' AND '.join(conditions)})"
+        if values:
+            value = values[0] if len(values) == 1 else f"struct({', '.join(values)})"
+            array = f"transform({array}, __r -> {value})"
+        return array
+
+    def _rows(self, agg: _Aggregate) -> tuple[str, Callable[[Expr, str], str]]:
+        """The leaf that gathers the aggregate's rows, and a function that gives an expression's text over one of them."""
         scope = self.scope
-        final = "final" in call.flags or self.one_row
-        mask, argument, keep = aggregate_parts(scope, call)
-        plain_args = len(call.args) - ("filter" in call.flags)
-        if call.value in _NATIVE and plain_args == 1 and not call.flags & {"distinct", "ordered", "named"}:
-            column = filter_column = None
-            if argument is not None and call.value == "COUNT_IF":
-                filter_column = self.inputs.column(_filter_text(scope.row_text(argument), keep, scope))
-            else:
-                if argument is not None:
-                    column = self._argument(argument)
-                if keep is not None:
-                    filter_column = self.inputs.column(_filter_text(None, keep, scope))
-            return self._leaf(("agg", _NATIVE[call.value], mask, column, filter_column, final))
-        return self._by_spark(call, mask, final)
-
-    def _argument(self, argument: Expr) -> str:
-        inner = argument.bare()
-        if inner.op == "call" and inner.value == "CLASSIFIER":
-            self.scope.classifier_mask(inner)
-            return CLASSIFIER_COLUMN
-        for below in self.scope.match_functions(argument):
-            raise self.scope.error(
-                below, "CLASSIFIER", "inside an aggregate, CLASSIFIER() stands alone: array_agg(CLASSIFIER(A))"
-            )
-        return self.inputs.column(self.scope.row_text(argument))
-
-    def _by_spark(self, call: Expr, mask: int, final: bool) -> str:
-        """Any other aggregate: the engine gathers its rows, Spark aggregates them in a scalar subquery."""
         fields: list[str] = []
-        swaps: dict[Span, str] = {}
-        for arg in call.args:
-            if not any(True for _ in self.scope.columns(arg)) and not any(True for _ in self.scope.match_functions(arg)):
-                continue  # constants, such as a percentage, must stay literal
-            column = self._argument(arg)
+        places: dict[Span, str | int] = {}
+
+        def place(node: Expr, column: str) -> None:
             if column not in fields:
                 fields.append(column)
-            swaps[arg.span] = f"e.r.a{fields.index(column)}"
-        leaf = self._leaf(("rows", mask, tuple(fields), final))
-        text = render(self.scope.text, call, swaps)
-        if call.flags & {"running", "final"}:
-            text = text[len("final") if "final" in call.flags else len("running") :].lstrip()
-        return f"(SELECT {text} FROM explode({leaf}) AS e(r))"
+            places[node.span] = fields.index(column)
+
+        for expr in (*agg.arguments, *agg.conditions):
+            calls = list(scope.match_functions(expr))
+            if not calls and not self._is_constant(expr):
+                place(expr, self.inputs.column(scope.row_text(expr)))
+                continue
+            for call in calls:
+                if call.value == "CLASSIFIER":
+                    place(call, CLASSIFIER_COLUMN)
+                else:
+                    places[call.span] = self._call(call)
+            for node in scope.columns(expr):
+                if not any(c.span.start <= node.span.start and node.span.end <= c.span.end for c in calls):
+                    place(node, self.inputs.column(scope.row_text(node)))
+
+        def over(expr: Expr, row: str) -> str:
+            swaps = {span: f"{row}.a{to}" if isinstance(to, int) else to for span, to in places.items()}
+            return render(scope.text, expr, swaps)
+
+        return self._leaf(("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
+
+    def _is_constant(self, expr: Expr) -> bool:
+        return not self._looks_at_match(expr) and not any(True for _ in self.scope.columns(expr))
+
+    def _by_spark(self, agg: _Aggregate) -> str:
+        """Any other aggregate: over the elements of an array, one for each row that counts."""
+        if agg.name in _OVER_ARRAY and agg.arguments and self._has_words(agg, "ORDER", "BY"):
+            raise self.scope.error(
+                agg.call, "AGGREGATE", f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))", UNSUPPORTED
+            )
+        varying = [a for a in agg.arguments if not self._is_constant(a)]
+        distinct = agg.distinct and len({self.scope.row_text(a) for a in varying}) == 1
+        if distinct:
+            # Spark's own DISTINCT would expand the rows and lose their order
+            values = self._values(replace(agg, arguments=tuple(varying[:1])))
+            element = self._element(f"array_distinct({values})")
+            swaps = {a.span: element for a in varying}
+            conditions = [f"{element} IS NOT NULL"]
+        else:
+            leaf, over = self._rows(agg)
+            element = self._element(leaf)
+            swaps = {a.span: over(a, element) for a in varying}
+            conditions = [f"{element} IS NOT NULL", *(f"({over(c, element)})" for c in agg.conditions)]
+        body, option = self._body(agg, swaps)
+        if distinct:
+            body = re.sub(r"\bDISTINCT\b", "", body, count=1, flags=re.IGNORECASE)
+        if agg.name in _ENDS:
+            value = swaps.get(agg.arguments[0].span, agg.arguments[0].span.of(self.scope.text))
+            if self._skips_nulls(agg):
+                conditions.append(f"({value}) IS NOT NULL")
+            body, option = f"{'max_by' if agg.name == 'LAST_VALUE' else 'min_by'}({value}, {POSITION})", ""
+        elif agg.name in ("LISTAGG", "STRING_AGG") and agg.plain:
+            body += f" WITHIN GROUP (ORDER BY {POSITION})"
+        text = f"{body} FILTER (WHERE {' AND '.join(conditions)}){option}"
+        return self._aggregates.setdefault(text, f"__a{len(self._aggregates)}")
+
+    def _skips_nulls(self, agg: _Aggregate) -> bool:
+        """Whether first_value, last_value or any_value is called with true or IGNORE NULLS behind its argument."""
+        if len(agg.arguments) > 1:
+            return agg.arguments[1].span.of(self.scope.text).upper() == "TRUE"
+        return self._has_words(agg, "IGNORE", "NULLS")
+
+    def _has_words(self, agg: _Aggregate, *words: str) -> bool:
+        """Whether the words stand between the first argument and the FILTER."""
+        end = agg.conditions[0].span.start if agg.conditions else agg.call.span.end
+        behind = self.scope.text[agg.arguments[0].span.end : end]
+        return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
+
+    def _element(self, array: str) -> str:
+        return f"{ELEMENT}.{self._arrays.setdefault(array, f'__d{len(self._arrays)}')}"
+
+    def _body(self, agg: _Aggregate, swaps: dict[Span, str]) -> tuple[str, str]:
+        """The call's text up to its FILTER, without RUNNING and FINAL, and its IGNORE NULLS or RESPECT NULLS."""
+        text, span = self.scope.text, agg.call.span
+        end = span.end
+        if "filter" in agg.call.flags:
+            end = text.upper().rindex("FILTER", span.start, agg.call.args[-1].span.start)
+        body = render(text, replace(agg.call, span=Span(span.start, end)), swaps)
+        for word in agg.call.flags & {"running", "final"}:
+            body = body[len(word) :].lstrip()
+        option = _NULLS_OPTION.search(body)
+        return (body[: option.start()], option[0]) if option else (body.rstrip(), "")
 
 
-__all__ = ["AGGREGATES", "CLASSIFIER_COLUMN", "MeasureSplitter"]
+__all__ = ["AGGREGATES", "CLASSIFIER_COLUMN", "ELEMENT", "POSITION", "MeasureSplitter"]

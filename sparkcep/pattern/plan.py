@@ -17,7 +17,10 @@ from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at,
 from sparkcep.pattern import nodes
 from sparkcep.pattern.conditions import ConditionSplitter
 from sparkcep.pattern.measures import MeasureSplitter
-from sparkcep.pattern.scope import Inputs, Scope
+from sparkcep.pattern.options import check_options, selection, windows
+from sparkcep.pattern.prefilter import prefilter
+from sparkcep.pattern.scope import PRIOR, Inputs, Scope
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
     ONE_ROW,
@@ -50,11 +53,22 @@ class Plan:
     letters: tuple  # (variable id, bit, SQL text) of the row-local conditions
     conditions: tuple  # (variable id, (conjunct tree, ...))
     leaves: tuple  # (column, spec)
-    outputs: tuple  # (name, SQL text over leaf columns)
+    outputs: tuple  # (name, SQL text over leaf columns and aggregates)
     places: tuple = ()  # (variable id, line, column, text) of its condition, for errors that need types
     ordered_inputs: tuple = ()  # (input column, SQL text with lag/lead over the clause's order)
+    arrays: tuple = ()  # (column, SQL text over leaf columns) of the arrays whose elements Spark aggregates
+    aggregates: tuple = ()  # (column, SQL text over one element of those arrays)
     ansi: bool = True
     case_sensitive: bool = False
+    selection: tuple = ()  # (STRICT | NEXT | ANY, FIRST | ALL); empty: the exact engine's adjacent rows
+    windows: tuple = ()  # (kind, size, order column, place) of WINDOW ("none" without one), then of each group's WITHIN
+    prefilter: tuple = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
+    bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
+
+    @property
+    def non_overlapping(self) -> bool:
+        """ALL MATCHES in SASE+'s non-overlapping format: of each partition's matches the one that completes first."""
+        return self.selection[1:] == ("ALL",) and self.skip[0] == PAST_LAST
 
     def to_json(self) -> str:
         """Compact JSON without the quotes, backticks and dollar signs SQL text could trip over."""
@@ -74,6 +88,9 @@ class Plan:
                 "letters": tuple((v, b, "") for v, b, _ in self.letters),
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),
+                "prefilter": (),
+                "arrays": (),
+                "aggregates": (),
             }
         )
 
@@ -83,23 +100,25 @@ def _freeze(value):
 
 
 def make_plan(
-    clause: MatchClause, *, ansi: bool = True, case_sensitive: bool = False, qualifiers: frozenset[str] = frozenset()
+    clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()
 ) -> Plan:
     """Checks the clause and splits its expressions. Raises ClauseError with the position of what is wrong.
 
     ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
     """
     _reject_planned(clause)
+    check_options(clause)
     variables, ids = _variables(clause)
     scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
     _check_pattern(clause, clause.pattern)
     inputs = Inputs()
     partition = _keys(clause, inputs, scope, qualifiers)
     order = _order(clause, inputs, scope, qualifiers)
-    splitter = ConditionSplitter(scope, inputs, bool(clause.order_by))
+    negated = sum({1 << ids[n.item.name.lower()] for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Not)})
+    splitter = ConditionSplitter(scope, inputs, bool(clause.order_by), negated)
     letters, conditions = _defines(clause, ids, splitter)
     measures = MeasureSplitter(scope, inputs, one_row=clause.rows == ONE_ROW)
-    outputs = _measures(clause, measures, case_sensitive)
+    outputs = _measures(clause, measures, settings.case_sensitive)
     if clause.rows == ONE_ROW and outputs and not partition:
         measures.ensure_leaf()  # constants alone: the table function still has to return a row for each match
     if clause.rows == ONE_ROW and not outputs and not partition:
@@ -112,9 +131,14 @@ def make_plan(
             SEMANTIC,
         )
     skip = _skip(clause, scope)
+    tree = _tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)])
+    selected, bounded = selection(clause), windows(clause)
+    needed = prefilter(
+        tree, selected, bounded, clause.rows, tuple(variables), letters, conditions, measures.leaves(), splitter.ordered_inputs()
+    )
     return Plan(
         variables=tuple(variables),
-        pattern=_tree(clause.pattern, ids),
+        pattern=tree,
         rows=clause.rows,
         skip=skip,
         partition=partition,
@@ -130,8 +154,14 @@ def make_plan(
             if any(v == ids[d.variable.lower()] for v, _ in conditions)
         ),
         ordered_inputs=splitter.ordered_inputs(),
-        ansi=ansi,
-        case_sensitive=case_sensitive,
+        arrays=measures.arrays(),
+        aggregates=measures.aggregates(),
+        ansi=settings.ansi,
+        case_sensitive=settings.case_sensitive,
+        selection=selected,
+        windows=bounded,
+        prefilter=needed if settings.prefilter else (),
+        bounds=settings.bounds(),
     )
 
 
@@ -141,27 +171,18 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlst
 
 def _reject_planned(clause: MatchClause) -> None:
     for option, name in (
-        (clause.selection, "EVENT SELECTION"),
-        (clause.window, "WINDOW"),
         (clause.approx, "APPROX"),
         (clause.pref, "PREF"),
         (clause.top, "TOP"),
     ):
-        if option is None or (name == "EVENT SELECTION" and option.strategy == "STRICT" and option.report in (None, "FIRST")):
+        if option is None:
             continue
         raise _fail(
             clause, option.span, "NOT_SUPPORTED_YET", f"{name} is not supported yet; leave it out", UNSUPPORTED
         )
     for node in nodes.walk(clause.pattern):
-        names = {nodes.Not: "negation ~", nodes.Conjunct: "conjunction &", nodes.Within: "a group's WITHIN"}
-        if type(node) in names:
-            raise _fail(
-                clause,
-                node.span,
-                "NOT_SUPPORTED_YET",
-                f"{names[type(node)]} is not supported yet; leave it out",
-                UNSUPPORTED,
-            )
+        if isinstance(node, nodes.Conjunct):
+            raise _fail(clause, node.span, "NOT_SUPPORTED_YET", "conjunction & is not supported yet; leave it out", UNSUPPORTED)
 
 
 def _variables(clause: MatchClause) -> tuple[list[str], dict[str, int]]:
@@ -221,8 +242,12 @@ def _check_pattern(clause: MatchClause, root: nodes.Node) -> None:
             )
 
 
-def _tree(node: nodes.Node, ids: dict[str, int]) -> tuple:
+def _tree(node: nodes.Node, ids: dict[str, int], groups: list[nodes.Node]) -> tuple:
     match node:
+        case nodes.Not(item):
+            return ("not", ids[item.name.lower()])
+        case nodes.Within(item, _):
+            return ("within", _tree(item, ids, groups), 1 + next(i for i, g in enumerate(groups) if g is node))
         case nodes.Var(name):
             return ("var", ids[name.lower()])
         case nodes.Empty():
@@ -232,15 +257,15 @@ def _tree(node: nodes.Node, ids: dict[str, int]) -> tuple:
         case nodes.End():
             return ("end",)
         case nodes.Concat(items):
-            return ("cat", *(_tree(i, ids) for i in items))
+            return ("cat", *(_tree(i, ids, groups) for i in items))
         case nodes.Alternate(items):
-            return ("alt", *(_tree(i, ids) for i in items))
+            return ("alt", *(_tree(i, ids, groups) for i in items))
         case nodes.Permute(items):
-            return ("permute", *(_tree(i, ids) for i in items))
+            return ("permute", *(_tree(i, ids, groups) for i in items))
         case nodes.Exclude(item):
-            return ("exclude", _tree(item, ids))
+            return ("exclude", _tree(item, ids, groups))
         case nodes.Repeat(item, low, high, greedy):
-            return ("repeat", _tree(item, ids), low, high, greedy)
+            return ("repeat", _tree(item, ids, groups), low, high, greedy)
     raise TypeError(node)
 
 
@@ -316,6 +341,9 @@ def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bo
         if key in seen:
             raise _fail(clause, measure.name_span, "DUPLICATE_MEASURE", f"the measure {measure.name} is defined twice")
         seen.add(key)
+        for node in measure.expr.walk():
+            if node.op == "call" and node.value == PRIOR:
+                raise _fail(clause, node.span, "PRIOR", "PRIOR stands in DEFINE only; a measure sees the finished match")
         out.append((measure.name, splitter.split(measure.expr)))
     return tuple(out)
 
@@ -323,7 +351,7 @@ def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bo
 def _skip(clause: MatchClause, scope: Scope) -> tuple:
     skip = clause.skip
     if skip is None:
-        return (PAST_LAST, 0)
+        return (NEXT_ROW if selection(clause)[1:] == ("ALL",) else PAST_LAST, 0)
     if skip.mode in (PAST_LAST, NEXT_ROW):
         return (skip.mode, 0)
     mask = scope.mask_of(skip.target or "")

@@ -22,8 +22,8 @@ AGGREGATES = frozenset(
     SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP STRING_AGG SUM TRY_AVG TRY_SUM VARIANCE VAR_POP VAR_SAMP
     BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG""".split()
 )
+PRIOR = "PRIOR"
 PLANNED = {
-    "PRIOR": "EVENT SELECTION",
     "MATCH_SCORE": "PREF",
     "MATCH_RANK": "TOP",
     "MATCH_ERRORS": "APPROX",
@@ -110,6 +110,7 @@ class Scope:
             node.value in NAVIGATIONS
             or node.value in AGGREGATES
             or node.value in PLANNED
+            or node.value == PRIOR
             or node.value in ("CLASSIFIER", "MATCH_NUMBER")
         )
 

@@ -4,7 +4,8 @@ The JVM's parser asks this way, by a Py4J callback inside a Python driver, or, w
 process: ``python -m sparkcep.spark.rewrite_server`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over
 stdin and stdout until its stdin ends.
 
-Request: ``sql``, ``case_sensitive``, ``ansi``, ``named_markers`` (see rewriting.rewrite_statement).
+Request: ``sql``, ``settings`` (configuration key to text, see sparkcep.settings), ``named_markers`` (see
+rewriting.rewrite_statement).
 Answer: ``sql`` and ``marker_prefix``, or ``error`` with the fields of a ClauseError.
 """
 
@@ -16,6 +17,7 @@ import sys
 from typing import BinaryIO
 
 from sparkcep.errors import ClauseError
+from sparkcep.settings import Settings
 from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, rewrite_statement
 
 
@@ -23,7 +25,8 @@ def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
     try:
-        sql = rewrite_statement(**asked)
+        settings = Settings.read(asked["settings"].get)
+        sql = rewrite_statement(asked["sql"], settings=settings, named_markers=asked["named_markers"])
     except ClauseError as error:
         fields = {name: getattr(error, name) for name in ("error_class", "sqlstate", "message", "line", "column", "fragment")}
         return json.dumps({"error": {**fields, "description": f"{error}{excerpt(asked['sql'], error)}"}})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from sparkcep.errors import ClauseError
+from sparkcep.settings import Settings
 from sparkcep.sql.lexer import OP, WORD, tokenize
 
 MARKER_PREFIX = "sparkcep_marker_"
 
 
-def rewrite_statement(sql: str, *, case_sensitive: bool, ansi: bool, named_markers: bool) -> str:
+def rewrite_statement(sql: str, *, settings: Settings, named_markers: bool) -> str:
     """``sql`` with its clauses rewritten; the same object when there is none.
 
     ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because
@@ -17,13 +18,13 @@ def rewrite_statement(sql: str, *, case_sensitive: bool, ansi: bool, named_marke
     from sparkcep.sql.rewrite import rewrite
 
     if not named_markers:
-        return rewrite(sql, case_sensitive=case_sensitive, ansi=ansi)
+        return rewrite(sql, settings=settings)
     marked = name_markers(sql)
     try:
-        out = rewrite(marked, case_sensitive=case_sensitive, ansi=ansi)
+        out = rewrite(marked, settings=settings)
     except ClauseError:
         # once more as the user wrote it, for an error with the user's own positions
-        rewrite(sql, case_sensitive=case_sensitive, ansi=ansi)
+        rewrite(sql, settings=settings)
         raise
     return sql if out == marked else out
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ClauseError
+from sparkcep.settings import Settings
 from sparkcep.spark.rewriting import MARKER_PREFIX, rewrite_statement
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     try:
         out = rewrite_statement(
             formatted,
-            case_sensitive=_setting(session, "spark.sql.caseSensitive"),
-            ansi=_setting(session, "spark.sql.ansi.enabled"),
+            settings=Settings.read(lambda key: session.conf.get(key, None)),
             named_markers=positional,
         )
     except ClauseError as error:
@@ -116,10 +116,6 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         if clause_error is None:
             raise
         raise clause_error from None
-
-
-def _setting(session: SparkSession, key: str) -> bool:
-    return (session.conf.get(key) or "").lower() == "true"
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:

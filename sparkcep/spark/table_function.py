@@ -87,12 +87,12 @@ class MatchRecognize:
                 yield self._named(out)
 
     def _engine(self, schema: pa.Schema) -> MatchEngine:
-        from sparkcep.engines.run import MatchEngine, prepare
+        from sparkcep.engines.run import engine_for, prepare
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
-            return MatchEngine(prepare(self.analysis.plan, schema))
-        return MatchEngine(self.analysis.prepared.arrived(schema))
+            return engine_for(prepare(self.analysis.plan, schema))
+        return engine_for(self.analysis.prepared.arrived(schema))
 
     def _named(self, table: pa.Table) -> pa.Table:
         columns = self.analysis.columns
@@ -223,6 +223,7 @@ def _known_types(plan: Plan, schema: StructType) -> StructType:
     fields = list(schema.fields) if plan.rows != ONE_ROW else []
     needed = {c for _, c, *_, plain in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not plain}
     needed -= {c for _, c, *_ in plan.order} if plan.rows == ONE_ROW else set()
+    needed |= {window[2] for window in plan.windows if window[2]}
     for _, spec in plan.leaves:
         if spec[0] == "nav":
             needed.add(spec[5])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import Plan
+from sparkcep.settings import DEFAULT, Settings
 
 
-def explain(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> str:
+def explain(sql: str, *, settings: Settings = DEFAULT) -> str:
     """The rewritten statement, and for each clause its program, its conditions and the engine chosen.
 
     No session needed. Raises ClauseError as :func:`sparkcep.rewrite` does.
     """
     from sparkcep.sql.rewrite import rewrite_all
 
-    text, found = rewrite_all(sql, case_sensitive=case_sensitive, ansi=ansi)
+    text, found = rewrite_all(sql, settings)
     if not found:
         return "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is\n"
     parts = ["== Rewritten statement ==", text, ""]
@@ -25,13 +27,18 @@ def describe(plan: Plan) -> str:
     """One clause's engine, program and split, as lines of text."""
     from sparkcep.automaton.compiler import compile_pattern
 
-    program = compile_pattern(plan.pattern, plan.variables)
-    lines = [f"engine: {_engine(plan, program)}", "program:"]
-    lines += ["  " + line for line in program.dump().splitlines()]
+    if plan.selection:
+        lines = _selection(plan)
+    else:
+        program = compile_pattern(plan.pattern, plan.variables)
+        lines = [f"engine: {_engine(plan, program)}", "program:"]
+        lines += ["  " + line for line in program.dump().splitlines()]
     lines.append("computed by Spark, per row:")
     lines += [f"  {name} = {text}" for name, text in plan.inputs]
     lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
-    lines += [f"  {name} = {text.replace('{w}', '(clause order)')}" for name, text in plan.ordered_inputs]
+    lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
+    if plan.prefilter:
+        lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
     neighbours, history = [], []
     for variable, conjuncts in plan.conditions:
         for tree in conjuncts:
@@ -49,8 +56,47 @@ def describe(plan: Plan) -> str:
     lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
     if plan.outputs:
         lines.append("computed by Spark, per output row:")
-        lines += [f"  {name} = {text}" for name, text in plan.outputs]
+        lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
     return "\n".join(lines)
+
+
+_IGNORE = {
+    "STRICT": "never: rows of a match are adjacent",
+    "NEXT": "the row fulfils none of {variables}",
+    "ANY": "always",
+}
+
+
+def _selection(plan: Plan) -> list[str]:
+    """Engine, automaton and windows of a plan with an event selection."""
+    from sparkcep.automaton.selection import selection_automaton
+
+    program, automaton = selection_automaton(plan)
+    strategy, report = plan.selection
+    names = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+    how = {"FIRST": "the preferred match of each start row", "ALL": "every match"}[report]
+    if plan.non_overlapping:
+        how = "of all matches the one that completes first, then onward behind it"
+    history = [plan.variables[v] for v, cs in plan.conditions if any(_looks_at_match(c) for c in cs)]
+    pruned = (
+        f"runs that failed are remembered with the values of the match that {', '.join(history)} still need"
+        if history
+        else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
+    )
+    lines = [f"engine: event selection {names[strategy]}, {how}; depth-first in preference order; {pruned}", "automaton:"]
+    texts = {v: [text] for v, _, text in plan.letters}
+    for v, conjuncts in plan.conditions:
+        texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
+    conditions = tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+    lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
+    for v, name in enumerate(plan.variables):
+        if automaton.edges[:, 5].any() and any(int(e) >> v & 1 for e in automaton.edges[:, 5]):
+            lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
+    for i, (kind, size, *_) in enumerate(plan.windows):
+        unit = {"rows": "rows", "micros": "microseconds", "number": f"of {plan.order[0][0]}" if plan.order else ""}.get(kind)
+        if unit is not None:
+            lines.append(f"window {i}: less than {size} {unit} from its first to its last row")
+    return lines
 
 
 def _looks_at_match(tree: tuple) -> bool:
@@ -104,6 +150,12 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         return _nav("L" if tree[1] == "cur" else tree[1], tree[2], tree[3], tree[4], "CLASSIFIER", variables)
     if kind == "mno":
         return "MATCH_NUMBER()"
+    if kind == "prior":
+        return f"PRIOR({show(tree[2], variables)})"
+    if kind == "first":
+        return f"(first row of {_set_text(tree[1], variables)} or {show(tree[2], variables)})"
+    if kind == "pair":
+        return f"{tree[1]}[{', '.join(_nav(*row, 'row', variables) for row in tree[3])}]"
     if kind == "lit":
         return tree[2] if tree[1] != "string" else repr(tree[2])
     if kind == "agg":

@@ -15,10 +15,14 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sparkcep.errors import SYNTAX, UNSUPPORTED, error_at
+from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
+from sparkcep.pattern.measures import ELEMENT, POSITION
 from sparkcep.pattern.plan import LETTERS, Plan, make_plan
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
 from sparkcep.sql.parser import parse_between, parse_clause
@@ -37,22 +41,22 @@ class Rewritten:
     sql: str
 
 
-def rewrite(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> str:
+def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
     """Plain Spark SQL for a statement; a statement without the clause comes back as the same object.
 
-    ``case_sensitive`` and ``ansi``: the session's spark.sql.caseSensitive and spark.sql.ansi.enabled.
+    ``settings``: what the session's configuration says.
     Raises ClauseError.
     """
     if KEYWORD not in sql.upper():
         return sql
-    return _Rewriter(sql, case_sensitive, ansi).run()[0]
+    return _Rewriter(sql, settings).run()[0]
 
 
-def rewrite_all(sql: str, *, case_sensitive: bool = False, ansi: bool = True) -> tuple[str, list[Rewritten]]:
+def rewrite_all(sql: str, settings: Settings = DEFAULT) -> tuple[str, list[Rewritten]]:
     """The rewritten statement and every clause in it, in text order."""
     if KEYWORD not in sql.upper():
         return sql, []
-    return _Rewriter(sql, case_sensitive, ansi).run()
+    return _Rewriter(sql, settings).run()
 
 
 @dataclass
@@ -65,10 +69,9 @@ class _Piece:
 
 
 class _Rewriter:
-    def __init__(self, text: str, case_sensitive: bool, ansi: bool) -> None:
+    def __init__(self, text: str, settings: Settings) -> None:
         self.text = text
-        self.case_sensitive = case_sensitive
-        self.ansi = ansi
+        self.settings = settings
         self.tokens = tokenize(text)
         self.close = _matching(self.tokens)
         self.pieces: list[_Piece] = []
@@ -117,7 +120,7 @@ class _Rewriter:
         """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``."""
         begin = self.tokens[start].start
         qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
-        plan = make_plan(clause, ansi=self.ansi, case_sensitive=self.case_sensitive, qualifiers=qualifiers)
+        plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         sql = subquery(plan, source, self.explaining)
         self.found.append(Rewritten(clause, plan, sql))
@@ -239,7 +242,7 @@ class _Rewriter:
 
     def _rewritten(self, start: int, end: int) -> str:
         """A part of the statement with the clauses inside it rewritten."""
-        sql, found = rewrite_all(self.text[start:end], case_sensitive=self.case_sensitive, ansi=self.ansi)
+        sql, found = rewrite_all(self.text[start:end], self.settings)
         self.found += found
         return sql
 
@@ -319,7 +322,30 @@ def subquery(plan: Plan, source: str, explaining: bool = False) -> str:
         lines = "\n".join("--sparkcep " + line for line in describe(plan).splitlines())
         about = ", r'" + lines.replace("'", '"') + "'"
     call = f"match_recognize(TABLE({_input(plan, source)}){about})"
-    return f"(SELECT {', '.join(_output(plan))} FROM {call})"
+    return f"(SELECT {', '.join(_output(plan))} FROM {_aggregated(plan, call) if plan.aggregates else call})"
+
+
+def _aggregated(plan: Plan, call: str) -> str:
+    """The table function's rows with the columns of the aggregates that Spark computes over arrays.
+
+    Each row is spread over its arrays' elements and put together again by a number of its own. A scalar subquery over an
+    array would be shorter, but Spark makes a join of it and calls the table function once for each side.
+    """
+    arrays = ", ".join(f"{text} AS {name}" for name, text in plan.arrays)
+    names = [name for name, _ in plan.arrays]
+    kept = _kept_leaves(plan)
+    spent = ", ".join(names + [name for name, _ in plan.leaves if name not in kept])
+    columns = [f"any_value(struct(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
+    numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __row_id FROM {call}"
+    spread = f"LATERAL VIEW OUTER posexplode(arrays_zip({', '.join(names)})) __z AS {POSITION}, {ELEMENT}"
+    rows = f"SELECT {', '.join(columns)} FROM ({numbered}) AS __t {spread} GROUP BY __row_id"
+    return f"(SELECT __t.* EXCEPT (__row_id), {', '.join(name for name, _ in plan.aggregates)} FROM ({rows}))"
+
+
+def _kept_leaves(plan: Plan) -> list[str]:
+    """The leaf columns next to the aggregates: what only those need is left behind."""
+    used = {name for _, text in plan.outputs for name in re.findall(r"\b__l\d+\b", text)}
+    return [name for name, _ in plan.leaves if name in used or not plan.aggregates]
 
 
 def _letters_sql(plan: Plan) -> list[str]:
@@ -338,14 +364,14 @@ def _input(plan: Plan, source: str) -> str:
     order_only = {c for _, c, *_ in plan.order} - _needed(plan)
     shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
-        window = "(" + " ".join(
-            filter(None, [
-                "PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys) if keys else "",
+        window = " ".join(
+            [
+                *(["PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys)] if keys else []),
                 "ORDER BY " + ", ".join(_order_text(_text_of(plan, c), d, n) for _, c, d, n, _ in plan.order),
-            ])
-        ) + ")"
-        computed += [f"{text.replace('{w}', window)} AS {name}" for name, text in plan.ordered_inputs]
-        computed.append(f"row_number() OVER {window} AS __rn")
+            ]
+        )
+        computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in plan.ordered_inputs]
+        computed.append(f"{ROW_NUMBER.replace(ORDER, window)} AS __rn")
         shipped += [n for n, _ in plan.ordered_inputs]
         order = ["__rn"]
         order_only.add("__rn")
@@ -357,6 +383,8 @@ def _input(plan: Plan, source: str) -> str:
         computed.append("0 AS __row")
     sort = [*keys, *order]
     inner = f"SELECT {', '.join(computed)} FROM {source}"
+    if plan.prefilter:
+        inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
     tail = f" DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
     shipped.append(f"NULL AS `{plan.without_sql().to_json()}`")
     return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
@@ -385,6 +413,7 @@ def _needed(plan: Plan) -> set[str]:
             needed.add(value)
 
     visit(plan.conditions)
+    visit(plan.windows)
     visit(tuple(spec for _, spec in plan.leaves))
     return needed
 
@@ -404,6 +433,6 @@ def _output(plan: Plan) -> list[str]:
         seen.add(key)
         keys.append(quote(name) if plain else f"{column} AS {quote(name)}")
         hidden.append(quote(name) if plain else column)
-    hidden += [name for name, _ in plan.leaves] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+    hidden += _kept_leaves(plan) + [name for name, _ in plan.aggregates] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
     rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"
     return [*keys, *measures, rest]

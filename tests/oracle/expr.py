@@ -10,6 +10,7 @@
     ("running"|"final", nav or agg)
     ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)
     ("and"|"or", a, b)  ("not", a)  ("is null", a)  ("coalesce", a, b)
+    ("prior", e)                             e as of before the current row was added to its variable
 
 Inside a nav or an aggregate, ("col", ..) and ("classifier", None) speak of the row that was reached.
 NULL is None everywhere.
@@ -23,13 +24,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Context:
-    """A match so far (in DEFINE the candidate row is already its last) or a finished one."""
+    """A match so far (in DEFINE the candidate row is already its last) or a finished one.
+
+    positions: the row each label stands on; None where rows are adjacent from `start` on
+    here:      the current row; None: the last one in sight
+    before:    what PRIOR sees; None on a variable's first iteration
+    """
 
     rows: list
     start: int
     labels: tuple
     number: int
     subsets: dict = field(default_factory=dict)
+    positions: tuple | None = None
+    here: int | None = None
+    before: Context | None = None
+
+    def row_of(self, i):
+        return self.start + i if self.positions is None else self.positions[i]
 
 
 _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -42,7 +54,9 @@ _COMPARISON = {
 def evaluate(e, context, seen=None):
     """Value of `e` when the first `seen` rows of the match are in sight (None: all of them)."""
     seen = len(context.labels) if seen is None else seen
-    row = context.start + seen - 1 if seen else None
+    row = context.here
+    if row is None and seen:
+        row = context.row_of(seen - 1)
     return _value(e, context, seen, row, False)
 
 
@@ -57,10 +71,11 @@ def _value(e, context, seen, row, reached):
         return context.number
     if kind == "classifier":
         if reached:
-            at = row - context.start
-            return context.labels[at] if 0 <= at < len(context.labels) else None
-        mapped = _rows_of(e[1], context, seen)
-        return context.labels[mapped[-1] - context.start] if mapped else None
+            return next((label for i, label in enumerate(context.labels) if context.row_of(i) == row), None)
+        mapped = _labels_of(e[1], context, seen)
+        return context.labels[mapped[-1]] if mapped else None
+    if kind == "prior":
+        return None if context.before is None else evaluate(e[1], context.before)
     if kind in ("running", "final"):
         scope = seen if kind == "running" else len(context.labels)
         return _value(e[1], context, scope, row, reached)
@@ -107,9 +122,14 @@ def _value(e, context, seen, row, reached):
     return _ARITHMETIC[kind](a, b) if kind in _ARITHMETIC else _COMPARISON[kind](a, b)
 
 
-def _rows_of(var, context, seen):
+def _labels_of(var, context, seen):
     members = None if var is None else context.subsets.get(var, (var,))
-    return [context.start + i for i in range(seen) if members is None or context.labels[i] in members]
+    return [i for i in range(seen) if members is None or context.labels[i] in members]
+
+
+def _rows_of(var, context, seen):
+    # A row that serves both sides of a conjunction carries two labels and is one row.
+    return list(dict.fromkeys(context.row_of(i) for i in _labels_of(var, context, seen)))
 
 
 def _navigate(nav, context, seen):
@@ -171,6 +191,8 @@ def to_sql(e, var=None) -> str:
         if argument == "*":
             return (f"{fn}(*)" if over is None else f"{fn}({over}.*)") + tail
         return f"{fn}({'DISTINCT ' if distinct else ''}{to_sql(argument, over)}){tail}"
+    if kind == "prior":
+        return f"PRIOR({to_sql(e[1], var)})"
     if kind == "not":
         return f"(NOT {to_sql(e[1], var)})"
     if kind == "is null":

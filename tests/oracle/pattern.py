@@ -2,37 +2,35 @@
 
     ("var", name)  ("cat", [p..])  ("alt", [p..])  ("rep", p, least, most or None, greedy)
     ("permute", [p..])  ("excl", p)  ("empty",)  ("start",)  ("end",)
+    ("neg", name)  ("and", [p..])  ("within", p, size)                   only tests.oracle.selection knows these
 """
 
 from __future__ import annotations
 
 # How tightly each form holds together; a weaker form inside a stronger one needs parentheses.
-_STRENGTH = {"alt": 0, "cat": 1, "rep": 2}
+_STRENGTH = {"alt": 0, "and": 1, "cat": 2, "rep": 3}
+
+
+def children(p) -> list:
+    """The forms right inside a form."""
+    if p[0] in ("cat", "alt", "and", "permute"):
+        return list(p[1])
+    return [p[1]] if p[0] in ("rep", "excl", "within") else []
 
 
 def variables(p) -> list[str]:
     """The variables of a pattern, in order of first appearance."""
-    if p[0] == "var":
+    if p[0] in ("var", "neg"):
         return [p[1]]
-    if p[0] in ("cat", "alt", "permute"):
-        children = p[1]
-    elif p[0] in ("rep", "excl"):
-        children = [p[1]]
-    else:
-        children = []
     seen = []
-    for child in children:
+    for child in children(p):
         seen += [v for v in variables(child) if v not in seen]
     return seen
 
 
 def contains(p, kinds) -> bool:
     """Does a form of one of these kinds occur anywhere in the pattern?"""
-    if p[0] in kinds:
-        return True
-    if p[0] in ("cat", "alt", "permute"):
-        return any(contains(child, kinds) for child in p[1])
-    return p[0] in ("rep", "excl") and contains(p[1], kinds)
+    return p[0] in kinds or any(contains(child, kinds) for child in children(p))
 
 
 def to_text(p, rng=None) -> str:
@@ -51,6 +49,12 @@ def _text(p, rng) -> str:
         return " ".join(_inside(child, "cat", rng) for child in p[1])
     if kind == "alt":
         return " | ".join(_inside(child, "alt", rng) for child in p[1])
+    if kind == "and":
+        return " & ".join(_inside(child, "and", rng) for child in p[1])
+    if kind == "neg":
+        return f"~{p[1]}"
+    if kind == "within":
+        return f"({to_text(p[1], rng)}) WITHIN {p[2]}"
     if kind == "rep":
         return _inside(p[1], "rep", rng) + _quantifier(p[2], p[3], p[4], rng)
     if kind == "permute":
@@ -63,9 +67,10 @@ def _text(p, rng) -> str:
 def _inside(p, outer, rng) -> str:
     # A form nested in its own kind is always parenthesised, so that the tree survives as written.
     # An exclusion and an anchor are primaries; parentheses under a quantifier keep them readable.
-    weak = _STRENGTH.get(p[0], 3) <= _STRENGTH[outer]
-    odd = outer == "rep" and p[0] in ("start", "end")
-    extra = rng is not None and p[0] != "empty" and rng.random() < 0.1
+    weak = _STRENGTH.get(p[0], 4) <= _STRENGTH[outer]
+    # What follows a group's size (`|`, `&`, `*`, ..) must not read as a part of it.
+    odd = outer == "rep" and p[0] in ("start", "end") or p[0] == "within"
+    extra = rng is not None and p[0] not in ("empty", "neg") and rng.random() < 0.1
     text = _text(p, rng)
     return f"({text})" if weak or odd or extra else text
 

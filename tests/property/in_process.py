@@ -7,7 +7,8 @@ import sqlite3
 
 import pyarrow as pa
 
-from sparkcep.engines.run import MatchEngine, match_batches, match_table, prepare
+from sparkcep.engines.run import engine_for, match_batches, match_table, prepare
+from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import LETTERS, make_plan
 from sparkcep.sql.parser import parse_clause
 
@@ -30,7 +31,7 @@ def run(text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = N
         if chunk_rows is None:
             leaves = match_table(plan, table)
         else:
-            engine = MatchEngine(prepare(plan, table.schema), chunk_rows)
+            engine = engine_for(prepare(plan, table.schema), chunk_rows)
             pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk_rows)))
             leaves = pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])
         return _outputs(plan, leaves, database)
@@ -63,7 +64,7 @@ def _inputs(plan, partitions, database) -> pa.Table:
     database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
     wanted = dict(plan.inputs)
     for name, sql in plan.ordered_inputs:
-        wanted[name] = sql.replace("{w}", "(PARTITION BY p ORDER BY id)")
+        wanted[name] = sql.replace(ORDER, "PARTITION BY p ORDER BY id")
     if plan.rows != "one":
         wanted.update({c: c for c in COLUMNS})
     types = {name: pa.bool_() if _is_boolean(sql) else None for name, sql in wanted.items()}
@@ -72,7 +73,9 @@ def _inputs(plan, partitions, database) -> pa.Table:
         wanted[LETTERS] = " + ".join(bits)
         types[LETTERS] = pa.int64()
     selected = ", ".join(f"{_portable(sql)} AS {name}" for name, sql in wanted.items())
-    values = list(zip(*database.execute(f"SELECT {selected} FROM t ORDER BY p, id"), strict=True))
+    needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
+    values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY p, id"), strict=True))
+    values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})
 
 

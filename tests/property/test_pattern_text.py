@@ -5,10 +5,18 @@ import random
 from sparkcep.pattern import nodes
 from sparkcep.sql.parser import parse_clause
 from tests.oracle import pattern
+from tests.oracle.selection import random_query
 
 
-def as_tuples(node):
+def as_tuples(node, text=""):
+    """The oracle's form of a pattern; `text` is the clause, for the sizes of groups."""
     match node:
+        case nodes.Not(nodes.Var(name)):
+            return ("neg", name)
+        case nodes.Conjunct(items):
+            return ("and", [as_tuples(i, text) for i in items])
+        case nodes.Within(item, size):
+            return ("within", as_tuples(item, text), int(size.span.of(text)))
         case nodes.Var(name):
             return ("var", name)
         case nodes.Empty():
@@ -18,15 +26,15 @@ def as_tuples(node):
         case nodes.End():
             return ("end",)
         case nodes.Concat(items):
-            return ("cat", [as_tuples(i) for i in items])
+            return ("cat", [as_tuples(i, text) for i in items])
         case nodes.Alternate(items):
-            return ("alt", [as_tuples(i) for i in items])
+            return ("alt", [as_tuples(i, text) for i in items])
         case nodes.Permute(items):
-            return ("permute", [as_tuples(i) for i in items])
+            return ("permute", [as_tuples(i, text) for i in items])
         case nodes.Exclude(item):
-            return ("excl", as_tuples(item))
+            return ("excl", as_tuples(item, text))
         case nodes.Repeat(item, low, high, greedy):
-            return ("rep", as_tuples(item), low, high, greedy)
+            return ("rep", as_tuples(item, text), low, high, greedy)
     raise TypeError(node)
 
 
@@ -45,3 +53,10 @@ def test_printed_pattern_parses_to_the_same_tree():
         clause = parse_clause(f"PATTERN ({pattern.to_text(pattern.random_pattern(rng, ['A', 'B'], 4), rng)})")
         text = nodes.to_text(clause.pattern, clause.text)
         assert parse_clause(f"PATTERN ({text})").pattern == clause.pattern, text
+
+
+def test_extended_patterns_parse_to_the_same_tree():
+    for seed in range(1_000):
+        query = random_query(random.Random(seed))
+        clause = parse_clause(query.to_sql())
+        assert as_tuples(clause.pattern, clause.text) == query.pattern, seed

@@ -187,17 +187,18 @@ def test_statements_without_the_clause_are_not_touched(enabled, monkeypatch):
 def test_settings_reach_the_rewriter(enabled, monkeypatch):
     seen = []
 
-    def spy(sql, **settings):
-        seen.append((settings["case_sensitive"], settings["ansi"]))
+    def spy(sql, settings, **_):
+        seen.append((settings.case_sensitive, settings.ansi, settings.max_state_bytes))
         return sql
 
     monkeypatch.setattr(session, "rewrite_statement", spy)
     other = enabled.newSession()
     other.conf.set("spark.sql.caseSensitive", "true")
     other.conf.set("spark.sql.ansi.enabled", "false")
+    other.conf.set("sparkcep.maxStateBytes", "512m")
     for one in (enabled, other):
         one.sql("SELECT 1 AS match_recognize")
-    assert seen == [(False, True), (True, False)]
+    assert seen == [(False, True, 1 << 30), (True, False, 1 << 29)]
 
 
 def test_enable_is_idempotent_and_disable_undoes_it(enabled):
@@ -323,7 +324,7 @@ def test_require_java(monkeypatch, tmp_path):
 
 def test_rewrite_server_protocol():
     def ask(**request):
-        text = json.dumps({"case_sensitive": False, "ansi": True, "named_markers": False, **request}).encode()
+        text = json.dumps({"settings": {}, "named_markers": False, **request}).encode()
         return struct.pack(">i", len(text)) + text
 
     asked = [ask(sql="SELECT 'ü'"), ask(sql=f"SELECT * FROM ticks {BAD}"), ask(sql=f"SELECT * FROM ticks {MATCH}")]
@@ -349,3 +350,16 @@ def test_worker_python_is_only_chosen_where_unset(enabled, monkeypatch):
     monkeypatch.delenv("PYSPARK_PYTHON")
     session._choose_worker_python(enabled)
     assert context.pythonExec == sys.executable
+
+
+def test_a_bound_ends_a_search(enabled):
+    # CLASSIFIER of a neighbour of a variable's row: failures cannot be remembered, so the search is exponential
+    text = """SELECT * FROM range(60) MATCH_RECOGNIZE (ORDER BY id MEASURES COUNT(*) AS n
+        PATTERN ((A | B)* C) DEFINE B AS PREV(CLASSIFIER(A), 1) IS NULL OR true, C AS id < 0)"""
+    other = enabled.newSession()
+    other.conf.set("sparkcep.maxSteps", "1000")
+    with pytest.raises(Exception, match="sparkcep.maxSteps = 1000"):
+        other.sql(text).collect()
+    other.conf.set("sparkcep.maxSteps", "many")
+    with pytest.raises(AnalysisException, match="sparkcep.maxSteps must be a number"):
+        other.sql(text)

@@ -158,8 +158,11 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     SQLConf conf = SQLConf.get();
     ObjectNode request = JSON.createObjectNode();
     request.put("sql", text);
-    request.put("case_sensitive", conf.caseSensitiveAnalysis());
-    request.put("ansi", conf.ansiEnabled());
+    ObjectNode settings = request.putObject("settings");
+    settings.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
+    settings.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
+    CollectionConverters.asJava(conf.getAllConfs())
+        .forEach((key, value) -> { if (key.startsWith("sparkcep.")) settings.put(key, value); });
     request.put("named_markers", positional);
     Function<String, String> function = rewriter;
     if (function == null) {

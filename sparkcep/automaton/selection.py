@@ -1,0 +1,274 @@
+"""The automaton of event selection: the NFAb of SASE+ (SIGMOD 2008, section 3) with its epsilon moves resolved.
+
+A node is what is left to match after a row was taken. Its edges stand in preference order and consume one row each
+(the paper's begin and take edges; proceed edges are resolved into them, so that the begin condition of the next state is
+looked at before proceeding, as its step 6 asks), or complete the match. The ignore edge is the strategy's and needs no
+entry here: never (STRICT), when no edge of the node accepts the row (NEXT), always (ANY). Windows are pushed to every
+edge (steps 4 and 5): an edge names the windows its row opens and those it must lie in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparkcep.automaton import program as p
+from sparkcep.automaton.compiler import compile_pattern
+from sparkcep.errors import LIMIT, ClauseError
+from sparkcep.pattern.plan import Plan
+
+MAX_NODES = 4096
+MAX_EDGES = 100_000
+ACCEPT = -1
+
+# columns of ``edges``
+E_VAR, E_LABEL, E_TARGET, E_OPEN, E_CHECK, E_NOT, E_WHERE = range(7)
+AT_START, AT_END = 1, 2  # bits of E_WHERE: only from the partition's first row, only behind its last
+EXCLUDED = 0x80
+
+
+@dataclass(frozen=True)
+class Selection:
+    """``first`` int64 (nodes + 1): edges of each node; ``edges`` int64 (m, 7): variable or ACCEPT, label, target node, windows
+    opened, windows checked, negated variables crossed (bit masks), AT_START/AT_END; ``masks`` int64 (nodes): variables that can be
+    taken. Node 0 is the start. ``ambiguous``: one match may be found in several ways."""
+
+    variables: tuple[str, ...]
+    first: np.ndarray
+    edges: np.ndarray
+    masks: np.ndarray
+    ambiguous: bool
+
+    @property
+    def nodes(self) -> int:
+        return len(self.masks)
+
+    def accepts(self) -> np.ndarray:
+        """uint8 (nodes): 1 where the match may be complete, 2 where only behind the partition's last row."""
+        out = np.zeros(self.nodes, dtype=np.uint8)
+        for node in range(self.nodes):
+            for edge in self.edges[self.first[node] : self.first[node + 1]]:
+                if edge[E_VAR] == ACCEPT:
+                    only_end = edge[E_WHERE] & AT_END
+                    out[node] = 1 if out[node] == 1 or not only_end else 2
+        return out
+
+    def dump(self, ignore: str, conditions: tuple[str, ...]) -> str:
+        """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them.
+
+        ``ignore``: the condition of ignore edges, ``{variables}`` standing for those the node can take; ``conditions``: of
+        each variable.
+        """
+        lines = []
+        for node in range(self.nodes):
+            lines.append(f"node {node}" + (" (start)" if node == 0 else ""))
+            for edge in self.edges[self.first[node] : self.first[node + 1]].tolist():
+                lines.append("  " + self._edge(node, edge, conditions))
+            if node and self.masks[node]:
+                lines.append(f"  ignore if {ignore.format(variables=self._names(int(self.masks[node])))}")
+        return "\n".join(lines)
+
+    def _edge(self, node: int, edge: list[int], conditions: tuple[str, ...]) -> str:
+        variable, _, target, opened, checked, negated, where = edge
+        notes = []
+        if opened:
+            notes.append(f"opens window {self._bits(opened)}")
+        if checked:
+            notes.append(f"inside window {self._bits(checked)}")
+        if negated:
+            notes.append(f"no {self._names(negated)} since the last row")
+        if where & AT_START:
+            notes.append("first row of the partition")
+        if where & AT_END:
+            notes.append("last row of the partition")
+        what = "complete" if variable == ACCEPT else f"{'begin' if node == 0 else 'take'} {self.variables[variable]} -> {target}"
+        test = f" if {conditions[variable]}" if variable != ACCEPT and conditions[variable] else ""
+        return what + test + (f" [{'; '.join(notes)}]" if notes else "")
+
+    def _names(self, mask: int) -> str:
+        return ", ".join(v for i, v in enumerate(self.variables) if mask >> i & 1)
+
+    @staticmethod
+    def _bits(mask: int) -> str:
+        return ", ".join(str(i) for i in range(62) if mask >> i & 1)
+
+
+def selection_automaton(plan: Plan) -> tuple[p.Program, Selection]:
+    """The program and the automaton of a plan with an event selection."""
+    strategy, report = plan.selection
+    program = compile_pattern(
+        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=strategy == "NEXT"
+    )
+    # non-overlapping matches are told apart by preferment, which merging may change
+    merge = report == "ALL" and strategy != "NEXT" and not plan.non_overlapping
+    return program, build_selection(program, merge=merge)
+
+
+def build_selection(program: p.Program, *, merge: bool) -> Selection:
+    """Resolves a program compiled without runs.
+
+    With ``merge`` (ALL MATCHES) the ways to find one match become one, as in a subset construction. Not so for SKIP TILL
+    NEXT, where each way ignores rows by its own state.
+    """
+    return _Builder(program, merge).run()
+
+
+class _Builder:
+    def __init__(self, program: p.Program, merge: bool) -> None:
+        self.program = program
+        self.code = program.code.tolist()
+        self.loops = program.loops.tolist()
+        self.perms = program.perms.tolist()
+        self.merge = merge
+
+    def run(self) -> Selection:
+        start = ((0, 0),)
+        numbers = {start: 0}
+        todo = [start]
+        first, edges, masks = [0], [], []
+        ambiguous = False
+        while todo:
+            state = todo.pop(0)
+            mask, seen = 0, []
+            for key, targets in self._edges(state, initial=state is start):
+                variable, label, opened, checked, negated, where = key
+                target = 0
+                if variable != ACCEPT:
+                    mask |= 1 << variable
+                    ambiguous |= variable in seen
+                    seen.append(variable)
+                    if targets not in numbers:
+                        numbers[targets] = len(numbers)
+                        todo.append(targets)
+                    target = numbers[targets]
+                edges.append([variable, label, target, opened, checked, negated, where])
+            first.append(len(edges))
+            masks.append(mask)
+            if len(numbers) > MAX_NODES or len(edges) > MAX_EDGES:
+                raise ClauseError(
+                    "PATTERN_TOO_COMPLEX",
+                    f"event selection over this pattern needs more than {MAX_NODES} states; use smaller bounds or a shorter PERMUTE",
+                    sqlstate=LIMIT,
+                )
+        return Selection(
+            variables=self.program.variables,
+            first=np.array(first, dtype=np.int64),
+            edges=np.array(edges, dtype=np.int64).reshape(-1, 7),
+            masks=np.array(masks, dtype=np.int64),
+            ambiguous=ambiguous,
+        )
+
+    def _edges(self, state: tuple, initial: bool) -> list[tuple]:
+        """(edge key, target state) in preference order; with ``merge`` edges that differ in the target only are one."""
+        out: dict[tuple, list] = {}
+        order: list[tuple] = []
+        done = False  # complete unconditionally: later ways to be complete add nothing
+        for config in state:
+            for pc, regs, negated, where in self._closure(*config, initial):
+                if self.code[pc][0] == p.MATCH:
+                    if not done:
+                        order.append(((ACCEPT, 0, 0, 0, negated, where), ()))
+                    done = done or not (negated or where)
+                    continue
+                _, variable, excluded, flags = self.code[pc]
+                around = self.program.windows[pc]
+                bits = self.program.window_bits
+                opened = sum(1 << w for w in range(len(bits)) if around >> w & 1 and not regs & bits[w])
+                checked = around & ~opened
+                after = regs | flags
+                for w in range(len(bits)):
+                    if opened >> w & 1:
+                        after |= bits[w]
+                key = (variable, variable | (EXCLUDED if excluded else 0), opened, checked, negated, where)
+                target = (pc + 1, after)
+                if self.merge:
+                    if key not in out:
+                        out[key] = []
+                        order.append((key, out[key]))
+                    if target not in out[key]:
+                        out[key].append(target)
+                elif (key, (target,)) not in order:
+                    order.append((key, (target,)))
+        return [(key, tuple(targets)) for key, targets in order]
+
+    def _closure(self, pc: int, regs: int, initial: bool) -> list[tuple[int, int, int, int]]:
+        """Instructions that consume a row or complete the match, in preference order: (pc, registers, negated, where)."""
+        out: list[tuple[int, int, int, int]] = []
+        stack = [(pc, regs, 0, 0)]
+        seen = set()
+        while stack:
+            item = stack.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            if len(seen) > MAX_EDGES:
+                raise ClauseError("PATTERN_TOO_COMPLEX", "this pattern has too many choices at one row", sqlstate=LIMIT)
+            pc, regs, negated, where = item
+            op, a, b, _ = self.code[pc]
+            if op in (p.CHAR, p.MATCH):
+                if op == p.MATCH or not where & AT_END:
+                    out.append(item)
+            elif op == p.START:
+                if initial:
+                    stack.append((pc + 1, regs, negated, where | AT_START))
+            elif op == p.END:
+                stack.append((pc + 1, regs, negated, where | AT_END))
+            elif op == p.NOT:
+                stack.append((pc + 1, regs, negated | 1 << a, where))
+            elif op == p.GROUP:
+                stack.append((pc + 1, regs & ~self.program.window_bits[a], negated, where))
+            else:
+                stack.extend((*step, negated, where) for step in reversed(self._steps(pc, regs)))
+        return out
+
+    def _steps(self, pc: int, regs: int) -> list[tuple[int, int]]:
+        """Where an instruction without a row leads, in preference order; as the kernel of the exact engine does it."""
+        op, a, b, _ = self.code[pc]
+        if op == p.SPLIT:
+            return [(a, regs), (b, regs)]
+        if op == p.JUMP:
+            return [(a, regs)]
+        if op == p.INIT:
+            return [(pc + 1, regs & ~self.loops[a][p.L_MASK] & ~self.loops[a][p.L_FLAG])]
+        if op == p.LOOP:
+            low, high, greedy, shift, mask, _, flag = self.loops[a]
+            done = (regs & mask) >> shift
+            inside, outside = (pc + 1, regs & ~flag), (b, regs & ~mask & ~flag)
+            if done < low:
+                return [inside]
+            if 0 <= high <= done:
+                return [outside]
+            return [inside, outside] if greedy else [outside, inside]
+        if op == p.NEXT:
+            low, _, _, shift, mask, cap, flag = self.loops[a]
+            done = (regs & mask) >> shift
+            optional = done >= low
+            regs = (regs & ~mask) | (min(done + 1, cap) << shift)
+            if flag and not regs & flag and optional:
+                return [(self.code[b][2], regs & ~mask)]
+            return [(b, regs)]
+        shift, count, first, width = self.perms[a]
+        used = ((1 << (count * (1 + width))) - 1) << shift
+        if op == p.PINIT:
+            return [(pc + 1, regs & ~used)]
+        return self._permutation(pc, regs, shift, count, first, width)
+
+    def _permutation(self, pc: int, regs: int, shift: int, count: int, first: int, width: int) -> list[tuple[int, int]]:
+        targets, leave = self.program.targets.tolist(), self.code[pc][2]
+        free = [i for i in range(count) if not regs >> (shift + i) & 1]
+        if width == 0 or self.merge:
+            if not free:
+                return [(leave, regs & ~(((1 << count) - 1) << shift))]
+            return [(targets[first + i], regs | 1 << (shift + i)) for i in free]
+        if free:
+            done = count - len(free)
+            return [(pc, regs | 1 << (shift + i) | (i + 1) << (shift + count + done * width)) for i in free]
+        digits = ((1 << (count * width)) - 1) << (shift + count)
+        order = (regs & digits) >> (shift + count)
+        cleared = regs & ~digits & ~(((1 << count) - 1) << shift)
+        if order == 0:
+            return [(leave, cleared)]
+        element = (order & ((1 << width) - 1)) - 1
+        rest = cleared | ((1 << count) - 1) << shift | (order >> width) << (shift + count)
+        return [(targets[first + element], rest)]

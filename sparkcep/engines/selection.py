@@ -1,0 +1,122 @@
+"""The engine of event selection: rows of a match need not be adjacent (LANGUAGE section 4, SASE+ section 5)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.engines import interpreter, kernels
+from sparkcep.engines import selection_kernels as selecting
+from sparkcep.engines.run import Data, MatchEngine
+from sparkcep.engines.windows import window_ends
+from sparkcep.pattern.options import NO_WINDOW
+
+MEMO_ENTRIES = 1 << 16
+MAX_ENDS_BYTES = 1 << 28  # of the table of completions
+_STRATEGIES = {"STRICT": selecting.STRICT, "NEXT": selecting.NEXT, "ANY": selecting.ANY}
+_SKIPS = {
+    "past_last": kernels.SKIP_PAST_LAST,
+    "next_row": kernels.SKIP_NEXT_ROW,
+    "first": kernels.SKIP_FIRST,
+    "last": kernels.SKIP_LAST,
+}
+
+
+class SelectionEngine(MatchEngine):
+    """As :class:`MatchEngine`, for plans with an event selection."""
+
+    scattering = True
+    state_size = selecting.SELECTION_STATE + 1
+
+    def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
+        super().__init__(prepared, chunk_rows, limits)
+        automaton, conditions = prepared.selection, prepared.conditions
+        negated = int(np.bitwise_or.reduce(automaton.edges[:, selecting.E_NOT], initial=0))
+        late = sum(1 << v for v in range(len(self.plan.variables)) if negated >> v & 1 and conditions.entry[v] >= 0)
+        own_and_others = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
+        reads_rows = conditions.distinct_read or conditions.labels_read
+        self.negative_mixed = sum(
+            1 << v
+            for v in range(len(self.plan.variables))
+            if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in own_and_others))
+        )
+        self.negative_late, self.negative_local = late, negated & ~late
+        self.negated_at_start = bool((automaton.edges[: automaton.first[1], selecting.E_NOT] != 0).any())
+        self.windowed = self.plan.windows[0][0] != NO_WINDOW
+        strategy, report = self.plan.selection
+        self.strategy = _STRATEGIES[strategy]
+        self.all = report == "ALL"
+        self.shortest = self.plan.non_overlapping
+        self.memo = (
+            conditions.has_history and not negated and not conditions.labels_read and not conditions.distinct_read
+            and not conditions.number_read
+        )
+        self.ambiguous = self.all and automaton.ambiguous
+        self._arrays = selecting.SelectionArrays(
+            automaton.first, automaton.edges, automaton.masks, automaton.accepts(), prepared.state_live
+        )
+
+    def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
+        data = super()._kernel_data(columns, offsets, rows)
+        found = [window_ends(kind, size, columns.get(column), offsets) for kind, size, column, *_ in self.plan.windows]
+        self._windows, self._backs = np.array([ends for ends, _ in found]), found[0][1]
+        self._sums = self._prefix_sums(data.rows.letters)
+        automaton = self.p.selection
+        self._ends = np.zeros((0, 0), dtype=np.int64)
+        if automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
+            self._ends = np.empty((automaton.nodes, rows), dtype=np.int64)
+            selecting.completion_ends(
+                self._arrays.first, self._arrays.edges, self._arrays.masks, self._arrays.accepts, data.rows.letters, offsets,
+                self.strategy, not self.p.conditions.has_history and len(self.plan.windows) == 1, self._ends,
+            )
+        taken = np.zeros(rows, dtype=np.uint8)
+        taken[: len(self._carry.taken)] = self._carry.taken
+        self._search = selecting.SelectionScratch(
+            frames=np.empty((rows + 2, 8), dtype=np.int64),
+            opened=np.full((rows + 2, len(self.plan.windows) + 1), -1, dtype=np.int64),
+            best=np.empty((rows + 1 if self.shortest else 1, 2), dtype=np.int64),
+            taken=taken,
+        )
+        return data
+
+    def _prefix_sums(self, letters: np.ndarray) -> np.ndarray:
+        """int32 (variables, rows + 1): how many rows before each fulfil a row-local negated condition."""
+        sums = np.zeros((len(self.plan.variables), len(letters) + 1 if self.negative_local else 1), dtype=np.int32)
+        for v in range(len(self.plan.variables)):
+            if self.negative_local >> v & 1:
+                np.cumsum((letters >> v) & 1, out=sums[v, 1:])
+        return sums
+
+    def _scratch(self, rows: int, offsets: int) -> kernels.Scratch:
+        scratch = super()._scratch(rows, offsets)
+        scratch.labels[:] = interpreter.UNTAKEN
+        width = 3 + len(self.plan.windows) - 1 + 2 * len(self.p.conditions.slots)
+        entries = MEMO_ENTRIES if self.memo else 1
+        return scratch._replace(
+            entries=np.empty((entries, width), dtype=np.int64),
+            table=np.zeros(4 * entries, dtype=np.int64),
+            key=np.empty(width, dtype=np.int64),
+        )
+
+    def _keeps_events(self, state: np.ndarray) -> bool:
+        return self.ambiguous and state[selecting.S_ACTIVE] == 1
+
+    def _first_needed(self, start: int) -> int:
+        first = start - self.back
+        if self.negated_at_start and start < len(self._backs):
+            first = min(first, int(self._backs[start]))
+        return first
+
+    def _taken_from(self, row: int) -> np.ndarray:
+        return self._search.taken[row:].copy() if self.plan.rows == "unmatched" else super()._taken_from(row)
+
+    def _match(self, data: Data, scratch: kernels.Scratch, open_end: bool, state, events, labels, scattered) -> int:
+        c = self.p.conditions
+        slots = c.slots if c.has_history else self._empty_slots
+        return selecting.select_partitions(
+            self._arrays, self.strategy, self.all, self.shortest, self.ambiguous, self.windowed, self._windows, self._backs,
+            np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, self._ends, self._ends.shape[1] > 0,
+            kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
+            self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", _SKIPS[self.plan.skip[0]],
+            np.int64(self.plan.skip[1]), self.limits.max_steps, state, events, labels, scattered,
+        )

@@ -1,0 +1,67 @@
+"""Where windows end, as arrays: one pass of binary search over the order column."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.types import type_of
+from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.pattern.options import NO_WINDOW
+from sparkcep.pattern.window import MICROS, ROWS
+
+_UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
+
+
+def check_window(window: tuple, schema: pa.Schema) -> None:
+    """Raises ClauseError where the order column does not fit the size of a plan's window."""
+    kind, _, column, line, at, text = window
+    if not column:
+        return
+    t = type_of(schema.field(column).type)
+    if kind == MICROS and t.kind not in _UNITS:
+        message = f"an INTERVAL window needs a timestamp or date as first ORDER BY expression, not {t}; write WINDOW n for numbers"
+    elif kind != MICROS and not t.is_number:
+        message = f"a WINDOW of a plain number needs a number as first ORDER BY expression, not {t}; write WINDOW INTERVAL '...'"
+    else:
+        return
+    raise ClauseError("WINDOW_SIZE", message, sqlstate=SEMANTIC, line=line, column=at, fragment=text)
+
+
+def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ends, backs) int64 (rows): the first row whose distance from the row is the window's size or more, and the first row
+    whose distance to it is less, within its partition. ``column`` is sorted in each partition, NULLs at an end; a row
+    with a NULL has an empty window."""
+    rows = int(offsets[-1])
+    at = np.arange(rows, dtype=np.int64)
+    sizes = np.diff(offsets)
+    low, high = np.repeat(offsets[:-1], sizes), np.repeat(offsets[1:], sizes)
+    if kind == NO_WINDOW:
+        return high.copy(), low.copy()
+    if kind == ROWS:
+        n = min(int(size), rows + 1)
+        return np.minimum(at + n, high), np.maximum(at - n + 1, low)
+    assert column is not None
+    t, exact = type_of(column.type), Fraction(size)
+    scaled = exact / _UNITS[t.kind] if kind == MICROS else exact * 10**t.scale
+    values = words(column)
+    # whole values are apart by the next whole number or more
+    reach = float(scaled) if t.is_float else -(-scaled.numerator // scaled.denominator)
+    null = null_marks(column).astype(bool)
+    if t.is_float:
+        null |= np.isnan(values)
+    ends, backs = at.copy(), at + 1
+    for begin, end in zip(offsets.tolist(), offsets[1:].tolist()):
+        kept = np.flatnonzero(~null[begin:end])
+        if len(kept) == 0:
+            continue
+        first, last = begin + int(kept[0]), begin + int(kept[-1]) + 1
+        x = values[first:last]
+        if x[0] > x[-1]:
+            x = -x  # descending: the distance counts
+        ends[first:last] = first + np.searchsorted(x, x + reach, side="left")
+        backs[first:last] = first + np.searchsorted(x, x - reach, side="right")
+    return ends, backs

@@ -1,0 +1,61 @@
+"""Rows that cannot matter, found before any engine sees them: Spark filters them ahead of the exchange.
+
+Under a SKIP TILL strategy a row that fulfils no variable's row-local condition is ignored wherever the search stands, so the
+result is the same without it - unless something counts or looks at physical rows.
+"""
+
+from __future__ import annotations
+
+from sparkcep.pattern.window import ROWS
+
+
+def prefilter(
+    pattern: tuple, selection: tuple, windows: tuple, rows: str, variables: tuple, letters: tuple, conditions: tuple, leaves: tuple,
+    ordered_inputs: tuple,
+) -> tuple[str, ...]:
+    """SQL conditions of which a row must fulfil one to be needed; () where every row may be. Members of a Plan."""
+    if selection[:1] not in (("NEXT",), ("ANY",)) or rows == "unmatched" or ordered_inputs:
+        return ()
+    if any(window[0] == ROWS for window in windows) or _nullable(pattern) or _anchored(pattern):
+        return ()
+    if {v for v, _, _ in letters} != set(range(len(variables))):
+        return ()
+    trees = [tree for _, conjuncts in conditions for tree in conjuncts]
+    if any(map(_physical, trees)) or any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in leaves):
+        return ()
+    return tuple(text for _, _, text in letters)
+
+
+def _physical(tree: tuple) -> bool:
+    """Whether a condition looks at physical neighbours."""
+    kind = tree[0]
+    if kind == "off":
+        return True
+    if kind == "nav":
+        return tree[4] != 0
+    if kind == "cls":
+        return tree[4] != 0
+    if kind == "pair":
+        return True
+    if kind in ("prior", "first"):
+        return _physical(tree[2])
+    return kind == "call" and any(map(_physical, tree[2:]))
+
+
+def _anchored(pattern: tuple) -> bool:
+    return pattern[0] in ("start", "end") or any(isinstance(t, tuple) and _anchored(t) for t in pattern[1:])
+
+
+def _nullable(pattern: tuple) -> bool:
+    kind = pattern[0]
+    if kind == "var":
+        return False
+    if kind in ("cat", "permute"):
+        return all(map(_nullable, pattern[1:]))
+    if kind == "alt":
+        return any(map(_nullable, pattern[1:]))
+    if kind == "repeat":
+        return pattern[2] == 0 or _nullable(pattern[1])
+    if kind in ("exclude", "within"):
+        return _nullable(pattern[1])
+    return True

@@ -1,0 +1,61 @@
+"""What the session decides about a clause: Spark's own settings that matter here, and sparkcep's bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from sparkcep.errors import ClauseError
+
+_KEYS = {
+    "case_sensitive": "spark.sql.caseSensitive",
+    "ansi": "spark.sql.ansi.enabled",
+    "prefilter": "sparkcep.prefilter",
+    "max_state_bytes": "sparkcep.maxStateBytes",
+    "max_steps": "sparkcep.maxSteps",
+}
+KEYS = tuple(_KEYS.values())
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``prefilter``: whether Spark may drop rows that cannot matter; ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match."""
+
+    case_sensitive: bool = False
+    ansi: bool = True
+    prefilter: bool = True
+    max_state_bytes: int = 1 << 30
+    max_steps: int = 2_000_000_000
+
+    @staticmethod
+    def read(get: Callable[[str], str | None]) -> Settings:
+        """From a session's configuration; ``get`` gives None for a key that is not set. Raises ClauseError."""
+        found = {}
+        for name, key in _KEYS.items():
+            text = get(key)
+            if text is not None:
+                found[name] = _flag(key, text) if name in ("case_sensitive", "ansi", "prefilter") else _number(key, text)
+        return Settings(**found)
+
+    def bounds(self) -> tuple[tuple[str, int], ...]:
+        """The bounds that are not the default ones, as (name, value)."""
+        named = ((f.name, getattr(self, f.name), f.default) for f in fields(self) if f.name.startswith("max_"))
+        return tuple((name, value) for name, value, default in named if value != default)
+
+
+def _flag(key: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ClauseError("SETTING", f"{key} must be true or false, not {text!r}")
+    return text.strip().lower() == "true"
+
+
+def _number(key: str, text: str) -> int:
+    found = re.fullmatch(r"\s*(\d+)\s*([bkmgt]?)b?\s*", text.lower())
+    if not found or int(found[1]) == 0:
+        raise ClauseError("SETTING", f"{key} must be a number above 0, such as 1000000 or 512m, not {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+DEFAULT = Settings()
