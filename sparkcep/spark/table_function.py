@@ -150,6 +150,8 @@ def _compared_columns(tree: tuple) -> set[str]:
             return {column}
         case ("agg", fn, _, column, _, distinct):
             return {column} if fn != "count" or distinct else set()
+        case ("prior" | "first", _, inner):
+            return _compared_columns(inner)
         case ("call", _, *arguments):
             return set().union(*map(_compared_columns, arguments))
     return set()
