@@ -739,7 +739,8 @@ class _Compiler:
             self.op("AVGDEC", total, count, result.scale - t.scale)
             return result
         if fn == "avg":
-            raise _error(f"AVG of {t} in DEFINE is not computed; compare the sum with the count")
+            self.op("AVGDEC", total, count, 0)  # rounded half up, as Spark divides intervals
+            return t
         self.op("SLOTI", total, count)
         if t.kind == "decimal":
             return Type("decimal", min(38, t.precision + 10), t.scale)

@@ -32,6 +32,7 @@ class Rows:
     out_upto: np.ndarray
     variables: tuple[str, ...]
     counts: pa.Array | None = None
+    ansi: bool = True
 
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> np.ndarray:
         return gather.navigate(
@@ -76,7 +77,7 @@ def _aggregate_type(fn: str, column: str | None, schema: pa.Schema) -> pa.DataTy
         return pa.decimal128(a.precision, a.scale)
     if fn == "sum" and t.is_integer:
         return pa.int64()
-    if fn == "sum" and t.kind == "interval":
+    if t.kind == "interval":
         return value
     if t.is_number or t.kind == "null":
         return pa.float64()
@@ -177,9 +178,15 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
         return _taken(column, np.where(counts > 0, at, -1))
     if t.kind == "decimal":
         return _decimal(fn, run, column, t)
-    if fn == "sum" and (t.is_integer or t.kind == "interval"):
+    if t.kind == "interval" and fn == "avg":
         total, _, counts = run(gather.SUM_INT, ints=words(column))
         if (counts < 0).any():
+            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", "interval overflow in AVG", sqlstate="22003")
+        means = [_half_up(x, n) if n else 0 for x, n in zip(total.tolist(), counts.tolist())]
+        return pa.array(np.array(means, dtype=np.int64), mask=counts == 0).view(column.type)
+    if fn == "sum" and (t.is_integer or t.kind == "interval"):
+        total, _, counts = run(gather.SUM_INT, ints=words(column))
+        if rows.ansi and (counts < 0).any():
             raise MatchRuntimeError("ARITHMETIC_OVERFLOW", "BIGINT overflow in SUM; cast to DOUBLE or DECIMAL", sqlstate="22003")
         return pa.array(total, mask=counts == 0).view(pa.int64() if t.is_integer else column.type)
     _, total, counts = run(gather.SUM_FLOAT, flts=words(column).astype(np.float64))

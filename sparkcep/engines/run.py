@@ -462,7 +462,7 @@ class MatchEngine:
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
-        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._counts)
+        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._counts, plan.ansi)
         leaves = dict(plan.leaves)
         arrays = []
         taken = pa.array(out_pos)

@@ -300,6 +300,8 @@ class ConditionSplitter:
             if expr.value in "+-":
                 return low(args[0]) if expr.value == "+" else ("call", "neg", low(args[0]))
             return None
+        if op == "bin" and expr.value in ("=", "!=") and (labels := self._label_sequence(expr, variable)) is not None:
+            return labels if expr.value == "=" else ("call", "not", labels)
         if op == "bin" and expr.value in _BINARY:
             return ("call", expr.value.lower(), low(args[0]), low(args[1]))
         if op == "between":
@@ -425,13 +427,43 @@ class ConditionSplitter:
         for v, label in enumerate(self.scope.variables):
             if mask >> v & 1:
                 some = ("call", ">", ("agg", "count", 1 << v, None, column, False), ("lit", "int", "0"))
-                yes, no = (("int", "1"), ("int", "0")) if name == "COUNT" else (("string", label), ("null", "NULL"))
-                chosen.append(("call", "if", some, ("lit", *yes), ("lit", *no)))
+                value = ("lit", "int", "1") if name == "COUNT" else self._of_label(expr, label)
+                chosen.append(("call", "if", some, value, ("lit", *(("int", "0") if name == "COUNT" else ("null", "NULL")))))
         if len(chosen) == 1:
             return chosen[0]
         if name == "COUNT":
             return reduce(lambda a, b: ("call", "+", a, b), chosen)
         return ("call", "least" if name == "MIN" else "greatest", *chosen)
+
+    def _of_label(self, expr: Expr, label: str):
+        """The aggregate's argument for a row of one variable: a constant, where nothing but CLASSIFIER stands in it."""
+        argument = expr.args[0]
+        labels = list(self.scope.match_functions(argument))
+        if argument.bare() in labels:
+            return ("lit", "string", label)
+        if any(not any(f.span.start <= n.span.start and n.span.end <= f.span.end for f in labels) for n in self.scope.columns(argument)):
+            raise self.scope.error(
+                expr, "AGGREGATE_IN_DEFINE", "beside CLASSIFIER(), an aggregate's argument in DEFINE takes no column", UNSUPPORTED
+            )
+        literal = "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return ("col", self.inputs.column(render(self.scope.text, argument, {f.span: literal for f in labels})))
+
+    def _label_sequence(self, expr: Expr, variable: int):
+        """``array_agg(CLASSIFIER(U)) = array('A', 'B')``: so many rows, with these labels one by one; None for anything else."""
+        sides = [a.bare() for a in expr.args]
+        for found, other in (sides, sides[::-1]):
+            is_list = found.op == "call" and found.value in ("ARRAY_AGG", "COLLECT_LIST") and len(found.args) == 1 and not found.flags
+            inner = found.args[0].bare() if is_list else None
+            if inner is None or inner.op != "call" or inner.value != "CLASSIFIER" or other.op != "call" or other.value != "ARRAY":
+                continue
+            wanted = [_literal(a.bare()) for a in other.args]
+            if not all(w is not None and w[1] == "string" for w in wanted):
+                continue
+            mask = self.scope.classifier_mask(inner)
+            tests = [("call", "=", ("agg", "count", mask, None, None, False), ("lit", "int", str(len(wanted))))]
+            tests += [("call", "=", ("cls", "F", mask, i, 0), w) for i, w in enumerate(wanted)]
+            return ("call", "and", *tests) if len(tests) > 1 else tests[0]
+        return None
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, expr.value
@@ -449,8 +481,7 @@ class ConditionSplitter:
         distinct = "distinct" in expr.flags
         column = filter_column = None
         if argument is not None:
-            inner = argument.bare()
-            if inner.op == "call" and inner.value == "CLASSIFIER":
+            if any(f.value == "CLASSIFIER" for f in scope.match_functions(argument)):
                 return self._over_labels(expr, mask, keep)
             text = scope.row_text(argument)
             if name == "COUNT_IF":
