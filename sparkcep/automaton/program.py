@@ -37,6 +37,8 @@ import numpy as np
 MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM, RUN, GROUP, NOT = range(14)
 NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM", "RUN", "GROUP", "NOT")
 
+EXCLUDED = 64  # bit of a row's label: it stands in an exclusion
+
 # columns of ``loops``
 L_MIN, L_MAX, L_GREEDY, L_SHIFT, L_MASK, L_CAP, L_FLAG = range(7)
 # columns of ``runs``

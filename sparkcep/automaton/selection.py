@@ -25,7 +25,6 @@ ACCEPT = -1
 # columns of ``edges``
 E_VAR, E_LABEL, E_TARGET, E_OPEN, E_CHECK, E_NOT, E_WHERE = range(7)
 AT_START, AT_END = 1, 2  # bits of E_WHERE: only from the partition's first row, only behind its last
-EXCLUDED = 0x80
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ class _Builder:
                 for w in range(len(bits)):
                     if opened >> w & 1:
                         after |= bits[w]
-                key = (variable, variable | (EXCLUDED if excluded else 0), opened, checked, negated, where)
+                key = (variable, variable | (p.EXCLUDED if excluded else 0), opened, checked, negated, where)
                 target = (pc + 1, after)
                 if self.merge:
                     if key not in out:

@@ -13,8 +13,9 @@ import numpy as np
 from numba import njit
 
 import sparkcep.engines.cache  # noqa: F401  before the first njit
+from sparkcep.automaton.program import EXCLUDED
 from sparkcep.engines.interpreter import add_overflows
-from sparkcep.engines.kernels import E_LABELS, E_PART, E_ROWS, E_START, EXCLUDED
+from sparkcep.engines.kernels import E_LABELS, E_PART, E_ROWS, E_START
 
 ONE, SHOW, OMIT, UNMATCHED = range(4)
 COUNT, SUM_INT, SUM_FLOAT, MIN_INT, MAX_INT, MIN_FLOAT, MAX_FLOAT = range(7)

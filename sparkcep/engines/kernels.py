@@ -19,6 +19,7 @@ import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.program import (
     CHAR,
     END,
+    EXCLUDED,
     INIT,
     JUMP,
     L_CAP,
@@ -61,7 +62,6 @@ SKIP_PAST_LAST, SKIP_NEXT_ROW, SKIP_FIRST, SKIP_LAST = range(4)
 # columns of an event: partition, first row, number of rows (-1: unmatched row), match number, offset of its labels
 E_PART, E_START, E_ROWS, E_NUMBER, E_LABELS = range(5)
 
-EXCLUDED = 64  # bit of a label: the row stands in an exclusion
 
 
 class ProgramArrays(NamedTuple):
