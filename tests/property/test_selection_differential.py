@@ -9,7 +9,7 @@ import pytest
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.pattern.plan import make_plan
 from sparkcep.sql.parser import parse_clause
-from tests.oracle import selection
+from tests.oracle import measures, pattern, selection
 from tests.property.in_process import run
 
 SEEDS = range(6)
@@ -94,6 +94,27 @@ def test_the_prefilter_changes_nothing():
             filtered += 1
             tally.compare(query, partitions(rng))
     assert tally.matched >= 0.2 * tally.pairs
+
+
+def hidden(rng, tree):
+    """The pattern with some of its parts in {- -}."""
+    if tree[0] in ("cat", "alt"):
+        return (tree[0], [hidden(rng, t) for t in tree[1]])
+    if tree[0] == "neg" or rng.random() < 0.6:
+        return tree
+    return ("excl", tree)
+
+
+def test_excluded_rows_are_hidden():
+    rng = random.Random(9)
+    tally = Tally()
+    for _ in range(60):
+        query = selection.random_query(rng, report="first", shapes=("plain", "negation"))
+        query.mode = rng.choice([measures.SHOW_EMPTY, measures.OMIT_EMPTY])
+        query.pattern = hidden(rng, query.pattern)
+        query.pattern_text = pattern.to_text(query.pattern, rng)
+        tally.compare(query, partitions(rng))
+    assert tally.matched >= 0.1 * tally.pairs
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 5])
