@@ -185,12 +185,14 @@ _NO_MARKS = np.zeros(0, dtype=np.uint8)
 @dataclass(frozen=True)
 class Limits:
     """Bounds on the effort; ``patience``: steps beyond four a row before failed states of conditions that look at the
-    match are remembered."""
+    match are remembered; ``merging``: whether event selection prunes by completion ends and remembers failures (off to
+    measure what that gains)."""
 
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
     max_matches: int = 1_000_000_000
     patience: int = 256
+    merging: bool = True
 
 
 class MatchEngine:

@@ -48,13 +48,29 @@ class SelectionEngine(MatchEngine):
         self.all = report == "ALL"
         self.shortest = self.plan.non_overlapping
         self.memo = (
-            conditions.has_history and not negated and not conditions.labels_read and not conditions.distinct_read
+            self.limits.merging and conditions.has_history and not negated and not conditions.labels_read and not conditions.distinct_read
             and not conditions.number_read
         )
         self.ambiguous = self.all and automaton.ambiguous
         self._arrays = selecting.SelectionArrays(
-            automaton.first, automaton.edges, automaton.masks, automaton.accepts(), prepared.state_live
+            automaton.first, automaton.edges, automaton.masks, automaton.accepts(), prepared.state_live, *self._lone_edges()
         )
+
+    def _lone_edges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``alone``, ``local`` and ``valued`` of :class:`selecting.SelectionArrays`."""
+        automaton, conditions = self.p.selection, self.p.conditions
+        alone = np.full(automaton.nodes, -1, dtype=np.int64)
+        local = np.zeros(automaton.nodes, dtype=np.int64)
+        for node in range(automaton.nodes):
+            edges = [(e, automaton.edges[e]) for e in range(automaton.first[node], automaton.first[node + 1])]
+            taking = [(e, edge) for e, edge in edges if edge[selecting.E_VAR] >= 0]
+            looking = [e for e, edge in taking if conditions.entry[edge[selecting.E_VAR]] >= 0]
+            if len(looking) == 1 and all(edge[selecting.E_CHECK] <= 1 for _, edge in taking):
+                alone[node] = looking[0]
+                local[node] = sum({1 << int(edge[selecting.E_VAR]) for e, edge in taking if e != looking[0]})
+        # a negated variable's condition may read any slot of the finished match
+        valued = np.ones(automaton.nodes, dtype=np.uint8) if self.negative_late else self.p.state_live.any(axis=1).astype(np.uint8)
+        return alone, local, valued
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         data = super()._kernel_data(columns, offsets, rows)
@@ -63,7 +79,7 @@ class SelectionEngine(MatchEngine):
         self._sums = self._prefix_sums(data.rows.letters)
         automaton = self.p.selection
         self._ends = np.zeros((0, 0), dtype=np.int64)
-        if automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
+        if self.limits.merging and automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
             self._ends = np.empty((automaton.nodes, rows), dtype=np.int64)
             selecting.completion_ends(
                 self._arrays.first, self._arrays.edges, self._arrays.masks, self._arrays.accepts, data.rows.letters, offsets,

@@ -67,13 +67,18 @@ F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE = range(8)
 
 class SelectionArrays(NamedTuple):
     """The automaton: ``first``, ``edges``, ``masks`` as in automaton.selection, ``accepts`` uint8 (nodes), ``live`` uint8
-    (nodes, slots): slots that decide a node's future."""
+    (nodes, slots): slots that decide a node's future; ``alone`` int64 (nodes): a node's only edge whose condition looks at the
+    match, -1 where there is none, several, or a group's window; ``local`` int64 (nodes): variables of the other edges;
+    ``valued`` uint8 (nodes): 1 where any slot is needed."""
 
     first: np.ndarray
     edges: np.ndarray
     masks: np.ndarray
     accepts: np.ndarray
     live: np.ndarray
+    alone: np.ndarray
+    local: np.ndarray
+    valued: np.ndarray
 
 
 class SelectionScratch(NamedTuple):
@@ -145,7 +150,7 @@ def select_partitions(
     conditions are row-local, or look at the match and wait for its end (``negative_mixed``: also at rows of a set that has
     the negated variable among others); ``memo``: remember failures.
     """
-    first, edges, masks, accepts, live = automaton
+    first, edges, masks, accepts, live, alone, local, valued = automaton
     bytecode, entry, floats, slots, label_codes = conditions
     letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn, _, _, _, entries, _, table, key = scratch
@@ -393,8 +398,10 @@ def select_partitions(
                         p = frames[d, F_ROW]
                         out_rows[label_count] = p
                         out_labels[label_count] = labels[p]
-                        taken[p] = 1
                         label_count += 1
+                    if want_unmatched:
+                        for d in range(1, depth + 1):
+                            taken[frames[d, F_ROW]] = 1
                     frames[depth, F_EDGE] += 1
                     frames[depth, F_DONE] = 1
                     matched = True
@@ -427,11 +434,15 @@ def select_partitions(
                             # the first row that some edge of this node accepts
                             p = last + 1
                             frames[depth, F_FIRST] = -1
-                            f = first[node]
-                            if f + 1 == first[node + 1] and edges[f, E_CHECK] <= 1 and entry[edges[f, E_VAR]] >= 0:
+                            f = alone[node]
+                            if f >= 0:
+                                # up to the first row that another edge accepts, one call searches
+                                until = p
+                                while until < stop_all and letters[until] & local[node] == 0:
+                                    until += 1
                                 u = edges[f, E_VAR]
                                 got, bad = scan(
-                                    SEARCH, u, edges[f, E_LABEL], entry[u], high, p, last, low, stop_all, high, s, number + 1,
+                                    SEARCH, u, edges[f, E_LABEL], entry[u], high, p, last, low, until, high, s, number + 1,
                                     letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull,
                                     fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
                                 )
@@ -440,7 +451,7 @@ def select_partitions(
                                     outcome = ERROR
                                     break
                                 p += got
-                                if p < stop_all:
+                                if p < until:
                                     frames[depth, F_FIRST] = f
                                     labels[p] = UNTAKEN
                             while p < stop_all and frames[depth, F_FIRST] < 0:
@@ -459,7 +470,7 @@ def select_partitions(
                                             w += 1
                                         if not inside:
                                             continue
-                                        if entry[u] >= 0 or has_slots:
+                                        if entry[u] >= 0 or valued[edges[f, E_TARGET]] == 1:
                                             got, bad = scan(
                                                 MAP, u, edges[f, E_LABEL], entry[u], 1, p, last, low, p + 1, high, s, number + 1,
                                                 letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull,
@@ -532,7 +543,7 @@ def select_partitions(
                         ready = p
                         if got > 0:
                             continue
-                    elif ready != p and (has_slots or entry[v] >= 0):
+                    elif ready != p and (valued[target] == 1 or entry[v] >= 0):
                         if not (strategy == NEXT and depth > 0 and e == frames[depth, F_FIRST] and frames[depth, F_STALE] == 0):
                             got, bad = scan(
                                 MAP, v, label, entry[v], 1, p, last, low, p + 1, high, s, number + 1,

@@ -124,7 +124,8 @@ class ConditionSplitter:
         ]
         if not absent:
             return tree
-        return ("call", "or", ("call", "and", ("isfirst", 1 << variable), reduce(lambda a, b: ("call", "or", a, b), absent)), tree)
+        # the comparison first: it decides alone where it is true
+        return ("call", "or", tree, ("call", "and", ("isfirst", 1 << variable), reduce(lambda a, b: ("call", "or", a, b), absent)))
 
     def _row_of(self, mask: int | None, variable: int) -> Row:
         """The row a reference outside navigation looks at."""

@@ -1,0 +1,174 @@
+"""The experiments of SASE+ (SIGMOD 2008, section 6) in memory, one thread: what each costs, with a figure like its Figure 8.
+
+Two symbols; prices rise by 1 with probability p, fall or stay with (1 - p) / 2 each, and wrap at 1000; volumes are uniform in 1..1000.
+The query is the paper's template ``a+ b``: a[1].price % 500 = 0, an iterator predicate on a[i], b.volume < 150, within W rows.
+Strategies: s2 is contiguity in the partition, s3 is skip till next match.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.sql.parser import parse_clause
+
+STRATEGIES = {"s2": "STRICT CONTIGUITY", "s3": "SKIP TILL NEXT MATCH"}
+PREDICATES = {  # the last: p3 with a third component that few runs reach
+    "p1": "", "p2": "A AS price > LAST(U.price, 1),", "p3": "A AS price > PRIOR(MIN(U.price)),",
+    "avg": "A AS price > PRIOR(AVG(U.price)),", "p3*": "A AS price > PRIOR(MIN(U.price)), C AS price > S.price AND price < LAST(U.price),",
+}
+GOALS = {"p2": 5.5e6, "avg": 3.3e6}
+WINDOWS = (500, 1000, 1500, 2000)
+CLAUSE = """PARTITION BY symbol ORDER BY ts MEASURES COUNT(*) AS n {skip} EVENT SELECTION {strategy} ALL MATCHES
+    PATTERN (S A* B{more}) WINDOW {window} ROWS SUBSET U = (S, A) DEFINE {predicate} S AS price % 500 = 0, B AS volume < 150"""
+
+
+def stream(rows: int, p: float, seed: int = 1) -> dict[str, np.ndarray]:
+    """The paper's generator, sorted by symbol and time."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for symbol in range(2):
+        u = rng.random(rows // 2)
+        step = np.where(u < p, 1, np.where(u < (1 + p) / 2, -1, 0))
+        price = (np.cumsum(step) + rng.integers(0, 1000)) % 1000 + 1
+        parts.append((np.full(rows // 2, symbol), np.arange(rows // 2), price, rng.integers(1, 1001, rows // 2)))
+    return dict(zip(("symbol", "ts", "price", "volume"), map(np.concatenate, zip(*parts))))
+
+
+def measure(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int, *, skip: str = "", merging: bool = True) -> dict:
+    """Seconds (median of 3), matches and the sum of their lengths."""
+    text = CLAUSE.format(
+        skip=skip, strategy=STRATEGIES[strategy], window=window, predicate=PREDICATES[predicate], more=" C" if predicate == "p3*" else ""
+    )
+    plan = make_plan(parse_clause(text))
+    inputs = {name: pa.array(columns[sql]) for name, sql in plan.inputs}
+    letters = {"S": columns["price"] % 500 == 0, "B": columns["volume"] < 150}
+    inputs[LETTERS] = pa.array(sum(letters[plan.variables[v]].astype(np.int64) << bit for v, bit, _ in plan.letters))
+    table = pa.table(inputs)
+    prepared = prepare(plan, table.schema)
+    seconds, matches, rows = [], 0, 0
+    for _ in range(4):
+        start = time.perf_counter()
+        out = list(match_batches(engine_for(prepared, limits=Limits(merging=merging)), table.to_batches(max_chunksize=10_000)))
+        seconds.append(time.perf_counter() - start)
+        matches = sum(t.num_rows for t in out)
+        rows = sum(int(np.sum(t.column(t.num_columns - 1).to_numpy())) for t in out)
+    events = len(columns["ts"])
+    took = float(np.median(seconds[1:]))
+    return {"seconds": took, "events_per_s": events / took, "matches": matches, "rows": rows}
+
+
+def run(rows: int, figures: str) -> dict:
+    """Experiments 1 to 6; prints tables, draws figures into the folder ``figures``."""
+    folder = Path(figures)
+    folder.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for p in (0.7, 0.55):
+        columns = stream(rows, p)
+        results[f"1 p={p}"] = _first(columns, p, folder)
+    columns = stream(rows // 2, 0.7)
+    results["2"] = _second(columns, folder)
+    results["3, 4"] = _results_kinds(columns, folder)
+    results["5, 6"] = _merging(columns, folder)
+    return results
+
+
+def _first(columns: dict[str, np.ndarray], p: float, folder: Path) -> dict:
+    print(f"\nExpt 1, W = 500, p = {p}, {len(columns['ts']):,} events, all matches")
+    print(f"{'query':<8}{'M events/s':>12}{'goal':>7}{'matches':>10}{'mean length':>13}")
+    found = {}
+    for predicate in ("p1", "p2", "p3", "avg"):
+        for strategy in STRATEGIES:
+            r = measure(columns, predicate, strategy, 500)
+            found[predicate + strategy] = r
+            goal = f"{GOALS[predicate] / 1e6:.1f}" if predicate in GOALS else ""
+            print(f"{predicate + strategy:<8}{r['events_per_s'] / 1e6:>12.2f}{goal:>7}{r['matches']:>10,}{r['rows'] / max(r['matches'], 1):>13.1f}")
+    _bars(folder / f"figure_8a_p{p}.png", {n: r["events_per_s"] for n, r in found.items()}, "events/s", f"Expt 1, p = {p}")
+    return found
+
+
+def _second(columns: dict[str, np.ndarray], folder: Path) -> dict:
+    print(f"\nExpt 2, {len(columns['ts']):,} events: events/s as a ratio to W = 500, and ns for each row of output")
+    found, lines = {}, {}
+    for name in ("p1s3", "p2s2", "p2s3", "p3s3"):
+        measured = [measure(columns, name[:2], name[2:], w) for w in WINDOWS]
+        found[name] = measured
+        x, y = np.array([m["rows"] for m in measured], dtype=float), np.array([m["seconds"] for m in measured])
+        lines[name] = (x, y)
+        ratios = "".join(f"{m['events_per_s'] / measured[0]['events_per_s']:>8.2f}" for m in measured)
+        print(f"{name:<8}{ratios}   {_fit(x, y)}rows {x[0]:,.0f} to {x[-1]:,.0f}")
+    _lines(folder / "figure_8b.png", {n: (np.array(WINDOWS), np.array([m["events_per_s"] for m in f])) for n, f in found.items()},
+           "W (rows)", "events/s", "Expt 2: window size")
+    _lines(folder / "figure_8c.png", lines, "output complexity (rows of all matches)", "seconds", "Expt 2: cost against output")
+    return found
+
+
+def _fit(x: np.ndarray, y: np.ndarray) -> str:
+    """The straight line through cost and output, where the output grows."""
+    if x[0] == x[-1]:
+        return "the output does not grow with W, "
+    slope, offset = np.polyfit(x, y, 1)
+    fit = 1 - float(((y - slope * x - offset) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+    return f"{slope * 1e9:.1f} ns a row, R^2 of the straight line {fit:.3f}, "
+
+
+def _results_kinds(columns: dict[str, np.ndarray], folder: Path) -> dict:
+    print("\nExpt 3 and 4, W = 500: all results and non-overlapping results, M events/s")
+    found = {}
+    for name in ("p1s3", "p2s2", "p2s3", "p3s2", "p3s3", "p3*s2", "p3*s3"):
+        predicate, strategy = name[:-2], name[-2:]
+        every = measure(columns, predicate, strategy, 500)
+        apart = measure(columns, predicate, strategy, 500, skip="AFTER MATCH SKIP PAST LAST ROW")
+        found[name] = {"all": every, "non-overlapping": apart}
+        print(f"{name:<8}{every['events_per_s'] / 1e6:>10.2f}{apart['events_per_s'] / 1e6:>10.2f}   matches {every['matches']:,} and {apart['matches']:,}")
+    _bars(folder / "figure_8d.png", {n: f["all"]["events_per_s"] for n, f in found.items()}, "events/s", "Expt 3: all results")
+    _bars(folder / "figure_8e.png", {n: f["non-overlapping"]["events_per_s"] for n, f in found.items()}, "events/s", "Expt 4: non-overlapping")
+    return found
+
+
+def _merging(columns: dict[str, np.ndarray], folder: Path) -> dict:
+    print("\nExpt 5 and 6: gain of the table of completion ends and the memo of failures, by W")
+    found, lines = {}, {}
+    for name in ("p1s3", "p2s3", "p3s3", "p3*s3"):
+        predicate, strategy = name[:-2], name[-2:]
+        gains = []
+        for window in WINDOWS:
+            on, off = (measure(columns, predicate, strategy, window, merging=m) for m in (True, False))
+            assert on["matches"] == off["matches"]
+            gains.append(off["seconds"] / on["seconds"])
+        found[name] = gains
+        lines[name] = (np.array(WINDOWS), np.array(gains))
+        print(f"{name:<8}" + "".join(f"{g:>8.2f}" for g in gains))
+    _lines(folder / "figure_8g.png", lines, "W (rows)", "gain", "Expt 6: gain of merging")
+    return found
+
+
+def _bars(path: Path, values: dict[str, float], label: str, title: str) -> None:
+    figure, axes = _axes(label, title)
+    axes.bar(list(values), list(values.values()))
+    axes.set_yscale("log")
+    figure.savefig(path, dpi=120)
+
+
+def _lines(path: Path, series: dict, x_label: str, label: str, title: str) -> None:
+    figure, axes = _axes(label, title)
+    for name, (x, y) in series.items():
+        axes.plot(x, y, marker="o", label=name)
+    axes.set_xlabel(x_label)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def _axes(label: str, title: str):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_ylabel(label)
+    axes.set_title(title)
+    return figure, axes
