@@ -22,7 +22,7 @@ from numba import njit
 import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.columns.bytecode import OP, SLOT
 
-MAP, SEARCH, CLEAR = range(3)  # modes of scan
+MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
 OVERFLOW, DIVIDE_BY_ZERO, DECIMAL_RANGE = -2, -3, -4
 
 _globals = globals()
@@ -246,9 +246,10 @@ def scan(
     """Evaluates a variable's condition row by row from ``first`` on.
 
     ``mode`` MAP: maps rows to ``variable`` (writing ``label`` and slot values) while the condition holds, at most ``most``
-    and before row ``stop``. SEARCH: maps the first row before ``stop`` for which it holds. CLEAR: no row is mapped; the
+    and before row ``stop``. SEARCH: maps the first row before ``stop`` for which it holds. EXTEND: maps every such
+    row, each seeing those before it. CLEAR: no row is mapped; the
     variable's letter is cleared where the condition (of physical neighbours only) is not true. Returns (rows done, or passed
-    over by SEARCH; 0 or an error).
+    over by SEARCH and EXTEND; 0 or an error).
 
     ``prior``: the row of the match before ``first``; ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
     the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of
@@ -886,7 +887,7 @@ def scan(
             if got == 0:
                 if mode == MAP:
                     break
-                if mode == SEARCH:
+                if mode == SEARCH or mode == EXTEND:
                     labels[q] = UNTAKEN
                     q += 1
                     continue

@@ -33,7 +33,7 @@ from sparkcep.automaton.selection import (
     E_VAR,
     E_WHERE,
 )
-from sparkcep.engines.interpreter import MAP, SEARCH, UNTAKEN, scan
+from sparkcep.engines.interpreter import EXTEND, MAP, SEARCH, UNTAKEN, scan
 from sparkcep.engines.kernels import (
     DONE,
     EFFORT,
@@ -158,6 +158,11 @@ def select_partitions(
     parts = offsets.shape[0] - 1
     window_count = windows.shape[0]
     has_slots = slots.shape[0] > 0
+    # later rows complete no earlier, unless only the partition's last row completes
+    monotone = strategy == ANY
+    for node in range(accepts.shape[0]):
+        if accepts[node] == 2:
+            monotone = False
 
     part = state[S_PART]
     s = state[S_START]
@@ -441,8 +446,12 @@ def select_partitions(
                                 while until < stop_all and letters[until] & local[node] == 0:
                                     until += 1
                                 u = edges[f, E_VAR]
+                                # a Kleene variable's rows up to there are taken in one go
+                                loops = e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0
+                                loops = loops and not (memo and steps > patience)
+                                mode = EXTEND if loops else SEARCH
                                 got, bad = scan(
-                                    SEARCH, u, edges[f, E_LABEL], entry[u], high, p, last, low, until, high, s, number + 1,
+                                    mode, u, edges[f, E_LABEL], entry[u], high, p, last, low, until, high, s, number + 1,
                                     letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull,
                                     fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
                                 )
@@ -450,6 +459,30 @@ def select_partitions(
                                     state[S_DETAIL] = bad
                                     outcome = ERROR
                                     break
+                                if loops:
+                                    base = depth
+                                    for r in range(p, until):
+                                        if labels[r] == UNTAKEN:
+                                            continue
+                                        frames[depth, F_EDGE] = f
+                                        frames[depth, F_NEXT] = r
+                                        frames[depth, F_FIRST] = f
+                                        frames[depth, F_STALE] = 1
+                                        for w in range(window_count):
+                                            opened[depth + 1, w] = opened[depth, w]
+                                        opened[depth + 1, window_count] = 0
+                                        depth += 1
+                                        frames[depth, F_NODE] = node
+                                        frames[depth, F_ROW] = r
+                                        frames[depth, F_EDGE] = first[node]
+                                        frames[depth, F_NEXT] = -1
+                                        frames[depth, F_FOUND] = found
+                                        frames[depth, F_DONE] = 0
+                                        frames[depth, F_STALE] = 0
+                                    if depth > base:
+                                        if undecided and until >= stop_all:
+                                            touched = True
+                                        continue
                                 p += got
                                 if p < until:
                                     frames[depth, F_FIRST] = f
@@ -512,7 +545,7 @@ def select_partitions(
                             touched = True
                         if ready == p:
                             labels[p] = UNTAKEN
-                        p = stop if strategy == ANY else p + 1  # later rows complete no earlier
+                        p = stop if monotone else p + 1
                         continue
                     inside = True
                     for w in range(window_count):
