@@ -118,10 +118,11 @@ class SelectionEngine(MatchEngine):
         return self.ambiguous and state[selecting.S_ACTIVE] == 1
 
     def _first_needed(self, start: int) -> int:
-        first = start - self.back
-        if self.negated_at_start and start < len(self._backs):
-            first = min(first, int(self._backs[start]))
-        return first
+        first = start
+        if self.negated_at_start:
+            # a row still to come looks back no farther than the last one here
+            first = min(first, int(self._backs[min(start, len(self._backs) - 1)]))
+        return first - self.back
 
     def _taken_from(self, row: int) -> np.ndarray:
         return self._search.taken[row:].copy() if self.plan.rows == "unmatched" else super()._taken_from(row)

@@ -157,7 +157,6 @@ def select_partitions(
     frames, opened, best, taken = search
     parts = offsets.shape[0] - 1
     window_count = windows.shape[0]
-    has_slots = slots.shape[0] > 0
     # later rows complete no earlier, unless only the partition's last row completes
     monotone = strategy == ANY
     for node in range(accepts.shape[0]):
@@ -190,14 +189,9 @@ def select_partitions(
             s = low
         while s < high or (shortest and best_count > 0):
             if want_unmatched and best_count == 0:
-                while covered < s:
-                    if taken[covered] == 0:
-                        if event_count == events.shape[0]:
-                            outcome = FULL
-                            break
-                        event_count = _unmatched(events, event_count, part, covered, label_count)
-                    covered += 1
-                if outcome != DONE:
+                covered, event_count = _unmatched(covered, s, taken, events, event_count, part, label_count)
+                if covered < s:
+                    outcome = FULL
                     break
             if shortest and best_count > 0 and (s >= high or s >= best_end - 1):
                 # ---- no later start completes earlier: report, go on behind it
@@ -665,15 +659,11 @@ def select_partitions(
             s = skip_to if not (shortest and best_count > 0) else s + 1
         if outcome != DONE:
             break
-        while want_unmatched and covered < s:
-            if taken[covered] == 0:
-                if event_count == events.shape[0]:
-                    outcome = FULL
-                    break
-                event_count = _unmatched(events, event_count, part, covered, label_count)
-            covered += 1
-        if outcome != DONE:
-            break
+        if want_unmatched:
+            covered, event_count = _unmatched(covered, s, taken, events, event_count, part, label_count)
+            if covered < s:
+                outcome = FULL
+                break
         if open_end:
             outcome = SUSPENDED
             break
@@ -741,13 +731,21 @@ def _reported(events, own, count, out_labels, out_rows, frames, labels, depth):
 
 
 @njit(cache=True)
-def _unmatched(events, count, part, row, label_count):
-    events[count, 0] = part
-    events[count, 1] = row
-    events[count, 2] = -1
-    events[count, 3] = 0
-    events[count, 4] = label_count
-    return count + 1
+def _unmatched(covered, upto, taken, events, count, part, label_count):
+    """Events for the rows from ``covered`` to before ``upto`` that are in no match; (row to go on from, events), short of
+    ``upto`` where ``events`` is full."""
+    while covered < upto:
+        if taken[covered] == 0:
+            if count == events.shape[0]:
+                break
+            events[count, 0] = part
+            events[count, 1] = covered
+            events[count, 2] = -1
+            events[count, 3] = 0
+            events[count, 4] = label_count
+            count += 1
+        covered += 1
+    return covered, count
 
 
 @njit(cache=True)
