@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.engines.run import Limits, MatchEngine, match_batches, match_table, prepare
+from sparkcep.engines.run import Limits, MatchEngine, engine_for, match_batches, match_table, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import Plan, make_plan
 from sparkcep.sql.parser import parse_clause
@@ -138,3 +138,35 @@ def test_plan_survives_its_json():
     text = plan.to_json()
     assert Plan.from_json(text) == plan
     assert not set("'`$") & set(text)
+
+
+SELECTING = "EVENT SELECTION SKIP TILL {} PATTERN (A B+ C) WINDOW 30 DEFINE A AS price < PREV(price), B AS price > PREV(price), C AS price > AVG(B.price)"
+
+
+@pytest.mark.parametrize("strategy", ["NEXT MATCH", "NEXT MATCH ALL MATCHES", "ANY MATCH FIRST MATCH"])
+def test_a_window_bounds_the_rows_event_selection_holds(strategy):
+    plan = plan_of("ORDER BY ts MEASURES FIRST(ts) AS a, LAST(ts) AS b " + SELECTING.format(strategy))
+    engine = engine_for(prepare(plan, next(batches_of_one_key(plan, 1)).schema))
+    held, matches = 0, 0
+    for batch in batches_of_one_key(plan, 600_000):
+        matches += sum(t.num_rows for t in engine.push(batch))
+        held = max(held, engine._rows)
+    matches += sum(t.num_rows for t in engine.finish())
+    assert matches > 10_000
+    assert held <= 150_000
+
+
+def test_matches_beyond_the_bound_are_an_error():
+    plan = plan_of("ORDER BY ts MEASURES COUNT(*) AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)")
+    table = one_key(plan, 2_000)
+    engine = engine_for(prepare(plan, table.schema), limits=Limits(max_matches=1_000_000))
+    with pytest.raises(MatchRuntimeError, match="maxMatchesPerPartition = 1000000"):
+        for _ in match_batches(engine, table.to_batches()):
+            pass
+
+
+def test_the_first_of_very_many_matches_come_at_once():
+    plan = plan_of("ORDER BY ts MEASURES FIRST(ts) AS a, LAST(ts) AS b EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B+ C)")
+    table = one_key(plan, 50_000)
+    first = next(match_batches(engine_for(prepare(plan, table.schema)), table.to_batches()))
+    assert first.num_rows >= 1  # of some 2 ** 49998
