@@ -29,7 +29,7 @@ CHUNK_ROWS = 131_072
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
-_SKIPS = {
+SKIPS = {
     "past_last": kernels.SKIP_PAST_LAST,
     "next_row": kernels.SKIP_NEXT_ROW,
     "first": kernels.SKIP_FIRST,
@@ -453,7 +453,7 @@ class MatchEngine:
             p.nullable, np.int64(p.first), self._memo_kind(len(data.rows.letters)), self._words, p.register_bits,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
             data.rows, scratch, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
-            _SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience,
+            SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience,
             self.limits.max_steps, state, events, labels,
         )
 

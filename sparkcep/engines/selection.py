@@ -7,19 +7,13 @@ import pyarrow as pa
 
 from sparkcep.engines import interpreter, kernels
 from sparkcep.engines import selection_kernels as selecting
-from sparkcep.engines.run import Data, MatchEngine
+from sparkcep.engines.run import SKIPS, Data, MatchEngine
 from sparkcep.engines.windows import window_ends
 from sparkcep.pattern.options import NO_WINDOW
 
 MEMO_ENTRIES = 1 << 16
 MAX_ENDS_BYTES = 1 << 28  # of the table of completions
 _STRATEGIES = {"STRICT": selecting.STRICT, "NEXT": selecting.NEXT, "ANY": selecting.ANY}
-_SKIPS = {
-    "past_last": kernels.SKIP_PAST_LAST,
-    "next_row": kernels.SKIP_NEXT_ROW,
-    "first": kernels.SKIP_FIRST,
-    "last": kernels.SKIP_LAST,
-}
 
 
 class SelectionEngine(MatchEngine):
@@ -134,6 +128,6 @@ class SelectionEngine(MatchEngine):
             self._arrays, self.strategy, self.all, self.shortest, self.ambiguous, self.windowed, self._windows, self._backs,
             np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, self._ends, self._ends.shape[1] > 0,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
-            self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", _SKIPS[self.plan.skip[0]],
+            self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", SKIPS[self.plan.skip[0]],
             np.int64(self.plan.skip[1]), self.limits.max_steps, self.limits.max_matches, state, events, labels, scattered,
         )
