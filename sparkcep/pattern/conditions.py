@@ -301,7 +301,7 @@ class ConditionSplitter:
             if expr.value in "+-":
                 return low(args[0]) if expr.value == "+" else ("call", "neg", low(args[0]))
             return None
-        if op == "bin" and expr.value in ("=", "!=") and (labels := self._label_sequence(expr, variable)) is not None:
+        if op == "bin" and expr.value in ("=", "!=") and (labels := self._label_sequence(expr)) is not None:
             return labels if expr.value == "=" else ("call", "not", labels)
         if op == "bin" and expr.value in _BINARY:
             return ("call", expr.value.lower(), low(args[0]), low(args[1]))
@@ -449,22 +449,42 @@ class ConditionSplitter:
         literal = "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return ("col", self.inputs.column(render(self.scope.text, argument, {f.span: literal for f in labels})))
 
-    def _label_sequence(self, expr: Expr, variable: int):
-        """``array_agg(CLASSIFIER(U)) = array('A', 'B')``: so many rows, with these labels one by one; None for anything else."""
+    def _label_sequence(self, expr: Expr):
+        """``array_agg(CLASSIFIER(U)) = array('A', 'B')`` or ``array_join(array_agg(CLASSIFIER(U)), ',') = 'A,B'``: so many rows, with
+        these labels one by one; None for anything else."""
         sides = [a.bare() for a in expr.args]
         for found, other in (sides, sides[::-1]):
-            is_list = found.op == "call" and found.value in ("ARRAY_AGG", "COLLECT_LIST") and len(found.args) == 1 and not found.flags
-            inner = found.args[0].bare() if is_list else None
-            if inner is None or inner.op != "call" or inner.value != "CLASSIFIER" or other.op != "call" or other.value != "ARRAY":
+            joint = None
+            if found.op == "call" and found.value == "ARRAY_JOIN" and len(found.args) == 2:
+                found, joint = found.args[0].bare(), _text(found.args[1])
+                if joint is None:
+                    continue
+            mask = self._label_list(found)
+            if mask is None:
                 continue
-            wanted = [_literal(a.bare()) for a in other.args]
-            if not all(w is not None and w[1] == "string" for w in wanted):
+            if joint is None:
+                wanted = [_text(a) for a in other.args] if other.op == "call" and other.value == "ARRAY" else [None]
+                return None if None in wanted else self._labels_are(mask, wanted)
+            whole = _text(other)
+            if whole is None:
                 continue
-            mask = self.scope.classifier_mask(inner)
-            tests = [("call", "=", ("agg", "count", mask, None, None, False), ("lit", "int", str(len(wanted))))]
-            tests += [("call", "=", ("cls", "F", mask, i, 0), w) for i, w in enumerate(wanted)]
-            return ("call", "and", *tests) if len(tests) > 1 else tests[0]
+            names = [v for i, v in enumerate(self.scope.variables) if mask >> i & 1]
+            ways = [self._labels_are(mask, way) for way in _splits(whole, joint, names)]
+            return reduce(lambda a, b: ("call", "or", a, b), ways) if ways else ("lit", "bool", "FALSE")
         return None
+
+    def _label_list(self, expr: Expr) -> int | None:
+        """The mask of ``array_agg(CLASSIFIER(U))``; None for anything else."""
+        if expr.op != "call" or expr.value not in ("ARRAY_AGG", "COLLECT_LIST") or len(expr.args) != 1 or expr.flags:
+            return None
+        inner = expr.args[0].bare()
+        return self.scope.classifier_mask(inner) if inner.op == "call" and inner.value == "CLASSIFIER" else None
+
+    def _labels_are(self, mask: int, labels: list[str]):
+        tree = ("call", "=", ("agg", "count", mask, None, None, False), ("lit", "int", str(len(labels))))
+        for i, label in enumerate(labels):
+            tree = ("call", "and", tree, ("call", "=", ("cls", "F", mask, i, 0), ("lit", "string", label)))
+        return tree
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, expr.value
@@ -542,6 +562,23 @@ def _conjuncts(expr: Expr) -> list[Expr]:
     return [expr]
 
 
+def _text(expr: Expr) -> str | None:
+    """The value of a plain string literal."""
+    literal = _literal(expr.bare())
+    return literal[2] if literal is not None and literal[1] == "string" else None
+
+
+def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
+    """Every list of names whose join is ``whole``."""
+    if whole == "":
+        return [[]]
+    found = [[n] for n in names if n == whole]
+    for n in names:
+        if whole.startswith(n + joint) and len(whole) > len(n + joint):
+            found += [[n, *rest] for rest in _splits(whole[len(n + joint) :], joint, names)]
+    return found
+
+
 def _negate(expr: Expr, tree):
     return ("call", "not", tree) if "not" in expr.flags else tree
 
@@ -567,6 +604,8 @@ def _literal(expr: Expr):
         return None
     if text.replace(".", "", 1).isdigit() and len(text) <= 18:
         return ("lit", "decimal", sign + text)
+    if not sign and text == "''":
+        return ("lit", "string", "")
     if not sign and len(text) >= 2 and text[0] == text[-1] == "'" and "\\" not in text and "''" not in text and text.count("'") == 2:
         return ("lit", "string", text[1:-1])
     return None
