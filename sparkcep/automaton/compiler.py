@@ -37,7 +37,7 @@ def nullable(tree: tuple) -> bool:
         return nullable(tree[1])
     if kind == "alt":
         return any(nullable(t) for t in tree[1:])
-    if kind in ("cat", "permute"):
+    if kind in ("cat", "permute", "and"):
         return all(nullable(t) for t in tree[1:])
     if kind == "exclude":
         return nullable(tree[1])
@@ -70,7 +70,7 @@ def first_variables(tree: tuple) -> int:
             if not nullable(item):
                 break
         return mask
-    if kind in ("alt", "permute"):
+    if kind in ("alt", "permute", "and"):
         mask = 0
         for item in tree[1:]:
             mask |= first_variables(item)
@@ -90,6 +90,8 @@ class _Compiler:
         self.perms: list[list[int]] = []
         self.targets: list[int] = []
         self.runs: list[list[int]] = []
+        self.ands: list[tuple] = []
+        self.sides = 0
         self.states = 0
         self.bits = 0
         self.window_bits = [1 << self._field(1) for _ in range(windows)]
@@ -110,6 +112,7 @@ class _Compiler:
             nullable=nullable(tree),
             windows=tuple(self.windows),
             window_bits=tuple(self.window_bits),
+            ands=tuple(self.ands),
         )
 
     def _emit(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
@@ -156,6 +159,8 @@ class _Compiler:
             self._repeat(*tree[1:], flags, excluded)
         elif kind == "not":
             self._emit(p.NOT, tree[1])
+        elif kind == "and":
+            self._conjoin(tree[1:], flags, excluded)
         elif kind == "within":
             around, self.inside = self.inside, self.inside | 1 << tree[2]
             self._emit(p.GROUP, tree[2])
@@ -175,6 +180,18 @@ class _Compiler:
         self._emit_tree(items[-1], flags, excluded)
         for jump in jumps:
             self.code[jump][1] = len(self.code)
+
+    def _conjoin(self, items: tuple, flags: int, excluded: int) -> None:
+        number, inside = len(self.ands), self.inside
+        self.ands.append(())
+        self._emit(p.AND, number)
+        sides = []
+        for item in items:
+            self.sides += 1
+            sides.append((self.sides, len(self.code)))
+            self._emit_tree(item, flags, excluded)
+            self._emit(p.JOIN)
+        self.ands[number] = (len(self.code), tuple(sides), inside)
 
     def _split(self, body: int, leave: int, greedy: bool, at: int | None = None) -> None:
         operands = (body, leave) if greedy else (leave, body)

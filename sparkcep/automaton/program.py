@@ -17,6 +17,8 @@ PERM      a = permutation, b = exit, c = state number: try the elements not done
 RUN       a = run, c = state number: a quantified variable, rows consumed in one go
 GROUP     a = window: an occurrence of its group begins
 NOT       a = variable: a negation stands here
+AND       a = conjunction: its sides begin, to be matched side by side
+JOIN      the end of a side
 ========  ===========================================================================================
 
 Counters, permutation sets and progress flags are bit fields of one int64 register word, so ``{n,m}`` is never unrolled
@@ -34,8 +36,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM, RUN, GROUP, NOT = range(14)
-NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM", "RUN", "GROUP", "NOT")
+MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM, RUN, GROUP, NOT, AND, JOIN = range(16)
+NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM", "RUN", "GROUP", "NOT", "AND", "JOIN")
 
 EXCLUDED = 64  # bit of a row's label: it stands in an exclusion
 
@@ -52,7 +54,8 @@ class Program:
     """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 4); ``targets`` int64: entry of each
     permutation element; ``runs`` int64 (r, 6); ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
     variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches; ``windows``: for each
-    instruction the bit mask of the windows it stands in, ``window_bits``: their register bits (raised by the first row).
+    instruction the bit mask of the windows it stands in, ``window_bits``: their register bits (raised by the first row);
+    ``ands``: for each conjunction the instruction behind it, the (number, first instruction) of its sides, and the windows around it.
     """
 
     variables: tuple[str, ...]
@@ -67,6 +70,7 @@ class Program:
     nullable: bool
     windows: tuple[int, ...] = ()
     window_bits: tuple[int, ...] = ()
+    ands: tuple[tuple, ...] = ()
 
     def dump(self) -> str:
         """Numbered listing, one instruction a line."""
@@ -84,6 +88,9 @@ class Program:
             return str(a)
         if op == GROUP:
             return f"window {a}"
+        if op == AND:
+            after, sides, _ = self.ands[a]
+            return f"sides at {', '.join(str(at) for _, at in sides)}, then {after}"
         if op == NOT:
             return self.variables[a]
         if op in (INIT, LOOP):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.automaton import program as p
+from sparkcep.automaton.closure import steps, too_complex
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.errors import LIMIT, ClauseError
 from sparkcep.pattern.plan import Plan
 
 MAX_NODES = 4096
@@ -122,8 +122,6 @@ class _Builder:
     def __init__(self, program: p.Program, merge: bool) -> None:
         self.program = program
         self.code = program.code.tolist()
-        self.loops = program.loops.tolist()
-        self.perms = program.perms.tolist()
         self.merge = merge
 
     def run(self) -> Selection:
@@ -150,11 +148,7 @@ class _Builder:
             first.append(len(edges))
             masks.append(mask)
             if len(numbers) > MAX_NODES or len(edges) > MAX_EDGES:
-                raise ClauseError(
-                    "PATTERN_TOO_COMPLEX",
-                    f"event selection over this pattern needs more than {MAX_NODES} states; use smaller bounds or a shorter PERMUTE",
-                    sqlstate=LIMIT,
-                )
+                raise too_complex(f"event selection over this pattern needs more than {MAX_NODES} states; use smaller bounds or a shorter PERMUTE")
         return Selection(
             variables=self.program.variables,
             first=np.array(first, dtype=np.int64),
@@ -207,7 +201,7 @@ class _Builder:
                 continue
             seen.add(item)
             if len(seen) > MAX_EDGES:
-                raise ClauseError("PATTERN_TOO_COMPLEX", "this pattern has too many choices at one row", sqlstate=LIMIT)
+                raise too_complex("this pattern has too many choices at one row")
             pc, regs, negated, where = item
             op, a, b, _ = self.code[pc]
             if op in (p.CHAR, p.MATCH):
@@ -223,56 +217,5 @@ class _Builder:
             elif op == p.GROUP:
                 stack.append((pc + 1, regs & ~self.program.window_bits[a], negated, where))
             else:
-                stack.extend((*step, negated, where) for step in reversed(self._steps(pc, regs)))
+                stack.extend((*step, negated, where) for step in reversed(steps(self.program, pc, regs, self.merge)))
         return out
-
-    def _steps(self, pc: int, regs: int) -> list[tuple[int, int]]:
-        """Where an instruction without a row leads, in preference order; as the kernel of the exact engine does it."""
-        op, a, b, _ = self.code[pc]
-        if op == p.SPLIT:
-            return [(a, regs), (b, regs)]
-        if op == p.JUMP:
-            return [(a, regs)]
-        if op == p.INIT:
-            return [(pc + 1, regs & ~self.loops[a][p.L_MASK] & ~self.loops[a][p.L_FLAG])]
-        if op == p.LOOP:
-            low, high, greedy, shift, mask, _, flag = self.loops[a]
-            done = (regs & mask) >> shift
-            inside, outside = (pc + 1, regs & ~flag), (b, regs & ~mask & ~flag)
-            if done < low:
-                return [inside]
-            if 0 <= high <= done:
-                return [outside]
-            return [inside, outside] if greedy else [outside, inside]
-        if op == p.NEXT:
-            low, _, _, shift, mask, cap, flag = self.loops[a]
-            done = (regs & mask) >> shift
-            optional = done >= low
-            regs = (regs & ~mask) | (min(done + 1, cap) << shift)
-            if flag and not regs & flag and optional:
-                return [(self.code[b][2], regs & ~mask)]
-            return [(b, regs)]
-        shift, count, first, width = self.perms[a]
-        used = ((1 << (count * (1 + width))) - 1) << shift
-        if op == p.PINIT:
-            return [(pc + 1, regs & ~used)]
-        return self._permutation(pc, regs, shift, count, first, width)
-
-    def _permutation(self, pc: int, regs: int, shift: int, count: int, first: int, width: int) -> list[tuple[int, int]]:
-        targets, leave = self.program.targets.tolist(), self.code[pc][2]
-        free = [i for i in range(count) if not regs >> (shift + i) & 1]
-        if width == 0 or self.merge:
-            if not free:
-                return [(leave, regs & ~(((1 << count) - 1) << shift))]
-            return [(targets[first + i], regs | 1 << (shift + i)) for i in free]
-        if free:
-            done = count - len(free)
-            return [(pc, regs | 1 << (shift + i) | (i + 1) << (shift + count + done * width)) for i in free]
-        digits = ((1 << (count * width)) - 1) << (shift + count)
-        order = (regs & digits) >> (shift + count)
-        cleared = regs & ~digits & ~(((1 << count) - 1) << shift)
-        if order == 0:
-            return [(leave, cleared)]
-        element = (order & ((1 << width) - 1)) - 1
-        rest = cleared | ((1 << count) - 1) << shift | (order >> width) << (shift + count)
-        return [(targets[first + element], rest)]

@@ -1,7 +1,7 @@
 """Kernels that turn matches into output rows: which rows, and for each leaf which value.
 
 Shared arguments: ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel; ``scattered`` int64: the row of
-each label where rows of a match need not be adjacent, else empty; ``offsets`` int64 of the partitions; ``out_event``, ``out_pos``,
+each label where rows of a match need not be adjacent, else empty (a row that serves both sides of ``&`` has two labels, and counts once); ``offsets`` int64 of the partitions; ``out_event``, ``out_pos``,
 ``out_upto`` int64: for each output row its event, its row in the buffer, and how many rows of the match running semantics see.
 """
 
@@ -76,12 +76,13 @@ def _in(mask, label):
 def navigate(
     first, mask, logical, physical, final, events, labels, scattered, offsets, out_event, out_upto, inside,
 ):
-    """Row looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none.
+    """(row, label) looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none.
 
-    With ``inside`` (CLASSIFIER) a row outside the match counts as none.
+    With ``inside`` (CLASSIFIER) a row outside the match counts as none; else there is no label.
     """
     n = out_event.shape[0]
     result = np.empty(n, dtype=np.int64)
+    found_labels = np.full(n if inside else 0, -1, dtype=np.int64)
     hits = np.empty(64, dtype=np.int64)
     hit_count = 0
     scanned = 0
@@ -92,23 +93,23 @@ def navigate(
         rows = events[e, E_ROWS]
         base = events[e, E_LABELS]
         found = -1
+        index = -1  # of the label found
         if rows > 0:
             if final:
                 left = logical
-                if first:
-                    for i in range(rows):
-                        if _in(mask, labels[base + i]):
-                            if left == 0:
-                                found = _row(start, base, i, scattered)
-                                break
-                            left -= 1
-                else:
-                    for i in range(rows - 1, -1, -1):
-                        if _in(mask, labels[base + i]):
-                            if left == 0:
-                                found = _row(start, base, i, scattered)
-                                break
-                            left -= 1
+                previous = -1
+                for j in range(rows):
+                    i = j if first else rows - 1 - j
+                    if _in(mask, labels[base + i]):
+                        at = _row(start, base, i, scattered)
+                        if at == previous:
+                            continue
+                        previous = at
+                        if left == 0:
+                            found = at
+                            index = i
+                            break
+                        left -= 1
             else:
                 if e != current:
                     current = e
@@ -121,20 +122,29 @@ def navigate(
                             grown = np.empty(2 * hit_count, dtype=np.int64)
                             grown[:hit_count] = hits
                             hits = grown
-                        hits[hit_count] = _row(start, base, scanned, scattered)
-                        hit_count += 1
+                        at = _row(start, base, scanned, scattered)
+                        if hit_count > 0 and _row(start, base, hits[hit_count - 1], scattered) == at:
+                            if not first:
+                                hits[hit_count - 1] = scanned
+                        else:
+                            hits[hit_count] = scanned
+                            hit_count += 1
                     scanned += 1
                 if hit_count > logical:
-                    found = hits[logical] if first else hits[hit_count - 1 - logical]
+                    index = hits[logical] if first else hits[hit_count - 1 - logical]
+                    found = _row(start, base, index, scattered)
         if found >= 0:
             found += physical
             part = events[e, E_PART]
             if found < offsets[part] or found >= offsets[part + 1]:
                 found = -1
-            elif inside and _index(found, start, base, rows if final else out_upto[r], scattered) < 0:
-                found = -1
+            elif inside:
+                if physical != 0:
+                    index = _index(found, start, base, rows if final else out_upto[r], scattered)
+                if index >= 0:
+                    found_labels[r] = labels[base + index] & 63
         result[r] = found
-    return result
+    return result, found_labels
 
 
 @njit(cache=True)
@@ -146,20 +156,6 @@ def _index(row, start, base, count, scattered):
         if scattered[base + i] == row:
             return i
     return -1
-
-
-@njit(cache=True)
-def labels_at(rows, out_event, events, labels, scattered):
-    """Variable of each (matched) row; -1 for row -1."""
-    out = np.empty(rows.shape[0], dtype=np.int64)
-    for r in range(rows.shape[0]):
-        if rows[r] < 0:
-            out[r] = -1
-        else:
-            e = out_event[r]
-            base = events[e, E_LABELS]
-            out[r] = labels[base + _index(rows[r], events[e, E_START], base, events[e, E_ROWS], scattered)] & 63
-    return out
 
 
 @njit(cache=True, inline="always")
@@ -186,6 +182,7 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
     totalf = 0.0
     best = -1
     bad = False
+    previous = -1
     for r in range(n):
         e = out_event[r]
         start = events[e, E_START]
@@ -199,13 +196,15 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
             totalf = 0.0
             best = -1
             bad = False
+            previous = -1
         upto = max(rows, 0) if final else max(out_upto[r], 0)
         while scanned < upto:
             at = _row(start, base, scanned, scattered)
             label = labels[base + scanned]
             scanned += 1
-            if not _in(mask, label):
+            if not _in(mask, label) or at == previous:
                 continue
+            previous = at
             if use_keep and keep[at] == 0:
                 continue
             if use_nulls and nulls[at] == 1:
@@ -238,8 +237,8 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
 
 
 @njit(cache=True)
-def collect(mask, final, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
-    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64)."""
+def collect(mask, final, pairs, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
+    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels twice."""
     n = out_event.shape[0]
     offsets = np.zeros(n + 1, dtype=np.int64)
     rows_out = np.empty(0, dtype=np.int64)
@@ -255,10 +254,12 @@ def collect(mask, final, nulls, keep, use_nulls, use_keep, events, labels, scatt
             rows = max(events[e, E_ROWS], 0)
             base = events[e, E_LABELS]
             upto = rows if final else max(out_upto[r], 0)
+            previous = -1
             for i in range(upto):
                 at = _row(start, base, i, scattered)
-                if not _in(mask, labels[base + i]):
+                if not _in(mask, labels[base + i]) or (at == previous and not pairs):
                     continue
+                previous = at
                 if use_keep and keep[at] == 0:
                     continue
                 if use_nulls and nulls[at] == 1:

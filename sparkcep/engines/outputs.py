@@ -34,7 +34,7 @@ class Rows:
     counts: pa.Array | None = None
     ansi: bool = True
 
-    def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> np.ndarray:
+    def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> tuple:
         return gather.navigate(
             which == "F", np.int64(mask), logical, physical, final, self.events, self.labels, self.scattered,
             self.offsets, self.out_event, self.out_upto, inside,
@@ -100,13 +100,12 @@ def _taken(column: pa.Array, at: np.ndarray) -> pa.Array:
 
 def _navigation(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     _, which, mask, logical, physical, column, final = spec
-    return _taken(columns[column], rows.position(which, mask, logical, physical, final))
+    return _taken(columns[column], rows.position(which, mask, logical, physical, final)[0])
 
 
 def _classifier(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     _, which, mask, logical, physical, final = spec
-    at = rows.position(which, mask, logical, physical, final, inside=True)
-    return _names(gather.labels_at(at, rows.out_event, rows.events, rows.labels, rows.scattered), rows.variables)
+    return _names(rows.position(which, mask, logical, physical, final, inside=True)[1], rows.variables)
 
 
 def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
@@ -130,7 +129,8 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
 def _rows_list(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     _, mask, names, final = spec
     offsets, at, ids = gather.collect(
-        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto
+        np.int64(mask), final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered,
+        rows.out_event, rows.out_upto,
     )
     values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
     fields = [pa.field(f"a{i}", v.type) for i, v in enumerate(values)]
@@ -159,7 +159,7 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
 
     if fn == "list":
         offsets, at, ids = gather.collect(
-            np.int64(mask), final, nulls, kept, column is not None, keep is not None,
+            np.int64(mask), final, label_values, nulls, kept, column is not None, keep is not None,
             rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
         )
         values = _names(ids, rows.variables) if column is None else column.take(pa.array(at))
@@ -230,7 +230,7 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
     if fn not in ("min", "max"):
         raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} of CLASSIFIER() makes no sense: it is a STRING", sqlstate=SEMANTIC)
     offsets, _, ids = gather.collect(
-        np.int64(mask), final, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto
+        np.int64(mask), final, True, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto
     )
     choose = min if fn == "min" else max
     names = [rows.variables[i].encode() for i in ids.tolist()]

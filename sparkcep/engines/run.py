@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
+from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
 from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
@@ -52,6 +53,7 @@ class Prepared:
     memo: int
     state_live: np.ndarray
     selection: Selection | None = None
+    conjunction: Conjunction | None = None
 
     def arrived(self, schema: pa.Schema) -> Prepared:
         """The same for batches as they came: their timestamps carry the session's time zone."""
@@ -68,6 +70,9 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     if plan.selection:
         for window in plan.windows:
             check_window(window, schema)
+        if has_conjunction(plan.pattern):
+            program, sides = conjunction_automaton(plan)
+            return Prepared(plan, schema, program, conditions, out, kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8), conjunction=sides)
         program, automaton = selection_automaton(plan)
         return Prepared(plan, schema, program, conditions, out, 0, selection_live(automaton, conditions), automaton)
     program = compile_pattern(plan.pattern, plan.variables)
@@ -77,10 +82,13 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
     """The engine that the plan asks for."""
+    from sparkcep.engines.conjunction import ConjunctionEngine
     from sparkcep.engines.counting import CountingEngine
     from sparkcep.engines.selection import SelectionEngine
 
     chosen: type[MatchEngine] = MatchEngine
+    if prepared.conjunction is not None:
+        chosen = ConjunctionEngine
     if prepared.selection is not None:
         chosen = CountingEngine if prepared.plan.counting else SelectionEngine
     return chosen(prepared, chunk_rows, limits)

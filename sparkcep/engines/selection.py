@@ -8,7 +8,7 @@ import pyarrow as pa
 from sparkcep.engines import interpreter, kernels
 from sparkcep.engines import selection_kernels as selecting
 from sparkcep.engines.run import SKIPS, Data, MatchEngine
-from sparkcep.engines.windows import window_ends
+from sparkcep.engines.windows import plan_windows
 from sparkcep.pattern.options import NO_WINDOW
 
 MEMO_ENTRIES = 1 << 16
@@ -68,8 +68,7 @@ class SelectionEngine(MatchEngine):
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         data = super()._kernel_data(columns, offsets, rows)
-        found = [window_ends(kind, size, columns.get(column), offsets) for kind, size, column, *_ in self.plan.windows]
-        self._windows, self._backs = np.array([ends for ends, _ in found]), found[0][1]
+        self._windows, self._backs = plan_windows(self.plan.windows, columns, offsets)
         self._sums = self._prefix_sums(data.rows.letters)
         automaton = self.p.selection
         self._ends = np.zeros((0, 0), dtype=np.int64)

@@ -189,7 +189,7 @@ def select_partitions(
             s = low
         while s < high or (shortest and best_count > 0):
             if want_unmatched and best_count == 0:
-                covered, event_count = _unmatched(covered, s, taken, events, event_count, part, label_count)
+                covered, event_count = unmatched(covered, s, taken, events, event_count, part, label_count)
                 if covered < s:
                     outcome = FULL
                     break
@@ -660,7 +660,7 @@ def select_partitions(
         if outcome != DONE:
             break
         if want_unmatched:
-            covered, event_count = _unmatched(covered, s, taken, events, event_count, part, label_count)
+            covered, event_count = unmatched(covered, s, taken, events, event_count, part, label_count)
             if covered < s:
                 outcome = FULL
                 break
@@ -731,7 +731,7 @@ def _reported(events, own, count, out_labels, out_rows, frames, labels, depth):
 
 
 @njit(cache=True)
-def _unmatched(covered, upto, taken, events, count, part, label_count):
+def unmatched(covered, upto, taken, events, count, part, label_count):
     """Events for the rows from ``covered`` to before ``upto`` that are in no match; (row to go on from, events), short of
     ``upto`` where ``events`` is full."""
     while covered < upto:

@@ -16,6 +16,13 @@ from sparkcep.pattern.window import MICROS, ROWS
 _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
+def plan_windows(windows: tuple, columns: dict[str, pa.Array], offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ends int64 (windows, rows), backs int64 (rows)) of a plan's windows: for each window and row the first row outside a window that
+    begins with it; the first row inside a window 0 that ends with it."""
+    found = [window_ends(kind, size, columns.get(column), offsets) for kind, size, column, *_ in windows]
+    return np.array([ends for ends, _ in found]), found[0][1]
+
+
 def check_window(window: tuple, schema: pa.Schema) -> None:
     """Raises ClauseError where the order column does not fit the size of a plan's window."""
     kind, _, column, line, at, text = window

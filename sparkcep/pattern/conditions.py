@@ -76,11 +76,11 @@ _STRICT_CALLS = frozenset(
 class ConditionSplitter:
     """Splits the conditions of one clause; row expressions go to ``inputs``."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool, negated: int = 0) -> None:
+    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool, finished: int = 0) -> None:
         self.scope = scope
         self.inputs = inputs
         self.ordered = ordered
-        self.negated = negated  # mask of the variables under ~
+        self.finished = finished  # mask of the variables whose conditions see the finished match: under ~, in a side of &
         self._ordered: dict[str, str] = {}
         self._in_prior = False
 
@@ -131,15 +131,19 @@ class ConditionSplitter:
         """The row a reference outside navigation looks at."""
         if self._in_prior:
             return Row("L", ALL_ROWS if mask is None else mask)
-        if mask is None or mask == ALL_ROWS or mask >> variable & 1:
+        if mask is None or mask == 1 << variable:
+            return Row("cur")
+        if (mask == ALL_ROWS or mask >> variable & 1) and not self.finished >> variable & 1:
             return Row("cur")
         return Row("L", mask)
 
     def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
         row, body = self.scope.navigation(node, in_define=True)
         mapped = row.mask == ALL_ROWS or row.mask >> variable & 1
-        if self.negated >> variable & 1 and (node.value == "LAST" or node.args[0].bare().value == "LAST"):
-            mapped = row.mask == 1 << variable  # it sees the finished match, which goes on behind its own row
+        if self.finished >> variable & 1:
+            # the match goes on behind its own row; PREV(x) of a bare column is that row's neighbour
+            bare = node.value != "LAST" and node.args[0].bare().value != "LAST" and row.mask == ALL_ROWS
+            mapped = bare or row.mask == 1 << variable
         if row.which == "L" and row.logical == 0 and mapped and not self._in_prior:
             row = Row("cur", physical=row.physical)
         return row, body

@@ -18,7 +18,8 @@ def selection(clause: MatchClause) -> tuple[str, ...]:
     """(STRICT, NEXT or ANY; FIRST or ALL), or () where the standard's own matching is asked for."""
     chosen = clause.selection
     strategy = chosen.strategy if chosen else "STRICT"
-    report = (chosen.report if chosen else None) or ("ALL" if strategy == "ANY" else "FIRST")
+    conjunction = any(isinstance(n, nodes.Conjunct) for n in nodes.walk(clause.pattern))
+    report = (chosen.report if chosen else None) or ("ALL" if strategy == "ANY" or conjunction else "FIRST")
     extended = any(isinstance(n, (nodes.Within, nodes.Not)) for n in nodes.walk(clause.pattern))
     if (strategy, report) == ("STRICT", "FIRST") and clause.window is None and not extended:
         return ()
@@ -55,7 +56,7 @@ def check_options(clause: MatchClause) -> None:
             clause, clause.skip.span, "SKIP_WITH_ALL_MATCHES",
             "with ALL MATCHES, AFTER MATCH SKIP is TO NEXT ROW (all of them) or PAST LAST ROW (non-overlapping ones)",
         )
-    _check_pattern(clause, strategy)
+    _check_pattern(clause, strategy, report)
     _check_approx(clause)
     _check_ranking(clause)
 
@@ -102,10 +103,17 @@ def _number(clause: MatchClause, expr: Expr) -> Fraction | None:
         return None
 
 
-def _check_pattern(clause: MatchClause, strategy: str) -> None:
+def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Within) and not clause.order_by:
             raise _fail(clause, node.span, "WINDOW_WITHOUT_ORDER", "WITHIN needs the clause's ORDER BY, which it measures")
+        if isinstance(node, nodes.Conjunct) and strategy == "STRICT":
+            raise _fail(
+                clause, node.span, "CONJUNCTION",
+                "under STRICT CONTIGUITY rows are adjacent, so & means nothing; add EVENT SELECTION SKIP TILL ANY MATCH",
+            )
+        if isinstance(node, nodes.Conjunct) and report == "FIRST":
+            raise _fail(clause, node.span, "CONJUNCTION", "a conjunction & reports ALL MATCHES; FIRST MATCH cannot be asked for")
         if isinstance(node, nodes.Repeat) and any(isinstance(n, nodes.Not) for n in nodes.walk(node.item)):
             raise _fail(clause, node.span, "NEGATION", "~ cannot stand under a quantifier; negate one variable between others")
         if isinstance(node, nodes.Not):

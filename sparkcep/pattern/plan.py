@@ -119,9 +119,9 @@ def make_plan(
     inputs = Inputs()
     partition = _keys(clause, inputs, scope, qualifiers)
     order = _order(clause, inputs, scope, qualifiers)
-    negated = sum({1 << ids[n.item.name.lower()] for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Not)})
-    splitter = ConditionSplitter(scope, inputs, bool(clause.order_by), negated)
+    splitter = ConditionSplitter(scope, inputs, bool(clause.order_by), _finished(clause.pattern, ids))
     letters, conditions = _defines(clause, ids, splitter)
+    _check_conjoined(clause, ids, conditions)
     measures = MeasureSplitter(scope, inputs, one_row=clause.rows == ONE_ROW)
     outputs = _measures(clause, measures, settings.case_sensitive)
     if clause.rows == ONE_ROW and outputs and not partition:
@@ -186,9 +186,6 @@ def _reject_planned(clause: MatchClause) -> None:
         raise _fail(
             clause, option.span, "NOT_SUPPORTED_YET", f"{name} is not supported yet; leave it out", UNSUPPORTED
         )
-    for node in nodes.walk(clause.pattern):
-        if isinstance(node, nodes.Conjunct):
-            raise _fail(clause, node.span, "NOT_SUPPORTED_YET", "conjunction & is not supported yet; leave it out", UNSUPPORTED)
 
 
 def _variables(clause: MatchClause) -> tuple[list[str], dict[str, int]]:
@@ -207,6 +204,17 @@ def _variables(clause: MatchClause) -> tuple[list[str], dict[str, int]]:
                     LIMIT,
                 )
     return variables, ids
+
+
+def _finished(pattern: nodes.Node, ids: dict[str, int]) -> int:
+    """Mask of the variables whose conditions may see the finished match: negated ones and those in a side of ``&``."""
+    mask = 0
+    for node in nodes.walk(pattern):
+        if isinstance(node, (nodes.Not, nodes.Conjunct)):
+            for inner in nodes.walk(node):
+                if isinstance(inner, nodes.Var):
+                    mask |= 1 << ids[inner.name.lower()]
+    return mask
 
 
 def _subsets(clause: MatchClause, ids: dict[str, int]) -> dict[str, int]:
@@ -266,6 +274,8 @@ def _tree(node: nodes.Node, ids: dict[str, int], groups: list[nodes.Node]) -> tu
             return ("cat", *(_tree(i, ids, groups) for i in items))
         case nodes.Alternate(items):
             return ("alt", *(_tree(i, ids, groups) for i in items))
+        case nodes.Conjunct(items):
+            return ("and", *(_tree(i, ids, groups) for i in items))
         case nodes.Permute(items):
             return ("permute", *(_tree(i, ids, groups) for i in items))
         case nodes.Exclude(item):
@@ -337,6 +347,29 @@ def _defines(clause: MatchClause, ids: dict[str, int], splitter: ConditionSplitt
         if others:
             conditions.append((ids[name], tuple(others)))
     return tuple(letters), tuple(conditions)
+
+
+def _check_conjoined(clause: MatchClause, ids: dict[str, int], conditions: tuple) -> None:
+    """Beside ``&`` a row may carry two labels, so conditions that look its label up cannot be evaluated."""
+    if not any(isinstance(n, nodes.Conjunct) for n in nodes.walk(clause.pattern)):
+        return
+    unclear = {v for v, trees in conditions if any(map(_reads_labels, trees))}
+    for define in clause.defines:
+        if ids[define.variable.lower()] in unclear:
+            raise _fail(
+                clause, define.condition.span, "CONJUNCTION",
+                "beside a conjunction & a condition cannot use DISTINCT aggregates, or CLASSIFIER() of a neighbouring row; "
+                "compare the variables' values instead",
+                UNSUPPORTED,
+            )
+
+
+def _reads_labels(tree: tuple) -> bool:
+    if tree[0] == "agg":
+        return bool(tree[5])
+    if tree[0] == "cls":
+        return tree[4] != 0
+    return any(isinstance(t, tuple) and _reads_labels(t) for t in tree[1:] if isinstance(t, tuple) and t and isinstance(t[0], str))
 
 
 def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bool) -> tuple:

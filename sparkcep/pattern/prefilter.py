@@ -50,7 +50,7 @@ def _nullable(pattern: tuple) -> bool:
     kind = pattern[0]
     if kind == "var":
         return False
-    if kind in ("cat", "permute"):
+    if kind in ("cat", "permute", "and"):
         return all(map(_nullable, pattern[1:]))
     if kind == "alt":
         return any(map(_nullable, pattern[1:]))

@@ -69,9 +69,9 @@ _IGNORE = {
 
 def _selection(plan: Plan) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
+    from sparkcep.automaton.conjunction import conjunction_automaton, has_conjunction
     from sparkcep.automaton.selection import counts_by_numbers, selection_automaton
 
-    program, automaton = selection_automaton(plan)
     strategy, report = plan.selection
     names = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
     how = {"FIRST": "the preferred match of each start row", "ALL": "every match"}[report]
@@ -83,18 +83,32 @@ def _selection(plan: Plan) -> list[str]:
         if history
         else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     )
-    if plan.counting:
-        by_numbers = counts_by_numbers(plan, automaton, bool(history))
-        how = "matches counted by their last row, " + ("by dynamic programming" if by_numbers else "by listing them")
-    lines = [f"engine: event selection {names[strategy]}, {how}; depth-first in preference order; {pruned}", "automaton:"]
     texts = {v: [text] for v, _, text in plan.letters}
     for v, conjuncts in plan.conditions:
         texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
     conditions = tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+    if has_conjunction(plan.pattern):
+        lines = [
+            f"engine: conjunction, event selection {names[strategy]}, {how}; the sides of & side by side, depth-first; conditions across &, "
+            "and negations, are judged by the finished match",
+            "automaton:",
+        ]
+        automaton = conjunction_automaton(plan)[1]
+        return lines + ["  " + line for line in automaton.dump(conditions).splitlines()] + _windows(plan)
+    automaton = selection_automaton(plan)[1]
+    if plan.counting:
+        by_numbers = counts_by_numbers(plan, automaton, bool(history))
+        how = "matches counted by their last row, " + ("by dynamic programming" if by_numbers else "by listing them")
+    lines = [f"engine: event selection {names[strategy]}, {how}; depth-first in preference order; {pruned}", "automaton:"]
     lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
     for v, name in enumerate(plan.variables):
         if automaton.edges[:, 5].any() and any(int(e) >> v & 1 for e in automaton.edges[:, 5]):
             lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
+    return lines + _windows(plan)
+
+
+def _windows(plan: Plan) -> list[str]:
+    lines = []
     for i, (kind, size, *_) in enumerate(plan.windows):
         unit = {"rows": "rows", "micros": "microseconds", "number": f"of {plan.order[0][0]}" if plan.order else ""}.get(kind)
         if unit is not None:

@@ -80,6 +80,14 @@ def _value(e, context, seen, row, reached):
         scope = seen if kind == "running" else len(context.labels)
         return _value(e[1], context, scope, row, reached)
     if kind == "nav":
+        if e[4][0] == "classifier":
+            # Where a row has two labels, that of the pair reached.
+            pairs = {}
+            for i in _labels_of(e[2], context, seen):
+                if e[1] == "LAST" or context.row_of(i) not in pairs:
+                    pairs[context.row_of(i)] = context.labels[i]
+            labels = list(pairs.values())
+            return None if e[3] >= len(labels) else labels[e[3] if e[1] == "FIRST" else -1 - e[3]]
         at = _navigate(e, context, seen)
         return None if at is None else _value(e[4], context, seen, at, True)
     if kind in ("prev", "next"):

@@ -36,8 +36,8 @@ Conjunction
     Whether an ignored row was acceptable is judged as a condition across `&` is: with the finished match.
 13. Two labels of one row stand in the order of first appearance in PATTERN. ALL ROWS PER MATCH gives one row per
     (row, variable) pair; running values at a pair see the pairs up to it.
-14. Preferment is lexicographic: the first side's, then the second's; a side that may begin anywhere prefers
-    pattern choice before row choice, as everywhere.
+14. Of a start row's matches with a conjunction the lexicographically earliest sequence of (row, place of the variable in
+    PATTERN) pairs is preferred; of two, of which one goes on where the other ends, the longer.
 15. `(p & q) WITHIN size` bounds the rows of both; `(p & q) r` puts r behind both.
 Output
 16. With exclusion and ALL MATCHES the preferred derivation of a match says which rows are hidden.
@@ -136,6 +136,8 @@ class Query:
                 if pairs and pairs not in seen:
                     seen.add(pairs)
                     found.append((start, pairs, excluded))
+        if pattern.contains(self.pattern, ("and",)):
+            found.sort(key=lambda f: (f[0], [(row, search.order.index(v)) for row, v in f[1]] + [(len(rows), 0)]))
         if self.skip and self.skip[0] == "past last row":
             found = _not_overlapping(found)
         return [Found(i + 1, *f) for i, f in enumerate(found)]
@@ -672,8 +674,19 @@ def _random_conjunction(rng):
         negated = ["N"]
         sides[at] = ("cat", rng.sample([sides[at], ("neg", "N")], 2) + [("var", "F")] * rng.randrange(2))
     p = ("and", sides)
-    if rng.random() < 0.1:
+    roll = rng.random()
+    if roll < 0.1:
         p = ("alt", rng.sample([p, ("var", "G")], 2))
+    elif roll < 0.2:
+        p = ("cat", [("var", "G"), p])
+    elif roll < 0.3:
+        p = ("cat", [p, ("var", "H")])
+    elif roll < 0.35:
+        p = ("and", [("cat", [p, ("var", "H")]), ("var", "G")])
+    elif roll < 0.4 and not negated:
+        p = ("rep", p, rng.choice([0, 1]), rng.choice([2, None]), rng.random() < 0.7)
+    elif roll < 0.45:
+        p = ("within", p, rng.randrange(2, 8))
     return p, negated
 
 
@@ -688,7 +701,13 @@ def _random_define(rng, name, positive, subsets, shape, report, prior=True):
         # Which label a row has among rows of the finished match is nobody's question either.
         if shape != "plain" and _contains(e, "classifier"):
             continue
+        if shape == "conjunction" and _distinct(e):
+            continue
         return e
+
+
+def _distinct(e) -> bool:
+    return isinstance(e, tuple) and ((e[0] == "agg" and e[4]) or any(_distinct(part) for part in e[1:]))
 
 
 def _random_prior(rng, name, positive, subsets):

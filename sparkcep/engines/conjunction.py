@@ -1,0 +1,88 @@
+"""The engine of patterns with a conjunction ``p & q`` (LANGUAGE sections 4 and 9)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.engines import conjunction_kernels as conjoining
+from sparkcep.engines import kernels
+from sparkcep.engines.run import Data, MatchEngine
+from sparkcep.engines.selection_kernels import S_ACTIVE, SELECTION_STATE
+from sparkcep.engines.windows import plan_windows
+from sparkcep.pattern.options import NO_WINDOW
+
+MAX_ENDS_BYTES = 1 << 28  # of the table of completions
+
+
+class ConjunctionEngine(MatchEngine):
+    """As :class:`MatchEngine`, for plans whose pattern has a conjunction; all matches of a start row are held at once."""
+
+    scattering = True
+    state_size = SELECTION_STATE
+
+    def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
+        super().__init__(prepared, chunk_rows, limits)
+        automaton, conditions = prepared.conjunction, prepared.conditions
+        self.windowed = self.plan.windows[0][0] != NO_WINDOW
+        self.negated_at_start = bool((automaton.checks[:, 0] >= 0).any())
+        self._arrays = conjoining.ConjunctionArrays(
+            automaton.first, automaton.edges, automaton.checks, automaton.blockers, np.int64(automaton.across(conditions))
+        )
+
+    def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
+        data = super()._kernel_data(columns, offsets, rows)
+        self._windows, self._backs = plan_windows(self.plan.windows, columns, offsets)
+        automaton = self.p.conjunction
+        self._ends = np.zeros((0, 0), dtype=np.int64)
+        if self.limits.merging and automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
+            self._ends = np.empty((automaton.nodes, rows), dtype=np.int64)
+            conjoining.earliest_ends(self._arrays.first, self._arrays.edges, data.rows.letters, offsets, self._ends)
+        self._taken = np.zeros(rows, dtype=np.uint8)
+        self._taken[: len(self._carry.taken)] = self._carry.taken
+        longest = int(np.diff(offsets).max(initial=0))
+        if self.windowed:
+            longest = min(longest, int((self._windows[0] - np.arange(rows)).max(initial=0)))
+        self._longest = longest * automaton.sides + 2
+        slots = len(self.p.conditions.slots) if self.p.conditions.has_history else 0
+        hf = np.empty((rows + self._longest + 2 if slots else 2, max(slots, 1)), dtype=np.float64)
+        self._memory = (
+            np.empty(rows + 1, dtype=np.uint8), np.empty(hf.shape, dtype=np.int64), hf, np.zeros(self._stack, dtype=np.int64),
+            np.zeros(self._stack, dtype=np.float64), np.zeros(self._stack, dtype=np.uint8),
+        )
+        return data
+
+    def _search(self, events: int) -> conjoining.ConjunctionScratch:
+        depth, windows = self._longest, len(self.plan.windows)
+        return conjoining.ConjunctionScratch(
+            frames=np.empty((depth, 6), dtype=np.int64),
+            opened=np.full((depth, windows), -1, dtype=np.int64),
+            since=np.full((depth, self.p.conjunction.sides), -1, dtype=np.int64),
+            best=np.empty((depth, 2), dtype=np.int64),
+            order=np.empty((depth, 2), dtype=np.int64),
+            taken=self._taken,
+            seen=np.zeros((1 << (2 * events).bit_length(), 2), dtype=np.int64),
+        )
+
+    def _keeps_events(self, state: np.ndarray) -> bool:
+        return state[S_ACTIVE] == 1
+
+    def _first_needed(self, start: int) -> int:
+        first = start
+        if self.negated_at_start:
+            # a row still to come looks back no farther than the last one here
+            first = min(first, int(self._backs[min(start, len(self._backs) - 1)]))
+        return first - self.back
+
+    def _taken_from(self, row: int) -> np.ndarray:
+        return self._taken[row:].copy() if self.plan.rows == "unmatched" else super()._taken_from(row)
+
+    def _match(self, data: Data, scratch: kernels.Scratch, open_end: bool, state, events, labels, scattered) -> int:
+        c = self.p.conditions
+        slots = c.slots if c.has_history else self._empty_slots
+        return conjoining.conjoin_partitions(
+            self._arrays, self.plan.selection[0] == "NEXT", self.plan.non_overlapping, self.windowed, self._windows, self._backs, self._ends,
+            self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, self._memory,
+            self._search(len(events)), len(data.rows.letters), self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
+            self.limits.max_steps, self.limits.max_matches, state, events, labels, scattered,
+        )
