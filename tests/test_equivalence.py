@@ -90,6 +90,8 @@ def test_a_test_on_every_variable_is_a_key(pattern, defines):
         ("A+ B", "A AS u = LAST(A.u, 1), B AS u = A.u"),
         ("A* B", "A AS u = FIRST(A.u), B AS u = A.u"),
         ("A? B", "B AS u = A.u"),
+        ("A? B C", "C AS u = FIRST(u)"),
+        ("(A | ()) B C", "C AS u = FIRST(u)"),
         ("(A | B) C", "C AS u = A.u"),
         ("(A | B)+", "A AS u = FIRST(A.u), B AS u = FIRST(B.u)"),
         ("PERMUTE(A, B)", "B AS u = A.u"),

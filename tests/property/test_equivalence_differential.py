@@ -27,7 +27,7 @@ def equated(rng, query):
         which = "FIRST" if over in (None, name) else rng.choice(["FIRST", "LAST", "LAST"])
         return ("nav", which, over, 0, column)
 
-    every = rng.random() < 0.8
+    every = rng.random() < 0.5
     for name in names:
         if not every and rng.random() < 0.3:
             continue
