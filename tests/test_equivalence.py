@@ -122,7 +122,9 @@ def test_negation_at_the_edges():
     assert keys("~A A B", "A AS u = FIRST(A.u), B AS u = A.u", options=window) == []
 
 
-@pytest.mark.parametrize("options", [ANY, NEXT, f"{ANY} WINDOW 5", f"{ANY} WINDOW INTERVAL '5' MINUTE", f"AFTER MATCH SKIP TO NEXT ROW {ANY}"])
+@pytest.mark.parametrize(
+    "options", [ANY, NEXT, f"{ANY} WINDOW 5", f"{ANY} WINDOW INTERVAL '5' MINUTE", f"AFTER MATCH SKIP TO NEXT ROW {ANY}"]
+)
 def test_options_that_keep_it(options):
     assert keys("A B C", FUNNEL, options=options) == ["u"]
 
@@ -172,7 +174,8 @@ def test_a_key_of_partition_by_is_no_further_one():
 
 
 def test_the_rewriter_distributes_by_it():
-    sql = rewrite(f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY p ORDER BY i MEASURES count(*) AS n {ANY} PATTERN (A B C) DEFINE {FUNNEL})")
+    clause = f"PARTITION BY p ORDER BY i MEASURES count(*) AS n {ANY} PATTERN (A B C) DEFINE {FUNNEL}"
+    sql = rewrite(f"SELECT * FROM t MATCH_RECOGNIZE ({clause})")
     key = plan("A B C", FUNNEL, head="PARTITION BY p ORDER BY i").equal_keys[0][0]
     assert f"u AS {key}" in sql
     assert f"DISTRIBUTE BY __p0, {key} SORT BY __p0, {key}, __o0" in sql
@@ -189,3 +192,14 @@ def test_explain_says_why():
     assert "further partition keys, because all rows of a match must agree in them:\n  u (__c" in text
     assert "): B AS u = A.u; C AS u = B.u\n" in text
     assert "further partition keys" not in describe(plan("A B C", FUNNEL, prefilter=False))
+
+
+def test_a_clause_text_is_sorted_by_it():
+    types = pytest.importorskip("pyspark.sql.types")
+    from sparkcep.spark.table_function import _analyze_clause
+
+    columns = types.StructType([types.StructField(name, types.StringType()) for name in ("p", "i", "u", "s")])
+    text = f"PARTITION BY p ORDER BY i DESC MEASURES A.i AS a {ANY} PATTERN (A B C) DEFINE {FUNNEL}"
+    found = _analyze_clause(text, columns)
+    assert [c.name for c in found.partitionBy] == ["p"]
+    assert [(c.name, c.ascending) for c in found.orderBy] == [("u", True), ("i", False)]

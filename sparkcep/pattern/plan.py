@@ -150,7 +150,8 @@ def make_plan(
     sparing = settings.prefilter and ignorable(
         tree, selected, bounded, clause.rows, conditions, measures.leaves(), splitter.ordered_inputs()
     )
-    equal_keys = _equal_keys(equal_columns(clause, splitter, skip[0], settings.case_sensitive), partition, inputs) if sparing else ()
+    agreeing = equal_columns(clause, splitter, skip[0], settings.case_sensitive) if sparing else []
+    equal_keys = _equal_keys(agreeing, partition, inputs)
     return Plan(
         variables=tuple(variables),
         pattern=tree,
