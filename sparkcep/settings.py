@@ -22,8 +22,9 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True)
 class Settings:
-    """``prefilter``: whether Spark may drop rows that cannot matter; ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match;
-    ``max_matches``: matches of a partition under an event selection."""
+    """``prefilter``: whether rows that cannot matter are kept from the search: dropped by Spark, or parted by further keys;
+    ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match; ``max_matches``:
+    matches of a partition under an event selection."""
 
     case_sensitive: bool = False
     ansi: bool = True

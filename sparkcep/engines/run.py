@@ -248,7 +248,7 @@ class MatchEngine:
         """The rows held: as a table, as columns by name, and the offsets of their partitions."""
         table = pa.Table.from_batches(self._batches).combine_chunks()
         columns = {name: flat(table.column(name)) for name in self.p.input_schema.names}
-        return table, columns, boundaries([columns[c] for _, c, _ in self.plan.partition], table.num_rows)
+        return table, columns, boundaries([columns[c] for c in self.plan.keys], table.num_rows)
 
     def _process(self, last: bool) -> Iterator[pa.Table]:
         table, columns, offsets = self._buffer()

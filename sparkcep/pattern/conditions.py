@@ -102,7 +102,7 @@ class ConditionSplitter:
         """(row-local SQL text or "", trees of the other top-level conjuncts)."""
         self.scope.check_semantics(condition)
         rows, others = [], []
-        for conjunct in _conjuncts(condition):
+        for conjunct in conjuncts(condition):
             refs = self._rows(conjunct, variable)
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct, variable)):
                 rows.append(f"({self._cur_text(conjunct, variable)})")
@@ -136,6 +136,10 @@ class ConditionSplitter:
         if (mask == ALL_ROWS or mask >> variable & 1) and not self.finished >> variable & 1:
             return Row("cur")
         return Row("L", mask)
+
+    def row(self, reference: Expr, variable: int) -> Row:
+        """The row that a column reference, or FIRST or LAST of one, looks at in the variable's condition."""
+        return next(iter(self._rows(reference, variable)))
 
     def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
         row, body = self.scope.navigation(node, in_define=True)
@@ -559,10 +563,11 @@ def aggregate_parts(
     return scope.one_variable(whole, expr), args[0], keep
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
+def conjuncts(expr: Expr) -> list[Expr]:
+    """The operands of the AND at the top of a condition."""
     bare = expr.bare()
     if bare.op == "and":
-        return [c for a in bare.args for c in _conjuncts(a)]
+        return [c for a in bare.args for c in conjuncts(a)]
     return [expr]
 
 

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern import nodes
 from sparkcep.pattern.conditions import ConditionSplitter
+from sparkcep.pattern.equivalence import equal_columns
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
-from sparkcep.pattern.prefilter import prefilter
+from sparkcep.pattern.prefilter import ignorable, prefilter
 from sparkcep.pattern.scope import ALL_ROWS, PRIOR, Inputs, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
@@ -64,6 +65,12 @@ class Plan:
     windows: tuple = ()  # (kind, size, order column, place) of WINDOW ("none" without one), then of each group's WITHIN
     prefilter: tuple = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
+    equal_keys: tuple = ()  # (input column, tests that say so) in which all rows of a match agree, beside those of ``partition``
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The input columns that cut partitions."""
+        return (*(column for _, column, _ in self.partition), *(column for column, _ in self.equal_keys))
 
     @property
     def counting(self) -> bool:
@@ -94,6 +101,7 @@ class Plan:
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),
                 "prefilter": (),
+                "equal_keys": tuple((name, ()) for name, _ in self.equal_keys),
                 "arrays": (),
                 "aggregates": (),
             }
@@ -139,9 +147,11 @@ def make_plan(
     skip = _skip(clause, scope)
     tree = _tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)])
     selected, bounded = selection(clause), windows(clause)
-    needed = prefilter(
-        tree, selected, bounded, clause.rows, tuple(variables), letters, conditions, measures.leaves(), splitter.ordered_inputs()
+    sparing = settings.prefilter and ignorable(
+        tree, selected, bounded, clause.rows, conditions, measures.leaves(), splitter.ordered_inputs()
     )
+    agreeing = equal_columns(clause, splitter, skip[0], settings.case_sensitive) if sparing else []
+    equal_keys = _equal_keys(agreeing, partition, inputs)
     return Plan(
         variables=tuple(variables),
         pattern=tree,
@@ -166,8 +176,9 @@ def make_plan(
         case_sensitive=settings.case_sensitive,
         selection=selected,
         windows=bounded,
-        prefilter=needed if settings.prefilter else (),
+        prefilter=prefilter(tuple(variables), letters) if sparing else (),
         bounds=settings.bounds(),
+        equal_keys=equal_keys,
     )
 
 
@@ -309,6 +320,12 @@ def _keys(clause: MatchClause, inputs: Inputs, scope: Scope, qualifiers: frozens
         )
         for i, e in enumerate(clause.partition_by)
     )
+
+
+def _equal_keys(columns: list[tuple], partition: tuple, inputs: Inputs) -> tuple:
+    """The columns in which all rows of a match agree, as inputs; those of PARTITION BY are keys already."""
+    keys = [(inputs.column(text), tests) for text, tests in columns]
+    return tuple(key for key in keys if key[0] not in {column for _, column, _ in partition})
 
 
 def _order(clause: MatchClause, inputs: Inputs, scope: Scope, qualifiers: frozenset[str]) -> tuple:

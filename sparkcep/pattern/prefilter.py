@@ -9,19 +9,21 @@ from __future__ import annotations
 from sparkcep.pattern.window import ROWS
 
 
-def prefilter(
-    pattern: tuple, selection: tuple, windows: tuple, rows: str, variables: tuple, letters: tuple, conditions: tuple, leaves: tuple,
-    ordered_inputs: tuple,
-) -> tuple[str, ...]:
-    """SQL conditions of which a row must fulfil one to be needed; () where every row may be. Members of a Plan."""
+def ignorable(
+    pattern: tuple, selection: tuple, windows: tuple, rows: str, conditions: tuple, leaves: tuple, ordered_inputs: tuple
+) -> bool:
+    """Whether a row that no variable of a match takes changes nothing by being there. Members of a Plan."""
     if selection[:1] not in (("NEXT",), ("ANY",)) or rows == "unmatched" or ordered_inputs:
-        return ()
+        return False
     if any(window[0] == ROWS for window in windows) or _nullable(pattern) or _anchored(pattern):
-        return ()
-    if {v for v, _, _ in letters} != set(range(len(variables))):
-        return ()
+        return False
     trees = [tree for _, conjuncts in conditions for tree in conjuncts]
-    if any(map(_physical, trees)) or any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in leaves):
+    return not any(map(_physical, trees)) and not any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in leaves)
+
+
+def prefilter(variables: tuple, letters: tuple) -> tuple[str, ...]:
+    """SQL conditions of which a row must fulfil one to be needed, where rows are :func:`ignorable`; () where every row may be."""
+    if {v for v, _, _ in letters} != set(range(len(variables))):
         return ()
     return tuple(text for _, _, text in letters)
 

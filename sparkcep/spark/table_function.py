@@ -280,7 +280,11 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     return MatchAnalysis(
         StructType([StructField(name, engine_columns[source]) for name, source in columns]),
         partitionBy=[PartitioningColumn(dict(plan.inputs)[c]) for _, c, _ in plan.partition],
-        orderBy=[OrderingColumn(dict(plan.inputs)[c], not d, n) for _, c, d, n, _ in plan.order],
+        # Spark would make a handler for each value of a further key: here the engine cuts by them alone
+        orderBy=[
+            *(OrderingColumn(dict(plan.inputs)[c]) for c, _ in plan.equal_keys),
+            *(OrderingColumn(dict(plan.inputs)[c], not d, n) for _, c, d, n, _ in plan.order),
+        ],
         withSinglePartition=not plan.partition,
         select=selected,
         plan=plan,

@@ -39,6 +39,9 @@ def describe(plan: Plan) -> str:
     lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     if plan.prefilter:
         lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
+    if plan.equal_keys:
+        lines.append("further partition keys, because all rows of a match must agree in them:")
+        lines += [f"  {dict(plan.inputs)[name]} ({name}): {'; '.join(tests)}" for name, tests in plan.equal_keys]
     neighbours, history = [], []
     for variable, conjuncts in plan.conditions:
         for tree in conjuncts:

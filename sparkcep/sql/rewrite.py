@@ -390,7 +390,7 @@ def _letters_sql(plan: Plan) -> list[str]:
 def _input(plan: Plan, source: str, months: Months | None) -> str:
     """The table function's input: row expressions computed by Spark, distributed and sorted."""
     as_months = {name for name, _ in months.columns} if months else set()
-    keys = [c for _, c, _ in plan.partition]
+    keys = plan.keys
     order = [_order_text(c, d, n) for _, c, d, n, _ in plan.order]
     computed = [f"{_as_months(f'({t})') if n in as_months else t} AS {n}" for n, t in plan.inputs] + _letters_sql(plan)
     order_only = {c for _, c, *_ in plan.order} - _needed(plan)
@@ -434,7 +434,7 @@ def _order_text(column: str, descending: bool, nulls_first: bool | None) -> str:
 
 def _needed(plan: Plan) -> set[str]:
     """Input columns that the engine reads."""
-    needed = {c for _, c, _ in plan.partition}
+    needed = set(plan.keys)
     if plan.rows != ONE_ROW:
         needed |= {c for _, c, *_, plain in plan.order if not plain}
 

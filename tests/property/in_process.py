@@ -10,6 +10,7 @@ import pyarrow as pa
 from sparkcep.engines.run import engine_for, match_batches, match_table, prepare
 from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
 
 COLUMNS = ("p", "id", "v", "w", "s")
@@ -19,12 +20,14 @@ _BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
 _NULLED = re.compile(r"IF\(false, (.*?), NULL\)")
 
 
-def run(text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = None) -> dict[int, list[dict]]:
+def run(
+    text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = None, settings: Settings = DEFAULT
+) -> dict[int, list[dict]]:
     """Output rows of the clause by partition, each {measure: value} (ALL ROWS: and the id), in the engine's order.
 
     With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can.
     """
-    plan = make_plan(parse_clause(text))
+    plan = make_plan(parse_clause(text), settings=settings)
     database = sqlite3.connect(":memory:")
     try:
         table = _inputs(plan, partitions, database)
@@ -76,7 +79,8 @@ def _inputs(plan, partitions, database) -> pa.Table:
         types[LETTERS] = pa.int64()
     selected = ", ".join(f"{_portable(sql)} AS {name}" for name, sql in wanted.items())
     needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
-    values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY p, id"), strict=True))
+    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id"])
+    values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY {order}"), strict=True))
     values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})
 

@@ -8,6 +8,7 @@ import pytest
 
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import make_plan
+from sparkcep.settings import DEFAULT
 from sparkcep.sql.parser import parse_clause
 from tests.oracle import measures, pattern, selection
 from tests.property.in_process import run
@@ -29,15 +30,15 @@ def comparable(query, rows):
     return sorted(rows, key=lambda row: sorted((k, str(v)) for k, v in row.items()))
 
 
-def problem(query, rows, chunk_rows=None):
+def problem(query, rows, chunk_rows=None, settings=DEFAULT):
     """None, or how the engine's answer for one partition differs."""
     try:
         expected = wanted(query, rows)
     except selection.SkipTargetError:
         with pytest.raises(MatchRuntimeError):
-            run(query.to_sql(), {0: rows}, chunk_rows)
+            run(query.to_sql(), {0: rows}, chunk_rows, settings)
         return None
-    got = run(query.to_sql(), {0: rows}, chunk_rows).get(0, [])
+    got = run(query.to_sql(), {0: rows}, chunk_rows, settings).get(0, [])
     if comparable(query, got) == comparable(query, expected):
         return None
     return f"{query.to_sql()}\nrows {rows}\noracle {expected}\nengine {got}"
@@ -47,7 +48,8 @@ class Tally:
     def __init__(self):
         self.pairs = self.matched = 0
 
-    def compare(self, query, partitions, chunk_rows=None):
+    def compare(self, query, partitions, chunk_rows=None, choices=(DEFAULT,)):
+        """``choices``: the settings with each of which the engine must agree with the oracle."""
         expected, failing = {}, []
         for p, rows in enumerate(partitions):
             try:
@@ -59,11 +61,12 @@ class Tally:
                 continue
             self.pairs += 1
             self.matched += any(row["m_count"] for row in expected[p])
-        if expected:
-            got = run(query.to_sql(), {p: partitions[p] for p in expected}, chunk_rows)
+        for settings in choices if expected else ():
+            got = run(query.to_sql(), {p: partitions[p] for p in expected}, chunk_rows, settings)
             for p, answer in expected.items():
                 if comparable(query, got.get(p, [])) != comparable(query, answer):
-                    pytest.fail(problem(query, partitions[p], chunk_rows) or f"{query.to_sql()}\nwrong only beside other partitions")
+                    found = problem(query, partitions[p], chunk_rows, settings)
+                    pytest.fail(found or f"{query.to_sql()}\nwrong only beside other partitions")
         for rows in failing[:1]:
             self.pairs += 1
             with pytest.raises(MatchRuntimeError):
