@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,18 +11,27 @@ import pyarrow as pa
 from sparkcep.automaton.selection import counts_by_numbers
 from sparkcep.engines import counting_kernels, kernels
 from sparkcep.engines.outputs import decimals
-from sparkcep.engines.run import Data
+from sparkcep.engines.run import Data, doubled
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.errors import MatchRuntimeError
 
 MAX_COUNT = 1e38  # of a DECIMAL(38)
 
 
+@dataclass(frozen=True)
+class Ending:
+    """``rows`` int64 (n): last rows of matches; ``numbers``: how many matches end there; ``graphs``: what MATCH_GRAPH() gives there."""
+
+    rows: np.ndarray
+    numbers: list[int] | None
+    graphs: pa.Array | None = None
+
+
 class CountingEngine(SelectionEngine):
     """As :class:`SelectionEngine`, but matches are counted by their last row.
 
-    Where conditions are local to their row and its neighbours the numbers come from dynamic programming; with conditions
-    that look at the match, negation or WITHIN groups the matches are listed and counted.
+    Where conditions are local to their row and its neighbours the numbers come from dynamic programming; with
+    negation, WITHIN groups and what else needs whole matches these are listed and counted.
     """
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
@@ -34,23 +44,30 @@ class CountingEngine(SelectionEngine):
         done = len(offsets) - (1 if last else 2)
         if done > 0:
             data = self._kernel_data(columns, offsets, table.num_rows)
-            rows, numbers = (self._numbered if self.by_numbers else self._listed)(data, offsets[: done + 1], columns)
-            if len(rows):
-                events = np.zeros((len(rows), 5), dtype=np.int64)
-                events[:, kernels.E_PART] = np.searchsorted(offsets, rows, side="right") - 1
-                events[:, kernels.E_START], events[:, kernels.E_ROWS] = rows, 1
-                events[:, kernels.E_LABELS] = np.arange(len(rows))
-                self._counts = decimals(numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
-                yield from self._emit(columns, events, np.zeros(len(rows), dtype=np.uint8), rows, offsets)
-        state = np.zeros(self.state_size, dtype=np.int64)
-        state[kernels.S_START] = offsets[-2]
-        self._keep(table, state, offsets, last, kernels.SUSPENDED)
+            for ending in self._endings(data, offsets[: done + 1], columns):
+                yield from self._last_rows(ending, columns, offsets)
+        self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
+
+    def _endings(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
+        yield (self._numbered if self.by_numbers else self._listed)(data, offsets, columns)
+
+    def _last_rows(self, ending: Ending, columns: dict[str, pa.Array], offsets: np.ndarray) -> Iterator[pa.Table]:
+        rows = ending.rows
+        if not len(rows):
+            return
+        events = np.zeros((len(rows), 5), dtype=np.int64)
+        events[:, kernels.E_PART] = np.searchsorted(offsets, rows, side="right") - 1
+        events[:, kernels.E_START], events[:, kernels.E_ROWS] = rows, 1
+        events[:, kernels.E_LABELS] = np.arange(len(rows))
+        self._counts = None if ending.numbers is None else decimals(ending.numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
+        self._graphs = ending.graphs
+        yield from self._emit(columns, events, np.zeros(len(rows), dtype=np.uint8), rows, offsets)
 
     def _first_needed(self, start: int) -> int:
         return start
 
-    def _numbered(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> tuple[np.ndarray, list[int]]:
-        """(rows, numbers) by dynamic programming."""
+    def _numbered(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
+        """By dynamic programming."""
         rows = int(offsets[-1])
         arrays, nodes = self._arrays, self.p.selection.nodes
         found: list[np.ndarray] = []
@@ -68,11 +85,28 @@ class CountingEngine(SelectionEngine):
             if prime and found[0].max(initial=0.0) < counting_kernels.PRIMES[0] // 2:
                 break  # the first residue is the number
         ending = np.flatnonzero(found[0] > 0)
-        return ending, _together([f[ending].tolist() for f in found[1:]])
+        return Ending(ending, _together([f[ending].tolist() for f in found[1:]]))
 
-    def _listed(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> tuple[np.ndarray, list[int]]:
-        """(rows, numbers) by going through the matches."""
+    def _listed(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
+        """By going through the matches."""
         counts = np.zeros(int(offsets[-1]), dtype=np.int64)
+        for found, _, taken in self._found(data, offsets, columns):
+            np.add.at(counts, taken[found[:, kernels.E_LABELS] + found[:, kernels.E_ROWS] - 1], 1)
+        ending = np.flatnonzero(counts)
+        return Ending(ending, counts[ending].tolist())
+
+    def _matches(
+        self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]
+    ) -> Iterator[tuple[int, list[int], list[int]]]:
+        """Each match as (partition, rows, labels)."""
+        for found, labels, taken in self._found(data, offsets, columns):
+            for part, _, size, _, at in found.tolist():
+                yield part, taken[at : at + size].tolist(), labels[at : at + size].tolist()
+
+    def _found(
+        self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """(events, labels, rows) of the matches, some at a time."""
         data = Data(data.rows._replace(offsets=offsets), data.codes, data.bytecode)
         scratch = self._scratch(len(data.rows.letters), len(offsets))
         state = np.zeros(self.state_size, dtype=np.int64)
@@ -84,17 +118,23 @@ class CountingEngine(SelectionEngine):
             if outcome not in (kernels.DONE, kernels.FULL):
                 raise self._runtime_error(outcome, state, columns)
             if outcome == kernels.FULL and self._keeps_events(state):
-                raise self._state_limit(state, columns)
-            found = events[: int(state[kernels.S_EVENTS])]
-            np.add.at(counts, taken[found[:, kernels.E_LABELS] + found[:, kernels.E_ROWS] - 1], 1)
+                events, labels, taken = (doubled(a) for a in (events, labels, taken))
+                if events.nbytes + labels.nbytes + taken.nbytes > self.limits.max_state_bytes:
+                    raise self._state_limit(state, columns)
+                continue
+            yield events[: int(state[kernels.S_EVENTS])], labels, taken
             state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
             if outcome == kernels.DONE:
-                ending = np.flatnonzero(counts)
-                return ending, counts[ending].tolist()
+                return
 
-    def _count_range(self, row: int, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+    def _at(self, row: int) -> np.ndarray:
+        """The state of a search that begins at a row."""
         state = np.zeros(self.state_size, dtype=np.int64)
         state[kernels.S_START] = row
+        return state
+
+    def _count_range(self, row: int, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+        state = self._at(row)
         return MatchRuntimeError(
             "COUNT_RANGE",
             f"MATCH_COUNT(){self._where(state, columns)} exceeds DECIMAL(38); use a smaller WINDOW or fewer Kleene variables",

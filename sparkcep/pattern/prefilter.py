@@ -18,6 +18,8 @@ def prefilter(
         return ()
     if any(window[0] == ROWS for window in windows) or _nullable(pattern) or _anchored(pattern):
         return ()
+    if any(spec == ("graph",) for _, spec in leaves):
+        return ()  # positions count rows
     if {v for v, _, _ in letters} != set(range(len(variables))):
         return ()
     trees = [tree for _, conjuncts in conditions for tree in conjuncts]
