@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selection, matches_once
-from sparkcep.columns.bytecode import OP, Conditions
+from sparkcep.columns.bytecode import OP, SLOT, Conditions
 from sparkcep.engines import kernels
 from sparkcep.engines import merged_kernels as merging
 from sparkcep.engines.counting import MAX_COUNT, CountingEngine, Ending
@@ -46,6 +46,7 @@ class MergedEngine(CountingEngine):
         if self.merges:
             self.uses_ends = True
             self._window_live = _live_windows(prepared.selection)
+            self._present = _only_present(prepared.conditions)
 
     def _endings(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
         if self.by_numbers and not self.drawing:
@@ -79,7 +80,7 @@ class MergedEngine(CountingEngine):
         state = np.zeros(merging.MERGED_STATE, dtype=np.int64)
         while True:
             outcome = merging.merge_partitions(
-                self._arrays, self.strategy, self.limits.merging, want, self._windows, self._window_live, self._ends,
+                self._arrays, self.strategy, self.limits.merging, want, self._windows, self._window_live, self._present, self._ends,
                 self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
                 data.rows._replace(offsets=offsets), scratch, np.int64(rows), classes, graph, output, state,
             )
@@ -159,6 +160,19 @@ class _Trie:
                 found.append((row, label, *((-1, -1) if is_first else (at, at + len(children))), complete))
             level, complete = below, 0
         return found
+
+
+def _only_present(conditions: Conditions) -> np.ndarray:
+    """uint8 (slots): 1 for a count that only tells whether there is a value yet; its number keeps no runs apart."""
+    slots, counts = conditions.slots, np.zeros(len(conditions.slots), dtype=np.uint8)
+    counts[slots[:, 0] == SLOT["COUNT"]] = 1
+    counts[slots[slots[:, 0] == SLOT["MEAN"], 5]] = 0
+    for op, a, b, _, _ in conditions.code.tolist():
+        if op == OP["SLOTI"]:
+            counts[a] = 0
+        elif op in (OP["AVGDEC"], OP["STD"]):
+            counts[[a, b]] = 0
+    return counts
 
 
 def _live_windows(automaton: Selection) -> np.ndarray:

@@ -334,7 +334,7 @@ def _put_out(q, low, want, graph, output, state):
 
 
 @njit(cache=True)
-def _propose(q, source, edge, start, count, edges, masks, windows, window_live, hi, hf, valued, classes, state):
+def _propose(q, source, edge, start, count, edges, masks, windows, window_live, present, hi, hf, valued, classes, state):
     """Notes that runs of the class ``source`` (NONE: new ones) take the row by an edge, in a class place of its own."""
     info, ends, pending = classes.info, classes.ends, classes.pending
     target = edges[edge, E_TARGET]
@@ -355,7 +355,7 @@ def _propose(q, source, edge, start, count, edges, masks, windows, window_live, 
             ends[c, w] = end
         if valued[target] == 1:
             for k in range(classes.hi.shape[1]):
-                classes.hi[c, k] = hi[q, k]
+                classes.hi[c, k] = min(hi[q, k], 1) if present[k] == 1 else hi[q, k]
                 classes.hf[c, k] = hf[q, k]
     pending[count, P_CLASS] = c
     pending[count, P_SOURCE] = NONE if source == NONE else info[source, C_TAIL]
@@ -433,12 +433,12 @@ def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, 
 
 @njit(cache=True)
 def merge_partitions(
-    automaton, strategy, merging, want, windows, window_live, ends, use_ends, conditions, rows, scratch, spare, classes, graph, output, state,
+    automaton, strategy, merging, want, windows, window_live, present, ends, use_ends, conditions, rows, scratch, spare, classes, graph, output, state,
 ):
     """Goes through the partitions; fills ``output`` and returns DONE, FULL, GROW (``state[M_DETAIL]``: 0 classes, 1 nodes) or ERROR.
 
     ``merging``: equivalent runs are one class, otherwise each run is; ``want``: RUNNING, COUNTS or GRAPHS; ``window_live`` int64 (nodes): the
-    groups' windows that decide a node's future; ``spare``: a row of the slot arrays behind the buffer, which holds a class's values.
+    groups' windows that decide a node's future; ``present`` uint8 (slots): 1 for a count of which matters only whether it is 0; ``spare``: a row of the slot arrays behind the buffer, which holds a class's values.
     """
     first, edges, masks, accepts, live, alone, local, valued = automaton
     bytecode, entry, floats, slots, label_codes = conditions
@@ -531,7 +531,7 @@ def merge_partitions(
                             inside = False  # its time is NULL
                     if not inside or (use_ends and ends[target, q] > windows[0, start]):
                         continue
-                    _propose(q, c, e, start, count, edges, masks, windows, window_live, hi, hf, valued, classes, state)
+                    _propose(q, c, e, start, count, edges, masks, windows, window_live, present, hi, hf, valued, classes, state)
                     count += 1
             if over or strategy == STRICT:
                 _bury(strategy == STRICT, back, merging, classes, state)
