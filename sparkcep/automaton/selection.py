@@ -115,7 +115,12 @@ def build_selection(program: p.Program, *, merge: bool) -> Selection:
 
 def counts_by_numbers(plan: Plan, automaton: Selection, looks_at_match: bool) -> bool:
     """Whether dynamic programming over the automaton counts a plan's matches."""
-    return not (looks_at_match or len(plan.windows) > 1 or automaton.ambiguous or automaton.edges[:, E_NOT].any())
+    return not looks_at_match and len(plan.windows) == 1 and matches_once(automaton)
+
+
+def matches_once(automaton: Selection) -> bool:
+    """Whether each path of the automaton is a match of its own, and nothing but its rows decides that."""
+    return not (automaton.ambiguous or automaton.edges[:, E_NOT].any())
 
 
 class _Builder:

@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.selection import counts_by_numbers
-from sparkcep.engines import counting_kernels, kernels
-from sparkcep.engines.outputs import decimals
+from sparkcep.engines import counting_kernels
+from sparkcep.engines.endings import Ending, EndingEngine
 from sparkcep.engines.run import Data
 from sparkcep.engines.selection import SelectionEngine
-from sparkcep.errors import MatchRuntimeError
 
 MAX_COUNT = 1e38  # of a DECIMAL(38)
 
 
-class CountingEngine(SelectionEngine):
-    """As :class:`SelectionEngine`, but matches are counted by their last row.
-
-    Where conditions are local to their row and its neighbours the numbers come from dynamic programming; with conditions
-    that look at the match, negation or WITHIN groups the matches are listed and counted.
-    """
+class CountingEngine(EndingEngine, SelectionEngine):
+    """Counts by dynamic programming where conditions are local to their row and its neighbours."""
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         self.by_numbers = counts_by_numbers(self.plan, prepared.selection, prepared.conditions.has_history)
 
-    def _process(self, last: bool) -> Iterator[pa.Table]:
-        """Whole partitions only: a match may end in any row to come."""
-        table, columns, offsets = self._buffer()
-        done = len(offsets) - (1 if last else 2)
-        if done > 0:
-            data = self._kernel_data(columns, offsets, table.num_rows)
-            rows, numbers = (self._numbered if self.by_numbers else self._listed)(data, offsets[: done + 1], columns)
-            if len(rows):
-                events = np.zeros((len(rows), 5), dtype=np.int64)
-                events[:, kernels.E_PART] = np.searchsorted(offsets, rows, side="right") - 1
-                events[:, kernels.E_START], events[:, kernels.E_ROWS] = rows, 1
-                events[:, kernels.E_LABELS] = np.arange(len(rows))
-                self._counts = decimals(numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
-                yield from self._emit(columns, events, np.zeros(len(rows), dtype=np.uint8), rows, offsets)
-        state = np.zeros(self.state_size, dtype=np.int64)
-        state[kernels.S_START] = offsets[-2]
-        self._keep(table, state, offsets, last, kernels.SUSPENDED)
-
-    def _first_needed(self, start: int) -> int:
-        return start
-
-    def _numbered(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> tuple[np.ndarray, list[int]]:
-        """(rows, numbers) by dynamic programming."""
+    def _numbered(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
+        """By dynamic programming."""
         rows = int(offsets[-1])
         arrays, nodes = self._arrays, self.p.selection.nodes
         found: list[np.ndarray] = []
@@ -68,39 +40,7 @@ class CountingEngine(SelectionEngine):
             if prime and found[0].max(initial=0.0) < counting_kernels.PRIMES[0] // 2:
                 break  # the first residue is the number
         ending = np.flatnonzero(found[0] > 0)
-        return ending, _together([f[ending].tolist() for f in found[1:]])
-
-    def _listed(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> tuple[np.ndarray, list[int]]:
-        """(rows, numbers) by going through the matches."""
-        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
-        data = Data(data.rows._replace(offsets=offsets), data.codes, data.bytecode)
-        scratch = self._scratch(len(data.rows.letters), len(offsets))
-        state = np.zeros(self.state_size, dtype=np.int64)
-        size = max(len(data.rows.letters), 1024)
-        events = np.empty((size, 5), dtype=np.int64)
-        labels, taken = np.empty(size, dtype=np.uint8), np.empty(size, dtype=np.int64)
-        while True:
-            outcome = self._match(data, scratch, False, state, events, labels, taken)
-            if outcome not in (kernels.DONE, kernels.FULL):
-                raise self._runtime_error(outcome, state, columns)
-            if outcome == kernels.FULL and self._keeps_events(state):
-                raise self._state_limit(state, columns)
-            found = events[: int(state[kernels.S_EVENTS])]
-            np.add.at(counts, taken[found[:, kernels.E_LABELS] + found[:, kernels.E_ROWS] - 1], 1)
-            state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
-            if outcome == kernels.DONE:
-                ending = np.flatnonzero(counts)
-                return ending, counts[ending].tolist()
-
-    def _count_range(self, row: int, columns: dict[str, pa.Array]) -> MatchRuntimeError:
-        state = np.zeros(self.state_size, dtype=np.int64)
-        state[kernels.S_START] = row
-        return MatchRuntimeError(
-            "COUNT_RANGE",
-            f"MATCH_COUNT(){self._where(state, columns)} exceeds DECIMAL(38); use a smaller WINDOW or fewer Kleene variables",
-            sqlstate="22003",
-        )
-
+        return Ending(ending, _together([f[ending].tolist() for f in found[1:]]))
 
 def _together(residues: list[list[int]]) -> list[int]:
     """The numbers with these residues modulo the primes (Garner's algorithm)."""

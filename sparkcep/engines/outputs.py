@@ -18,6 +18,18 @@ from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 _NONE_I = np.zeros(0, dtype=np.int64)
 _NONE_F = np.zeros(0, dtype=np.float64)
 _NONE_B = np.zeros(0, dtype=np.uint8)
+# of MATCH_GRAPH(): a node's predecessors are a range of the array
+GRAPH = pa.list_(
+    pa.struct(
+        [
+            pa.field("position", pa.int64()),
+            pa.field("variable", pa.string()),
+            pa.field("before_from", pa.int32()),
+            pa.field("before_until", pa.int32()),
+            pa.field("complete", pa.bool_()),
+        ]
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,7 @@ class Rows:
     out_upto: np.ndarray
     variables: tuple[str, ...]
     counts: pa.Array | None = None
+    graphs: pa.Array | None = None
     ansi: bool = True
 
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> tuple:
@@ -52,6 +65,8 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
         return pa.int64()
     if kind == "cnt":
         return pa.decimal128(38, 0)
+    if kind == "graph":
+        return GRAPH
     if kind == "rows":
         return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec[2])]))
     return _aggregate_type(spec[1], spec[3], schema)
@@ -120,6 +135,20 @@ def _number(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
 def _match_count(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     assert rows.counts is not None
     return rows.counts.take(pa.array(rows.out_event))
+
+
+def _match_graph(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    assert rows.graphs is not None
+    return rows.graphs.take(pa.array(rows.out_event))
+
+
+def match_graphs(until: np.ndarray, items: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
+    """Graphs from ``until`` int64 (n + 1) and ``items`` int64 (k, 5): position, variable, range of predecessors (-1: none), complete."""
+    first = items[:, 2] < 0
+    before = [pa.array(items[:, k].astype(np.int32), mask=first) for k in (2, 3)]
+    complete = pa.array(items[:, 4] == 1)
+    arrays = [pa.array(items[:, 0]), _names(items[:, 1], variables), *before, complete]
+    return pa.ListArray.from_arrays(_list_offsets(until), pa.StructArray.from_arrays(arrays, fields=list(GRAPH.value_type)))
 
 
 def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
@@ -238,4 +267,7 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
     return pa.array(picks, type=pa.string())
 
 
-_BUILDERS = {"nav": _navigation, "cls": _classifier, "mno": _number, "cnt": _match_count, "agg": _aggregate, "rows": _rows_list}
+_BUILDERS = {
+    "nav": _navigation, "cls": _classifier, "mno": _number, "cnt": _match_count, "graph": _match_graph, "agg": _aggregate,
+    "rows": _rows_list,
+}

@@ -83,14 +83,16 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
     """The engine that the plan asks for."""
     from sparkcep.engines.conjunction import ConjunctionEngine
-    from sparkcep.engines.counting import CountingEngine
+    from sparkcep.engines.endings import ConjunctionEndingEngine
+    from sparkcep.engines.merged import MergedEngine
     from sparkcep.engines.selection import SelectionEngine
 
     chosen: type[MatchEngine] = MatchEngine
+    by_last_row = prepared.plan.counting or prepared.plan.graphing
     if prepared.conjunction is not None:
-        chosen = ConjunctionEngine
+        chosen = ConjunctionEndingEngine if by_last_row else ConjunctionEngine
     if prepared.selection is not None:
-        chosen = CountingEngine if prepared.plan.counting else SelectionEngine
+        chosen = MergedEngine if by_last_row else SelectionEngine
     return chosen(prepared, chunk_rows, limits)
 
 
@@ -193,8 +195,8 @@ _NO_MARKS = np.zeros(0, dtype=np.uint8)
 @dataclass(frozen=True)
 class Limits:
     """Bounds on the effort; ``patience``: steps beyond four a row before failed states of conditions that look at the
-    match are remembered; ``merging``: whether event selection prunes by completion ends and remembers failures (off to
-    measure what that gains)."""
+    match are remembered; ``merging``: whether event selection prunes by completion ends and remembers failures, and
+    runs side by side are merged (off to measure what that gains)."""
 
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
@@ -226,6 +228,7 @@ class MatchEngine:
         self._depth = 4096
         self._entries = 1024
         self._counts: pa.Array | None = None  # MATCH_COUNT of each event
+        self._graphs: pa.Array | None = None  # MATCH_GRAPH of each event
         self._empty_slots = np.empty((0, 6), dtype=np.int64)
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
@@ -268,7 +271,7 @@ class MatchEngine:
             if outcome not in (kernels.DONE, kernels.SUSPENDED, kernels.FULL):
                 raise self._runtime_error(outcome, state, columns)
             if outcome == kernels.FULL and self._keeps_events(state):
-                events, labels, scattered = (_doubled(a) for a in (events, labels, scattered))
+                events, labels, scattered = (doubled(a) for a in (events, labels, scattered))
                 if events.nbytes + labels.nbytes + scattered.nbytes > self.limits.max_state_bytes:
                     raise self._state_limit(state, columns)
                 continue
@@ -472,7 +475,7 @@ class MatchEngine:
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
-        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._counts, plan.ansi)
+        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._counts, self._graphs, plan.ansi)
         leaves = dict(plan.leaves)
         arrays = []
         taken = pa.array(out_pos)
@@ -560,8 +563,8 @@ def _ragged(lists: list[pa.Array], values: list[pa.Array], elements: list[np.nda
     return starts, whole, parts, nulls
 
 
-def _doubled(array: np.ndarray) -> np.ndarray:
-    return np.concatenate([array, np.empty_like(array)])
+def doubled(array: np.ndarray) -> np.ndarray:
+    return np.concatenate([array, np.zeros_like(array)])
 
 
 def _copied(column: pa.ChunkedArray) -> pa.Array:

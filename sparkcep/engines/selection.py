@@ -21,6 +21,7 @@ class SelectionEngine(MatchEngine):
 
     scattering = True
     state_size = selecting.SELECTION_STATE + 1
+    uses_ends = False  # whether completion ends prune without merging as well
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
@@ -72,7 +73,7 @@ class SelectionEngine(MatchEngine):
         self._sums = self._prefix_sums(data.rows.letters)
         automaton = self.p.selection
         self._ends = np.zeros((0, 0), dtype=np.int64)
-        if self.limits.merging and automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
+        if (self.limits.merging or self.uses_ends) and automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
             self._ends = np.empty((automaton.nodes, rows), dtype=np.int64)
             selecting.completion_ends(
                 self._arrays.first, self._arrays.edges, self._arrays.masks, self._arrays.accepts, data.rows.letters, offsets,

@@ -28,7 +28,7 @@ from dataclasses import replace
 from functools import reduce
 
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, PRIOR, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, ENDINGS, NAVIGATIONS, PRIOR, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 
 # functions of one DOUBLE that the engine computes as Python's math module does
@@ -165,7 +165,7 @@ class ConditionSplitter:
                 if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
                     out.add(Row("special"))
                 out.add(row)
-            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", "MATCH_COUNT", PRIOR):
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *ENDINGS):
                 out.add(Row("special"))
         for node in scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
@@ -359,8 +359,8 @@ class ConditionSplitter:
                 scope.classifier_mask(inner)
                 return ("cls", row.which, row.mask, row.logical, row.physical)
             return None
-        if name == "MATCH_COUNT":
-            raise scope.error(expr, "MATCH_COUNT", "MATCH_COUNT() stands in MEASURES only")
+        if name in ENDINGS:
+            raise scope.error(expr, name, f"{name}() stands in MEASURES only")
         if name == PRIOR:
             return self._prior(expr, variable)
         if name in AGGREGATES:

@@ -7,6 +7,7 @@ Leaves are tuples:
 ``("cls", F|L, mask, n, k, final)``                  CLASSIFIER there
 ``("mno",)``                                         MATCH_NUMBER()
 ``("cnt",)``                                         MATCH_COUNT()
+``("graph",)``                                       MATCH_GRAPH()
 ``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
 ``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
 ===================================================  =======================================================
@@ -23,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.conditions import aggregate_parts
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, ENDINGS, NAVIGATIONS, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 from sparkcep.sql.lexer import Span
 
@@ -123,10 +124,10 @@ class MeasureSplitter:
             if call.args:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
             return self._leaf(("mno",))
-        if name == "MATCH_COUNT":
+        if name in ENDINGS:
             if call.args or call.flags:
-                raise scope.error(call, "MATCH_COUNT", "MATCH_COUNT takes no argument")
-            return self._leaf(("cnt",))
+                raise scope.error(call, name, f"{name} takes no argument")
+            return self._leaf((ENDINGS[name],))
         if name == "CLASSIFIER":
             if call.flags & {"final", "running"}:
                 raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")

@@ -20,7 +20,7 @@ from sparkcep.pattern.equivalence import equal_columns
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
-from sparkcep.pattern.scope import ALL_ROWS, PRIOR, Inputs, Scope
+from sparkcep.pattern.scope import ALL_ROWS, ENDINGS, PRIOR, Inputs, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
@@ -76,6 +76,11 @@ class Plan:
     def counting(self) -> bool:
         """MATCH_COUNT(): the matches that end at a row are one output row."""
         return ("cnt",) in (spec for _, spec in self.leaves)
+
+    @property
+    def graphing(self) -> bool:
+        """MATCH_GRAPH(): likewise, with the graph of those matches."""
+        return ("graph",) in (spec for _, spec in self.leaves)
 
     @property
     def non_overlapping(self) -> bool:
@@ -405,19 +410,21 @@ def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bo
 
 
 def _check_counting(clause: MatchClause, leaves: tuple) -> None:
-    """MATCH_COUNT() stands for all matches that end at a row, so nothing else may tell them apart."""
+    """MATCH_COUNT() and MATCH_GRAPH() stand for all matches that end at a row, so nothing else may tell them apart."""
     specs = [spec for _, spec in leaves]
-    if ("cnt",) not in specs:
+    own = [(kind,) for kind in ENDINGS.values()]
+    if not any(spec in own for spec in specs):
         return
-    at = next(n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "MATCH_COUNT")
+    at = next(n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ENDINGS)
+    name = at.value
     if selection(clause)[1:] != ("ALL",) or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
-        raise _fail(clause, at.span, "MATCH_COUNT", "MATCH_COUNT() counts ALL MATCHES, with AFTER MATCH SKIP TO NEXT ROW; ask for them")
+        raise _fail(clause, at.span, name, f"{name}() is of ALL MATCHES, with AFTER MATCH SKIP TO NEXT ROW; ask for them")
     if clause.rows != ONE_ROW:
-        raise _fail(clause, at.span, "MATCH_COUNT", "MATCH_COUNT() gives one row for each last row, so it needs ONE ROW PER MATCH")
-    if not all(spec == ("cnt",) or (spec[0] == "nav" and spec[1:4] == ("L", ALL_ROWS, 0)) for spec in specs):
+        raise _fail(clause, at.span, name, f"{name}() gives one row for each last row, so it needs ONE ROW PER MATCH")
+    if not all(spec in own or (spec[0] == "nav" and spec[1:4] == ("L", ALL_ROWS, 0)) for spec in specs):
         raise _fail(
-            clause, at.span, "MATCH_COUNT",
-            "beside MATCH_COUNT() only values of the last row can stand, such as LAST(ts): the matches counted differ in all others",
+            clause, at.span, name,
+            f"beside {name}() only values of the last row can stand, such as LAST(ts): the matches it stands for differ in all others",
         )
 
 

@@ -17,6 +17,8 @@ def ignorable(
         return False
     if any(window[0] == ROWS for window in windows) or _nullable(pattern) or _anchored(pattern):
         return False
+    if any(spec == ("graph",) for _, spec in leaves):
+        return False  # positions count rows
     trees = [tree for _, conjuncts in conditions for tree in conjuncts]
     return not any(map(_physical, trees)) and not any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in leaves)
 

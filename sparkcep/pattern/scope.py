@@ -12,6 +12,7 @@ from sparkcep.sql.lexer import Span, quote
 ALL_ROWS = -1  # mask of the universal row pattern variable
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
+ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures of all matches that end at a row, and their leaves
 MAX_OFFSET = (1 << 31) - 1
 MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
@@ -110,7 +111,7 @@ class Scope:
             node.value in NAVIGATIONS
             or node.value in AGGREGATES
             or node.value in PLANNED
-            or node.value in (PRIOR, "MATCH_COUNT")
+            or node.value in (PRIOR, *ENDINGS)
             or node.value in ("CLASSIFIER", "MATCH_NUMBER")
         )
 

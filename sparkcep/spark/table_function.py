@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,7 +24,8 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, YearMonthIntervalType
 from pyspark.util import PythonEvalType
 
-from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep import graph as graphs
+from sparkcep.errors import UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
 from sparkcep.sql.clause import ONE_ROW
@@ -292,8 +294,33 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     )
 
 
+def _expand(graph: list | None, limit: int | None) -> list | None:
+    return None if graph is None else graphs.expand_matches(graph, limit)
+
+
+def _count(graph: list | None) -> Decimal | None:
+    if graph is None:
+        return None
+    number = graphs.count_matches(graph)
+    if number >= 10**38:
+        raise MatchRuntimeError("COUNT_RANGE", "count_matches: the number exceeds DECIMAL(38)", sqlstate="22003")
+    return Decimal(number)
+
+
+def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
+    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed)
+
+
+_MATCHES = "array<array<struct<position: bigint, variable: string>>>"
+_GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, its type
+    "expand_matches": (_expand, _MATCHES),
+    "count_matches": (_count, "decimal(38,0)"),
+    "sample_matches": (_sample, _MATCHES),
+}
+
+
 def register(spark: SparkSession) -> None:
-    """Registers ``match_recognize`` in a classic or Connect session. Raises for an unsupported Spark version."""
+    """Registers ``match_recognize`` and the functions over graphs of matches in a classic or Connect session. Raises for an unsupported Spark version."""
     import pyspark
 
     version = tuple(int(x) for x in pyspark.__version__.split(".")[:2])
@@ -308,3 +335,5 @@ def register(spark: SparkSession) -> None:
 
         function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
     spark.udtf.register(NAME, function)
+    for name, (read, returns) in _GRAPH_FUNCTIONS.items():
+        spark.udf.register(name, read, returns)

@@ -42,6 +42,15 @@ def run(
         database.close()
 
 
+def inputs(plan, partitions: dict[int, list[dict]]) -> pa.Table:
+    """The columns a plan wants of these rows."""
+    database = sqlite3.connect(":memory:")
+    try:
+        return _inputs(plan, partitions, database)
+    finally:
+        database.close()
+
+
 def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
     names = leaves.column_names
     # sqlite knows no decimals; MATCH_COUNT of a few rows fits an integer

@@ -1,0 +1,190 @@
+"""MATCH_COUNT() where conditions look at the match, and MATCH_GRAPH(): runs side by side, merged (SASE+ sections 5.1 to 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selection, matches_once
+from sparkcep.columns.bytecode import OP, SLOT, Conditions
+from sparkcep.engines import kernels
+from sparkcep.engines import merged_kernels as merging
+from sparkcep.engines.counting import MAX_COUNT, CountingEngine
+from sparkcep.engines.endings import Ending
+from sparkcep.engines.outputs import match_graphs
+from sparkcep.engines.run import Data, doubled
+from sparkcep.errors import MatchRuntimeError
+
+CLASSES, NODES = 64, 1024  # places at first
+OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
+
+
+def merges_runs(automaton: Selection, conditions: Conditions) -> bool:
+    """Whether slot values and windows decide a run's future, and no match is found twice."""
+    reads_more = conditions.labels_read or conditions.distinct_read or conditions.number_read or _reads_prior_row(conditions)
+    return matches_once(automaton) and not reads_more
+
+
+def _reads_prior_row(conditions: Conditions) -> bool:
+    """Whether anything inside PRIOR reads the row before itself and not what the slots hold."""
+    inside = False
+    for op in conditions.code[:, 0].tolist():
+        inside = op == OP["PRIOR"] or (inside and op != OP["CURRENT"])
+        if inside and op in (OP["LOADI"], OP["LOADF"], OP["CLS"]):
+            return True
+    return False
+
+
+class MergedEngine(CountingEngine):
+    """As :class:`CountingEngine`, with graphs of matches as well. What :func:`merges_runs` refuses is listed."""
+
+    def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
+        super().__init__(prepared, chunk_rows, limits)
+        self.drawing = self.plan.graphing
+        self.merges = merges_runs(prepared.selection, prepared.conditions)
+        if self.merges:
+            self.uses_ends = True
+            self._window_live = _live_windows(prepared.selection)
+            self._present = _only_present(prepared.conditions)
+
+    def _endings(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
+        if self.by_numbers and not self.drawing:
+            yield self._numbered(data, offsets, columns)
+        elif not self.merges:
+            yield from super()._endings(data, offsets, columns)
+        elif self.drawing:
+            yield from self._merged(data, offsets, columns)
+        else:
+            yield self._counted(data, offsets, columns)
+
+    def _counted(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
+        """Numbers only: too many classes for the memory allowed are listed."""
+        try:
+            found = list(self._merged(data, offsets, columns))
+        except MatchRuntimeError as error:
+            if error.error_class != "SPARKCEP.STATE_LIMIT":
+                raise
+            return self._listed(data, offsets, columns)
+        rows = np.concatenate([np.zeros(0, dtype=np.int64), *(f.rows for f in found)])
+        return Ending(rows, [n for f in found for n in f.numbers])
+
+    def _merged(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
+        """Last rows with their numbers, and their graphs where asked for."""
+        c, rows = self.p.conditions, len(data.rows.letters)
+        slots = c.slots if c.has_history else self._empty_slots
+        want = merging.GRAPHS if self.drawing else merging.COUNTS if self.windowed else merging.RUNNING
+        scratch = self._scratch(rows + 1, len(offsets))
+        classes, graph = _classes(CLASSES, self._windows.shape[0], len(slots)), _graph(NODES)
+        output = _output(OUTPUT_ITEMS if self.drawing else 1)
+        state = np.zeros(merging.MERGED_STATE, dtype=np.int64)
+        while True:
+            outcome = merging.merge_partitions(
+                self._arrays, self.strategy, self.limits.merging, want, self._windows, self._window_live, self._present, self._ends,
+                self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
+                data.rows._replace(offsets=offsets), scratch, np.int64(rows), classes, graph, output, state,
+            )
+            if outcome == kernels.GROW:
+                if state[merging.M_DETAIL] == 0:
+                    classes = _grown_classes(classes, state)
+                else:
+                    graph = merging.Graph(*map(doubled, graph))
+                if sum(a.nbytes for a in (*classes, *graph)) > self.limits.max_state_bytes:
+                    raise self._state_limit(self._at(state[merging.M_ROW]), columns)
+                continue
+            if outcome == kernels.ERROR:
+                failed = self._at(state[merging.M_ROW])
+                failed[kernels.S_DETAIL] = state[merging.M_DETAIL]
+                raise self._runtime_error(outcome, failed, columns)
+            if state[merging.M_OUT]:
+                yield self._ending(output, state, columns)
+            if outcome == kernels.DONE:
+                return
+            if not state[merging.M_OUT] and state[merging.M_DETAIL] > len(output.items):
+                output = _output(2 * int(state[merging.M_DETAIL]))
+            state[merging.M_OUT] = state[merging.M_ITEMS] = 0
+
+    def _ending(self, output: merging.Output, state: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
+        count = int(state[merging.M_OUT])
+        rows = output.rows[:count].copy()
+        numbers = None
+        if self.plan.counting:
+            numbers = [low + (high << 64) for low, high in output.sums[:count].tolist()]
+            for row, about, number in zip(rows.tolist(), output.about[:count].tolist(), numbers):
+                # the words hold numbers modulo 2**128, which is above what a DECIMAL(38) holds
+                if about >= 2 * MAX_COUNT or number >= 10**38:
+                    raise self._count_range(row, columns)
+        graphs = None
+        if self.drawing:
+            graphs = match_graphs(output.until[: count + 1], output.items[: int(state[merging.M_ITEMS])], self.plan.variables)
+        return Ending(rows, numbers, graphs)
+
+def _only_present(conditions: Conditions) -> np.ndarray:
+    """uint8 (slots): 1 for a count that only tells whether there is a value yet; its number keeps no runs apart."""
+    slots, counts = conditions.slots, np.zeros(len(conditions.slots), dtype=np.uint8)
+    counts[slots[:, 0] == SLOT["COUNT"]] = 1
+    counts[slots[slots[:, 0] == SLOT["MEAN"], 5]] = 0
+    for op, a, b, _, _ in conditions.code.tolist():
+        if op == OP["SLOTI"]:
+            counts[a] = 0
+        elif op in (OP["AVGDEC"], OP["STD"]):
+            counts[[a, b]] = 0
+    return counts
+
+
+def _live_windows(automaton: Selection) -> np.ndarray:
+    """int64 (nodes): the groups' windows that an edge reachable from each node checks before any opens them anew."""
+    live = np.zeros(automaton.nodes, dtype=np.int64)
+    changed = True
+    while changed:
+        before = live.copy()
+        for node in range(automaton.nodes):
+            for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
+                if edge[E_VAR] >= 0:
+                    live[node] |= (edge[E_CHECK] | live[edge[E_TARGET]] & ~edge[E_OPEN]) & ~1
+        changed = bool((live != before).any())
+    return live
+
+
+def _classes(size: int, windows: int, slots: int) -> merging.Classes:
+    hf = np.zeros((size, slots), dtype=np.float64)
+    return merging.Classes(
+        info=np.zeros((size, 5), dtype=np.int64),
+        ends=np.zeros((size, windows), dtype=np.int64),
+        hi=np.zeros((size, slots), dtype=np.int64),
+        hf=hf,
+        bits=hf.view(np.int64),
+        alive=np.zeros(size, dtype=np.int64),
+        free=np.zeros(size, dtype=np.int64),
+        table=np.zeros(4 * size, dtype=np.int64),
+        pending=np.zeros((size, 4), dtype=np.int64),
+        sums=np.zeros((size, 2), dtype=np.uint64),
+        about=np.zeros(size, dtype=np.float64),
+        added=np.zeros((size, 2), dtype=np.uint64),
+        added_about=np.zeros(size, dtype=np.float64),
+    )
+
+
+def _grown_classes(classes: merging.Classes, state: np.ndarray) -> merging.Classes:
+    grown = merging.Classes(*map(doubled, classes))
+    grown = grown._replace(bits=grown.hf.view(np.int64), table=np.zeros_like(grown.table))
+    merging.refill(grown, int(state[merging.M_ALIVE]))
+    return grown
+
+
+def _graph(size: int) -> merging.Graph:
+    return merging.Graph(
+        np.zeros((size, 6), dtype=np.int64), *(np.zeros(size, dtype=np.int64) for _ in range(6)),
+        np.zeros((size, 2), dtype=np.uint64), np.zeros(size, dtype=np.float64),
+    )
+
+
+def _output(items: int) -> merging.Output:
+    return merging.Output(
+        rows=np.zeros(OUTPUT_ROWS, dtype=np.int64),
+        sums=np.zeros((OUTPUT_ROWS, 2), dtype=np.uint64),
+        about=np.zeros(OUTPUT_ROWS, dtype=np.float64),
+        until=np.zeros(OUTPUT_ROWS + 1, dtype=np.int64),
+        items=np.zeros((items, 5), dtype=np.int64),
+    )

@@ -1,0 +1,191 @@
+"""Merged runs against the oracle: numbers and graphs of matches, with merging on and off; graphs of more matches than can be listed."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import random
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep import graph as graphs
+from sparkcep.engines import merged
+from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.sql.parser import parse_clause
+from tests.oracle import measures, selection
+from tests.property.in_process import inputs
+
+MEASURES = "MEASURES LAST(id) AS last, MATCH_COUNT() AS n, MATCH_GRAPH() AS g"
+COUNTED = "MEASURES LAST(id) AS last, MATCH_COUNT() AS n"
+
+
+def results(text: str, partitions: dict, merging: bool, chunk_rows: int | None):
+    """({partition: {last id: (number, graph)}}, whether the engine merged runs)."""
+    plan = make_plan(parse_clause(text))
+    table = inputs(plan, partitions)
+    engine = engine_for(prepare(plan, table.schema), chunk_rows, Limits(merging=merging))
+    found: dict = {}
+    names = [name for name, _ in plan.leaves]
+    for out in match_batches(engine, table.to_batches(max_chunksize=chunk_rows)):
+        keys = out.column("__p0").to_pylist() if "__p0" in out.column_names else [0] * len(out)
+        for p, last, n, *g in zip(keys, *(out.column(name).to_pylist() for name in names)):
+            found.setdefault(p, {})[last] = (int(n), [tuple(node.values()) for node in g[0]] if g else None)
+    return found, engine.merges
+
+
+def expected_of(query, rows) -> dict:
+    """{last id: its matches}."""
+    found = collections.defaultdict(collections.Counter)
+    for match in query.matches(rows):
+        found[rows[match[-1][0]]["id"]][tuple(match)] += 1
+    return dict(found)
+
+
+def check(graph: list, matches: collections.Counter, number: int) -> None:
+    assert number == matches.total() == graphs.count_matches(graph)
+    assert collections.Counter(map(tuple, graphs.expand_matches(graph, None))) == matches
+    for _, _, begin, until, _ in graph:
+        assert (begin is None) == (until is None) and (begin is None or 0 <= begin < until <= len(graph))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_counts_and_graphs_agree_with_the_oracle(seed):
+    rng = random.Random(seed)
+    compared = eligible = 0
+    strategies = itertools.cycle([selection.STRICT, selection.NEXT, selection.NEXT, selection.ANY, selection.ANY])
+    for _ in range(230):
+        query = selection.random_query(rng, strategy=next(strategies), report="all", shapes=("plain",))
+        query.mode, query.skip = measures.ONE_ROW, None
+        counting = rng.random() < 0.3
+        text = re.sub(r"MEASURES .*", COUNTED if counting else MEASURES, query.to_sql())
+        partitions = {p: selection.random_rows(rng, rng.randrange(1, 11)) for p in range(10)}
+        try:
+            expected = {p: expected_of(query, rows) for p, rows in partitions.items()}
+        except selection.Budget:
+            continue
+        for merging in (True, False):
+            got, merges = results(text, partitions, merging, rng.choice([None, None, 1, 3]))
+            eligible += merges
+            for p in partitions:
+                found = got.get(p, {})
+                assert found.keys() == expected[p].keys(), (text, partitions[p])
+                for last, (number, graph) in found.items():
+                    if counting:
+                        assert number == expected[p][last].total(), (text, partitions[p])
+                    else:
+                        check(graph, expected[p][last], number)
+                compared += 1
+    assert compared > 4000
+    assert eligible > 230 * 2 * 0.6
+
+
+def engine_over(clause: str, columns: dict, letters: dict | None = None, **limits):
+    """The engine and the batches for a clause over arrays; ``letters``: variable to a boolean array."""
+    plan = make_plan(parse_clause(clause))
+    wanted = {name: pa.array(columns[sql]) for name, sql in plan.inputs}
+    if plan.letters:
+        wanted[LETTERS] = pa.array(sum(letters[plan.variables[v]].astype(np.int64) << bit for v, bit, _ in plan.letters))
+    table = pa.table(wanted)
+    return engine_for(prepare(plan, table.schema), limits=Limits(**limits)), table.to_batches()
+
+
+def test_a_graph_of_ten_to_the_twelve_matches():
+    rows = 100_000
+    x = np.random.default_rng(5).choice(list("ABC"), rows)
+    x[-1] = "D"
+    clause = """ORDER BY ts MEASURES LAST(ts) AS last, MATCH_COUNT() AS n, MATCH_GRAPH() AS g EVENT SELECTION SKIP TILL ANY MATCH
+        PATTERN (A B C D) DEFINE A AS x = 'A', B AS x = 'B', C AS x = 'C', D AS x = 'D'"""
+    engine, batches = engine_over(clause, {"ts": np.arange(rows)}, {v: x == v for v in "ABCD"})
+    (out,) = match_batches(engine, batches)
+    into = np.cumsum(np.where(x == "B", np.cumsum(x == "A"), 0))
+    number = int(into[x == "C"].sum())
+    assert int(out.column(1)[0].as_py()) == number > 10**12
+    graph = [tuple(node.values()) for node in out.column(2)[0].as_py()]
+    assert len(graph) <= rows and graphs.count_matches(graph) == number
+    for match in graphs.sample_matches(graph, 50, 1):
+        assert "".join(v for _, v in match) == "".join(x[at] for at, _ in match) == "ABCD"
+        assert sorted(at for at, _ in match) == [at for at, _ in match]
+    assert len(graphs.expand_matches(graph, 7)) == 7
+
+
+@pytest.mark.parametrize("window", ["", "WINDOW 60 ROWS"])
+def test_more_matches_than_64_bits_hold_where_conditions_look_at_the_match(window):
+    """A+ of ascending values: plain dynamic programming over pairs of rows tells the number."""
+    rng = np.random.default_rng(2)
+    v = np.arange(400) // 2 + rng.integers(0, 6, 400)
+    clause = f"""ORDER BY ts MEASURES LAST(ts) AS last, MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A+) {window}
+        DEFINE A AS v > PRIOR(v)"""
+    if not window:
+        v = v[:150]
+    engine, batches = engine_over(clause, {"ts": np.arange(len(v)), "v": v})
+    assert engine.merges and not engine.by_numbers
+    found = {}
+    for out in match_batches(engine, batches):
+        found.update(zip(out.column(0).to_pylist(), map(int, out.column(1).to_pylist())))
+    reach = 60 if window else len(v)
+    expected = {}
+    for last in range(len(v)):
+        begin = max(0, last - reach + 1)
+        into = {}
+        for at in range(begin, last + 1):
+            into[at] = 1 + sum(into[i] for i in range(begin, at) if v[i] < v[at])
+        expected[last] = into[last]
+    assert found == expected
+    assert window or max(expected.values()) > 2**64
+
+
+def test_a_number_beyond_decimals_is_an_error():
+    clause = """ORDER BY ts MEASURES LAST(ts) AS last, MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A+)
+        DEFINE A AS v > PRIOR(v)"""
+    engine, batches = engine_over(clause, {"ts": np.arange(200), "v": np.arange(200)})
+    with pytest.raises(MatchRuntimeError, match="COUNT_RANGE"):
+        list(match_batches(engine, batches))
+
+
+SUMS = """ORDER BY ts MEASURES LAST(ts) AS last, {measure} AS m EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B+ C)
+    DEFINE B AS sum(B.v) < 900, C AS sum(B.v) = 800"""
+
+
+def test_without_room_for_classes_matches_are_listed_or_refused():
+    columns = {"ts": np.arange(40), "v": 97 + np.arange(40) ** 2 % 31}
+    rows = []
+    for bound in (1 << 30, 1 << 17):
+        engine, batches = engine_over(SUMS.format(measure="MATCH_COUNT()"), columns, max_state_bytes=bound)
+        rows.append([out.to_pydict() for out in match_batches(engine, batches)])
+    assert rows[0] == rows[1] and rows[0]
+    engine, batches = engine_over(SUMS.format(measure="MATCH_GRAPH()"), columns, max_state_bytes=1 << 17)
+    with pytest.raises(MatchRuntimeError, match="STATE_LIMIT"):
+        list(match_batches(engine, batches))
+
+
+@pytest.mark.parametrize("strategy", ["STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH"])
+def test_small_buffers_change_nothing(strategy, monkeypatch):
+    """Growing, dropping what left the window and output in pieces."""
+    rng = np.random.default_rng(1)
+    columns = {"ts": np.arange(3000), "v": rng.integers(0, 9, 3000)}
+    clause = f"""ORDER BY ts MEASURES LAST(ts) AS last, MATCH_COUNT() AS n, MATCH_GRAPH() AS g EVENT SELECTION {strategy} ALL MATCHES
+        PATTERN (A B* C) WINDOW 12 ROWS DEFINE B AS v > PRIOR(MIN(S.v)), C AS v > A.v SUBSET S = (A, B)"""
+    clause = clause.replace(" SUBSET S = (A, B)", "").replace("DEFINE", "SUBSET S = (A, B) DEFINE")
+    found = []
+    for sizes in ({}, {"CLASSES": 1, "NODES": 1, "OUTPUT_ROWS": 3, "OUTPUT_ITEMS": 1}):
+        for name, size in sizes.items():
+            monkeypatch.setattr(merged, name, size)
+        engine, batches = engine_over(clause, columns)
+        assert engine.merges
+        found.append(pa.concat_tables(match_batches(engine, batches)).combine_chunks())
+    assert found[0].equals(found[1]) and found[0].num_rows > 500
+
+
+def test_samples_are_uniform():
+    graph = [(0, "A", None, None, False), (1, "A", None, None, False), (1, "B", 0, 1, False), (2, "B", 0, 3, True), (2, "A", None, None, True)]
+    every = collections.Counter(map(tuple, graphs.expand_matches(graph, None)))
+    assert every.total() == len(every) == graphs.count_matches(graph) == 4
+    drawn = collections.Counter(map(tuple, graphs.sample_matches(graph, 8000, 7)))
+    assert drawn.keys() == every.keys() and all(1850 < n < 2150 for n in drawn.values())
+    assert graphs.sample_matches(graph, 5, 3) == graphs.sample_matches(graph, 5, 3)
+    assert graphs.sample_matches([], 5, 3) == graphs.expand_matches([], None) == []
