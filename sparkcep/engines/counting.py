@@ -87,10 +87,14 @@ class CountingEngine(SelectionEngine):
         ending = np.flatnonzero(found[0] > 0)
         return Ending(ending, _together([f[ending].tolist() for f in found[1:]]))
 
-    def _listed(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
-        """By going through the matches."""
+    def _listed(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array], most: int | None = None) -> Ending | None:
+        """By going through the matches; None where they have more rows than ``most`` together."""
         counts = np.zeros(int(offsets[-1]), dtype=np.int64)
+        size = 0
         for found, _, taken in self._found(data, offsets, columns):
+            size += int(found[:, kernels.E_ROWS].sum())
+            if most is not None and size > most:
+                return None
             np.add.at(counts, taken[found[:, kernels.E_LABELS] + found[:, kernels.E_ROWS] - 1], 1)
         ending = np.flatnonzero(counts)
         return Ending(ending, counts[ending].tolist())

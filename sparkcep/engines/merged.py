@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,13 @@ from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selec
 from sparkcep.columns.bytecode import OP, SLOT, Conditions
 from sparkcep.engines import kernels
 from sparkcep.engines import merged_kernels as merging
+from sparkcep.engines import selection_kernels as selecting
 from sparkcep.engines.counting import MAX_COUNT, CountingEngine, Ending
 from sparkcep.engines.outputs import match_graphs
 from sparkcep.engines.run import Data, doubled
 from sparkcep.errors import MatchRuntimeError
 
+LISTED_ROWS = 256  # rows of matches for each row of input up to which numbers come from listing; 0: never
 CLASSES, NODES = 64, 1024  # places at first
 OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
 
@@ -59,15 +62,27 @@ class MergedEngine(CountingEngine):
             yield self._counted(data, offsets, columns)
 
     def _counted(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
-        """Numbers only: too many classes for the memory allowed are listed."""
-        try:
-            found = list(self._merged(data, offsets, columns))
-        except MatchRuntimeError as error:
-            if error.error_class != "SPARKCEP.STATE_LIMIT":
-                raise
+        """Numbers only. Where runs do not branch at every row, few matches are told faster by listing them; too many classes for
+        the memory allowed are listed as well."""
+        if self.strategy != selecting.ANY and LISTED_ROWS:
+            found = self._unless("MATCH_LIMIT", "EFFORT_LIMIT", run=lambda: self._listed(data, offsets, columns, LISTED_ROWS * int(offsets[-1])))
+            if found is not None:
+                return found
+        found = self._unless("STATE_LIMIT", run=lambda: list(self._merged(data, offsets, columns)))
+        if found is None:
             return self._listed(data, offsets, columns)
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *(f.rows for f in found)])
         return Ending(rows, [n for f in found for n in f.numbers])
+
+    @staticmethod
+    def _unless(*bounds: str, run: Callable[[], Any]) -> Any:
+        """What ``run`` gives; None where it meets one of these bounds."""
+        try:
+            return run()
+        except MatchRuntimeError as error:
+            if error.error_class.removeprefix("SPARKCEP.") in bounds:
+                return None
+            raise
 
     def _merged(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
         """Last rows with their numbers, and their graphs where asked for."""

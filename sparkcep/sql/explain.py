@@ -69,7 +69,7 @@ _IGNORE = {
 
 def _selection(plan: Plan) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
-    from sparkcep.automaton.selection import counts_by_numbers, selection_automaton
+    from sparkcep.automaton.selection import counts_by_numbers, matches_once, selection_automaton
 
     program, automaton = selection_automaton(plan)
     strategy, report = plan.selection
@@ -83,10 +83,18 @@ def _selection(plan: Plan) -> list[str]:
         if history
         else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     )
-    if plan.counting:
-        by_numbers = counts_by_numbers(plan, automaton, bool(history))
-        how = "matches counted by their last row, " + ("by dynamic programming" if by_numbers else "by listing them")
-    lines = [f"engine: event selection {names[strategy]}, {how}; depth-first in preference order; {pruned}", "automaton:"]
+    searched = f"depth-first in preference order; {pruned}"
+    if plan.counting or plan.graphing:
+        how = "matches drawn as one graph by their last row" if plan.graphing else "matches counted by their last row"
+        if not plan.graphing and counts_by_numbers(plan, automaton, bool(history)):
+            searched = "dynamic programming, because every condition is local to its row and its neighbours"
+        elif matches_once(automaton) and not any(_reads_rows(c) for _, cs in plan.conditions for c in cs):
+            searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
+            if not plan.graphing and strategy != "ANY":
+                searched = f"listed one by one while they are few, {searched.replace(';', ' when they are many;')}"
+        else:
+            searched = f"listed one by one, {searched}"
+    lines = [f"engine: event selection {names[strategy]}, {how}; {searched}", "automaton:"]
     texts = {v: [text] for v, _, text in plan.letters}
     for v, conjuncts in plan.conditions:
         texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
@@ -100,6 +108,15 @@ def _selection(plan: Plan) -> list[str]:
         if unit is not None:
             lines.append(f"window {i}: less than {size} {unit} from its first to its last row")
     return lines
+
+
+def _reads_rows(tree: tuple) -> bool:
+    """Whether a condition needs rows of the match beyond the values kept of them (engines.merged.merges_runs)."""
+    if tree[0] == "mno" or (tree[0] == "agg" and tree[-1] is True):
+        return True
+    if tree[0] == "cls":
+        return tree[4] != 0
+    return any(_reads_rows(t) for t in tree[1:] if isinstance(t, tuple))
 
 
 def _looks_at_match(tree: tuple) -> bool:
