@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import Plan
+from sparkcep.pattern.scope import ENDINGS
 from sparkcep.settings import DEFAULT, Settings
 
 
@@ -194,6 +195,9 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
     kind = spec[0]
     if kind == "mno":
         return "MATCH_NUMBER()"
+    for name, ending in ENDINGS.items():
+        if kind == ending:
+            return f"{name}()"
     semantics = "FINAL " if spec[-1] else "RUNNING "
     if kind == "nav":
         return semantics + _nav(spec[1], spec[2], spec[3], spec[4], spec[5], variables)

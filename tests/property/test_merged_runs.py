@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparkcep import explain
 from sparkcep import graph as graphs
 from sparkcep.engines import merged
 from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
@@ -190,3 +191,18 @@ def test_samples_are_uniform():
     assert drawn.keys() == every.keys() and all(1850 < n < 2150 for n in drawn.values())
     assert graphs.sample_matches(graph, 5, 3) == graphs.sample_matches(graph, 5, 3)
     assert graphs.sample_matches([], 5, 3) == graphs.expand_matches([], None) == []
+
+
+@pytest.mark.parametrize(
+    ("selected", "condition", "said"),
+    [
+        ("MATCH_GRAPH() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "side by side"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "side by side"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES", "p > PRIOR(p)", "while they are few"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > 1", "dynamic programming"),
+        ("MATCH_GRAPH() AS m EVENT SELECTION SKIP TILL ANY MATCH", "count(DISTINCT p) < 3", "listed one by one"),
+    ],
+)
+def test_explain_says_how(selected, condition, said):
+    text = explain(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES {selected} PATTERN (A+) DEFINE A AS {condition})")
+    assert said in text and selected.partition(" ")[0] in text
