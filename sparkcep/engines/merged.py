@@ -17,7 +17,7 @@ from sparkcep.engines.outputs import match_graphs
 from sparkcep.engines.run import Data, doubled
 from sparkcep.errors import MatchRuntimeError
 
-CLASSES, NODES = 64, 1024  # places at first
+CLASSES, NODES, STARTS = 64, 1024, 8  # places at first
 OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
 
 
@@ -74,20 +74,23 @@ class MergedEngine(CountingEngine):
         """Last rows with their numbers, and their graphs where asked for."""
         c, rows = self.p.conditions, len(data.rows.letters)
         slots = c.slots if c.has_history else self._empty_slots
-        want = merging.GRAPHS if self.drawing else merging.COUNTS if self.windowed else merging.RUNNING
+        want = merging.GRAPHS if self.drawing else merging.COUNTS
         scratch = self._scratch(rows + 1, len(offsets))
-        classes, graph = _classes(CLASSES, self._windows.shape[0], len(slots)), _graph(NODES)
+        starts = STARTS if self.windowed and not self.drawing else 1
+        classes, graph = _classes(CLASSES, self._windows.shape[0], len(slots), starts), _graph(NODES)
         output = _output(OUTPUT_ITEMS if self.drawing else 1)
         state = np.zeros(merging.MERGED_STATE, dtype=np.int64)
         while True:
             outcome = merging.merge_partitions(
-                self._arrays, self.strategy, self.limits.merging, want, self._windows, self._window_live, self._present, self._ends,
+                self._arrays, self.strategy, self.limits.merging, want, self.windowed, self._windows, self._window_live, self._present, self._ends,
                 self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
                 data.rows._replace(offsets=offsets), scratch, np.int64(rows), classes, graph, output, state,
             )
             if outcome == kernels.GROW:
-                if state[merging.M_DETAIL] == 0:
+                if state[merging.M_DETAIL] == merging.CLASSES_FULL:
                     classes = _grown_classes(classes, state)
+                elif state[merging.M_DETAIL] == merging.STARTS_FULL:
+                    classes = _more_starts(classes, state)
                 else:
                     graph = merging.Graph(*map(doubled, graph))
                 if sum(a.nbytes for a in (*classes, *graph)) > self.limits.max_state_bytes:
@@ -147,7 +150,7 @@ def _live_windows(automaton: Selection) -> np.ndarray:
     return live
 
 
-def _classes(size: int, windows: int, slots: int) -> merging.Classes:
+def _classes(size: int, windows: int, slots: int, starts: int) -> merging.Classes:
     hf = np.zeros((size, slots), dtype=np.float64)
     return merging.Classes(
         info=np.zeros((size, 5), dtype=np.int64),
@@ -159,18 +162,33 @@ def _classes(size: int, windows: int, slots: int) -> merging.Classes:
         free=np.zeros(size, dtype=np.int64),
         table=np.zeros(4 * size, dtype=np.int64),
         pending=np.zeros((size, 4), dtype=np.int64),
-        sums=np.zeros((size, 2), dtype=np.uint64),
-        about=np.zeros(size, dtype=np.float64),
-        added=np.zeros((size, 2), dtype=np.uint64),
-        added_about=np.zeros(size, dtype=np.float64),
+        sums=np.zeros((size, starts, 2), dtype=np.uint64),
+        about=np.zeros((size, starts), dtype=np.float64),
+        added=np.zeros((size, starts, 2), dtype=np.uint64),
+        added_about=np.zeros((size, starts), dtype=np.float64),
+        starts=np.full(starts, -1, dtype=np.int64),
     )
 
 
 def _grown_classes(classes: merging.Classes, state: np.ndarray) -> merging.Classes:
     grown = merging.Classes(*map(doubled, classes))
-    grown = grown._replace(bits=grown.hf.view(np.int64), table=np.zeros_like(grown.table))
+    grown = grown._replace(bits=grown.hf.view(np.int64), table=np.zeros_like(grown.table), starts=classes.starts)
     merging.refill(grown, int(state[merging.M_ALIVE]))
     return grown
+
+
+def _more_starts(classes: merging.Classes, state: np.ndarray) -> merging.Classes:
+    """Room for twice as many starts; each stands at its number modulo their count."""
+    size = len(classes.starts)
+    numbers = np.arange(state[merging.M_OLDEST], state[merging.M_NEXT])
+    fresh = {}
+    for name in ("sums", "about", "added", "added_about"):
+        old = getattr(classes, name)
+        fresh[name] = np.zeros((old.shape[0], 2 * size, *old.shape[2:]), dtype=old.dtype)
+        fresh[name][:, numbers % (2 * size)] = old[:, numbers % size]
+    starts = np.full(2 * size, -1, dtype=np.int64)
+    starts[numbers % (2 * size)] = classes.starts[numbers % size]
+    return classes._replace(**fresh, starts=starts)
 
 
 def _graph(size: int) -> merging.Graph:

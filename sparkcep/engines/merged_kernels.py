@@ -23,10 +23,12 @@ from sparkcep.engines.kernels import DONE, ERROR, FULL, GROW
 from sparkcep.engines.selection_kernels import NEXT, STRICT
 
 NONE = -1  # no node: before a first row, behind the oldest member of a class
-RUNNING, COUNTS, GRAPHS = range(3)  # numbers kept by class (without a window), numbers by last row, graphs by last row
+COUNTS, GRAPHS = range(2)  # numbers of matches by last row, kept by class and start; graphs by last row
+CLASSES_FULL, NODES_FULL, STARTS_FULL = range(3)  # state[M_DETAIL] of GROW
 # state: where the pass stands, classes alive, class places ever used and given back, nodes, first row of the window, whether
-# the row's output is still to come, output rows and graph items, classes (0) or nodes (1) to grow or the error, stamp of visits
-(M_PART, M_ROW, M_ALIVE, M_USED, M_FREE, M_NODES, M_BACK, M_PENDING, M_OUT, M_ITEMS, M_DETAIL, M_STAMP, M_FRESH, MERGED_STATE) = range(14)
+# the row's output is still to come, output rows and graph items, what to grow or the error, stamp of visits, first node of the row, oldest
+# start in the window and the next one
+(M_PART, M_ROW, M_ALIVE, M_USED, M_FREE, M_NODES, M_BACK, M_PENDING, M_OUT, M_ITEMS, M_DETAIL, M_STAMP, M_FRESH, M_OLDEST, M_NEXT, MERGED_STATE) = range(16)
 C_NODE, C_TAIL, C_START, C_HASH, C_OVER = range(5)  # columns of ``info``
 # columns of ``nodes``: row, label, newest predecessor, next older member of its class, latest start, complete
 N_ROW, N_LABEL, N_SOURCE, N_CHAIN, N_START, N_DONE = range(6)
@@ -38,8 +40,9 @@ class Classes(NamedTuple):
     """``info`` int64 (n, 5); ``ends`` int64 (n, windows): first row outside each open window, -1 where it is not needed; ``hi``,
     ``hf``, ``bits``: slot values (n, slots), ``bits`` being ``hf`` as int64; ``alive``, ``free`` int64 (n): places in use in order
     of age, and given back; ``table`` int64 (4n): open addressing by hash, place + 1; ``pending`` int64 (n, 4): what one row adds;
-    ``sums`` uint64 (n, 2), ``about`` float64 (n): number of runs, as low and high word and as a float; ``added``, ``added_about``:
-    those of ``pending``."""
+    ``sums`` uint64 (n, starts, 2), ``about`` float64 (n, starts): number of runs from each start in the window, as low and high word and as a
+    float; ``added``, ``added_about``: those of ``pending``; ``starts`` int64 (starts): row of each start, which stands at its number modulo their
+    count. Without a window all runs are of one start."""
 
     info: np.ndarray
     ends: np.ndarray
@@ -54,6 +57,7 @@ class Classes(NamedTuple):
     about: np.ndarray
     added: np.ndarray
     added_about: np.ndarray
+    starts: np.ndarray
 
 
 class Graph(NamedTuple):
@@ -90,6 +94,14 @@ def _add(to, at, low, high):
     total = to[at, 0] + low
     to[at, 1] = to[at, 1] + high + (np.uint64(1) if total < low else np.uint64(0))
     to[at, 0] = total
+
+
+@njit(cache=True, inline="always")
+def _add_start(to, at, start, low, high):
+    """The same for ``to[at, start]``."""
+    total = to[at, start, 0] + low
+    to[at, start, 1] = to[at, start, 1] + high + (np.uint64(1) if total < low else np.uint64(0))
+    to[at, start, 0] = total
 
 
 @njit(cache=True)
@@ -361,14 +373,47 @@ def _propose(q, source, edge, start, count, edges, masks, windows, window_live, 
     pending[count, P_SOURCE] = NONE if source == NONE else info[source, C_TAIL]
     pending[count, P_EDGE] = edge
     pending[count, P_START] = start
-    if source == NONE:
-        classes.added[count, 0] = 1
-        classes.added[count, 1] = 0
-        classes.added_about[count] = 1.0
-    else:
-        classes.added[count, 0] = classes.sums[source, 0]
-        classes.added[count, 1] = classes.sums[source, 1]
-        classes.added_about[count] = classes.about[source]
+    size = classes.starts.shape[0]
+    for number in range(state[M_OLDEST], state[M_NEXT]):
+        x = number & (size - 1)
+        if source == NONE:
+            classes.added[count, x, 0] = 1 if number == state[M_NEXT] - 1 else 0
+            classes.added[count, x, 1] = 0
+            classes.added_about[count, x] = 1.0 if number == state[M_NEXT] - 1 else 0.0
+        else:
+            classes.added[count, x, 0] = classes.sums[source, x, 0]
+            classes.added[count, x, 1] = classes.sums[source, x, 1]
+            classes.added_about[count, x] = classes.about[source, x]
+
+
+@njit(cache=True)
+def _begin(q, windowed, classes, state):
+    """A start at a row; False where there is no room for it. Numbers of the class places in use are 0 there."""
+    size = classes.starts.shape[0]
+    if not windowed:
+        state[M_NEXT] = 1
+        return True
+    if state[M_NEXT] > state[M_OLDEST] and classes.starts[(state[M_NEXT] - 1) & (size - 1)] == q:
+        return True
+    if state[M_NEXT] - state[M_OLDEST] == size:
+        return False
+    classes.starts[state[M_NEXT] & (size - 1)] = q
+    state[M_NEXT] += 1
+    return True
+
+
+@njit(cache=True)
+def _end_starts(back, classes, state):
+    """Takes the starts before the window out of the numbers."""
+    size = classes.starts.shape[0]
+    while state[M_OLDEST] < state[M_NEXT] and classes.starts[state[M_OLDEST] & (size - 1)] < back:
+        x = state[M_OLDEST] & (size - 1)
+        for i in range(state[M_ALIVE]):
+            c = classes.alive[i]
+            classes.sums[c, x, 0] = 0
+            classes.sums[c, x, 1] = 0
+            classes.about[c, x] = 0.0
+        state[M_OLDEST] += 1
 
 
 @njit(cache=True)
@@ -398,27 +443,30 @@ def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, 
                     classes.table[h] = c + 1
             if not found:
                 info[c, C_START] = start
-                classes.sums[c, 0] = 0
-                classes.sums[c, 1] = 0
+                classes.sums[c] = 0
                 classes.about[c] = 0.0
                 classes.alive[state[M_ALIVE]] = c
                 state[M_ALIVE] += 1
             info[c, C_TAIL] = n
         accepted = accepts[edges[edge, E_TARGET]]
         done = accepted == 1 or (accepted == 2 and at_end)
-        if want == RUNNING:
-            if c != NONE:
-                _add(classes.sums, c, classes.added[i, 0], classes.added[i, 1])
-                classes.about[c] += classes.added_about[i]
-            if done:
-                at = state[M_OUT]
-                if not any_done:
-                    output.rows[at] = q
-                    output.sums[at, 0] = 0
-                    output.sums[at, 1] = 0
-                    output.about[at] = 0.0
-                _add(output.sums, at, classes.added[i, 0], classes.added[i, 1])
-                output.about[at] += classes.added_about[i]
+        if want == COUNTS:
+            at = state[M_OUT]
+            if done and not any_done:
+                output.rows[at] = q
+                output.sums[at, 0] = 0
+                output.sums[at, 1] = 0
+                output.about[at] = 0.0
+            for number in range(state[M_OLDEST], state[M_NEXT]):
+                x = number & (classes.starts.shape[0] - 1)
+                if classes.added_about[i, x] == 0.0:
+                    continue
+                if c != NONE:
+                    _add_start(classes.sums, c, x, classes.added[i, x, 0], classes.added[i, x, 1])
+                    classes.about[c, x] += classes.added_about[i, x]
+                if done:
+                    _add(output.sums, at, classes.added[i, x, 0], classes.added[i, x, 1])
+                    output.about[at] += classes.added_about[i, x]
         else:
             nodes[n, N_ROW] = q
             nodes[n, N_LABEL] = edges[edge, E_LABEL]
@@ -433,11 +481,11 @@ def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, 
 
 @njit(cache=True)
 def merge_partitions(
-    automaton, strategy, merging, want, windows, window_live, present, ends, use_ends, conditions, rows, scratch, spare, classes, graph, output, state,
+    automaton, strategy, merging, want, windowed, windows, window_live, present, ends, use_ends, conditions, rows, scratch, spare, classes, graph, output, state,
 ):
-    """Goes through the partitions; fills ``output`` and returns DONE, FULL, GROW (``state[M_DETAIL]``: 0 classes, 1 nodes) or ERROR.
+    """Goes through the partitions; fills ``output`` and returns DONE, FULL, GROW (``state[M_DETAIL]``: what is full) or ERROR.
 
-    ``merging``: equivalent runs are one class, otherwise each run is; ``want``: RUNNING, COUNTS or GRAPHS; ``window_live`` int64 (nodes): the
+    ``merging``: equivalent runs are one class, otherwise each run is; ``want``: COUNTS or GRAPHS; ``windowed``: window 0 bounds the whole match; ``window_live`` int64 (nodes): the
     groups' windows that decide a node's future; ``present`` uint8 (slots): 1 for a count of which matters only whether it is 0; ``spare``: a row of the slot arrays behind the buffer, which holds a class's values.
     """
     first, edges, masks, accepts, live, alone, local, valued = automaton
@@ -459,6 +507,8 @@ def merge_partitions(
             _bury(True, low, merging, classes, state)
             state[M_NODES] = 0
             state[M_BACK] = low
+            state[M_OLDEST] = 0
+            state[M_NEXT] = 0
         while q < high:
             letter = letters[q]
             back = state[M_BACK]
@@ -467,8 +517,10 @@ def merge_partitions(
             if back != state[M_BACK]:
                 state[M_BACK] = back
                 _bury(False, back, merging, classes, state)
+                if want == COUNTS:
+                    _end_starts(back, classes, state)
             # ---- room for what this row may add
-            if want == RUNNING and state[M_OUT] == output.rows.shape[0]:
+            if want == COUNTS and state[M_OUT] == output.rows.shape[0]:
                 return FULL
             need = first[1]
             for i in range(state[M_ALIVE]):
@@ -476,11 +528,14 @@ def merge_partitions(
                 if letter & masks[node] != 0:
                     need += first[node + 1] - first[node]
             if state[M_USED] - state[M_FREE] + need > info.shape[0] or need > pending.shape[0]:
-                state[M_DETAIL] = 0
+                state[M_DETAIL] = CLASSES_FULL
                 return GROW
-            if want != RUNNING and state[M_NODES] + need > graph.nodes.shape[0]:
+            if want == COUNTS and letter & masks[0] != 0 and not _begin(q, windowed, classes, state):
+                state[M_DETAIL] = STARTS_FULL
+                return GROW
+            if want == GRAPHS and state[M_NODES] + need > graph.nodes.shape[0]:
                 if not _drop_nodes(back, graph.nodes, classes, state) or state[M_NODES] + need > graph.nodes.shape[0]:
-                    state[M_DETAIL] = 1
+                    state[M_DETAIL] = NODES_FULL
                     return GROW
             # ---- every class looks at the row before any of them gets it; i == alive: the start
             count = 0
@@ -536,7 +591,7 @@ def merge_partitions(
             if over or strategy == STRICT:
                 _bury(strategy == STRICT, back, merging, classes, state)
             done = count > 0 and _settle(q, q + 1 == high, count, merging, want, automaton, classes, graph, output, state)
-            if done and want == RUNNING:
+            if done and want == COUNTS:
                 state[M_OUT] += 1
             elif done and not _put_out(q, low, want, graph, output, state):
                 state[M_PENDING] = 1

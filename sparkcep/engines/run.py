@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
+from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions, compile_conditions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import Plan
+from sparkcep.pattern.scope import ENDINGS
 from sparkcep.settings import DEFAULT, Settings
 
 
@@ -73,7 +74,7 @@ _IGNORE = {
 def _selection(plan: Plan) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
     from sparkcep.automaton.conjunction import conjunction_automaton, has_conjunction
-    from sparkcep.automaton.selection import counts_by_numbers, selection_automaton
+    from sparkcep.automaton.selection import counts_by_numbers, matches_once, selection_automaton
 
     strategy, report = plan.selection
     names = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
@@ -90,19 +91,27 @@ def _selection(plan: Plan) -> list[str]:
     for v, conjuncts in plan.conditions:
         texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
     conditions = tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+    if plan.counting or plan.graphing:
+        how = "matches drawn as one graph by their last row" if plan.graphing else "matches counted by their last row"
     if has_conjunction(plan.pattern):
+        listed = "listed one by one, " if plan.counting or plan.graphing else ""
         lines = [
-            f"engine: conjunction, event selection {names[strategy]}, {how}; the sides of & side by side, depth-first; conditions across &, "
+            f"engine: conjunction, event selection {names[strategy]}, {how}; {listed}the sides of & side by side, depth-first; conditions across &, "
             "and negations, are judged by the finished match",
             "automaton:",
         ]
         automaton = conjunction_automaton(plan)[1]
         return lines + ["  " + line for line in automaton.dump(conditions).splitlines()] + _windows(plan)
     automaton = selection_automaton(plan)[1]
-    if plan.counting:
-        by_numbers = counts_by_numbers(plan, automaton, bool(history))
-        how = "matches counted by their last row, " + ("by dynamic programming" if by_numbers else "by listing them")
-    lines = [f"engine: event selection {names[strategy]}, {how}; depth-first in preference order; {pruned}", "automaton:"]
+    searched = f"depth-first in preference order; {pruned}"
+    if plan.counting or plan.graphing:
+        if not plan.graphing and counts_by_numbers(plan, automaton, bool(history)):
+            searched = "dynamic programming, because every condition is local to its row and its neighbours"
+        elif matches_once(automaton) and not any(_reads_rows(c) for _, cs in plan.conditions for c in cs):
+            searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
+        else:
+            searched = f"listed one by one, {searched}"
+    lines = [f"engine: event selection {names[strategy]}, {how}; {searched}", "automaton:"]
     lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
     for v, name in enumerate(plan.variables):
         if automaton.edges[:, 5].any() and any(int(e) >> v & 1 for e in automaton.edges[:, 5]):
@@ -117,6 +126,15 @@ def _windows(plan: Plan) -> list[str]:
         if unit is not None:
             lines.append(f"window {i}: less than {size} {unit} from its first to its last row")
     return lines
+
+
+def _reads_rows(tree: tuple) -> bool:
+    """Whether a condition needs rows of the match beyond the values kept of them (engines.merged.merges_runs)."""
+    if tree[0] == "mno" or (tree[0] == "agg" and tree[-1] is True):
+        return True
+    if tree[0] == "cls":
+        return tree[4] != 0
+    return any(_reads_rows(t) for t in tree[1:] if isinstance(t, tuple))
 
 
 def _looks_at_match(tree: tuple) -> bool:
@@ -194,6 +212,9 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
     kind = spec[0]
     if kind == "mno":
         return "MATCH_NUMBER()"
+    for name, ending in ENDINGS.items():
+        if kind == ending:
+            return f"{name}()"
     semantics = "FINAL " if spec[-1] else "RUNNING "
     if kind == "nav":
         return semantics + _nav(spec[1], spec[2], spec[3], spec[4], spec[5], variables)

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparkcep import explain
 from sparkcep import graph as graphs
-from sparkcep.engines import merged
+from sparkcep.engines import merged, merged_kernels
 from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, make_plan
@@ -54,9 +55,10 @@ def check(graph: list, matches: collections.Counter, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_counts_and_graphs_agree_with_the_oracle(seed):
+def test_counts_and_graphs_agree_with_the_oracle(seed, monkeypatch):
     rng = random.Random(seed)
     compared = eligible = 0
+    sizes = collections.Counter()  # nodes of all graphs, by merging
     strategies = itertools.cycle([selection.STRICT, selection.NEXT, selection.NEXT, selection.ANY, selection.ANY])
     for _ in range(230):
         query = selection.random_query(rng, strategy=next(strategies), report="all", shapes=("plain",))
@@ -79,9 +81,11 @@ def test_counts_and_graphs_agree_with_the_oracle(seed):
                         assert number == expected[p][last].total(), (text, partitions[p])
                     else:
                         check(graph, expected[p][last], number)
+                        sizes[merging] += len(graph)
                 compared += 1
     assert compared > 4000
     assert eligible > 230 * 2 * 0.6
+    assert sizes[True] < 0.9 * sizes[False]
 
 
 def engine_over(clause: str, columns: dict, letters: dict | None = None, **limits):
@@ -189,3 +193,42 @@ def test_samples_are_uniform():
     assert drawn.keys() == every.keys() and all(1850 < n < 2150 for n in drawn.values())
     assert graphs.sample_matches(graph, 5, 3) == graphs.sample_matches(graph, 5, 3)
     assert graphs.sample_matches([], 5, 3) == graphs.expand_matches([], None) == []
+
+
+def test_classes_taken_out_of_a_crowded_table_hide_no_others():
+    rng = random.Random(4)
+    info, table = np.zeros((16, 5), dtype=np.int64), np.zeros(32, dtype=np.int64)
+    info[:, merged_kernels.C_HASH] = rng.choices([0, 1, 2, 29, 30, 31], k=16)
+    standing = set()
+    for _ in range(2000):
+        place = rng.randrange(16)
+        if place in standing:
+            standing.remove(place)
+            merged_kernels._remove(place, info, table)
+        else:
+            standing.add(place)
+            at = info[place, merged_kernels.C_HASH] & 31
+            while table[at] != 0:
+                at = (at + 1) & 31
+            table[at] = place + 1
+        for place in standing:
+            at = info[place, merged_kernels.C_HASH] & 31
+            while table[at] != place + 1:
+                assert table[at] != 0
+                at = (at + 1) & 31
+        assert np.count_nonzero(table) == len(standing)
+
+
+@pytest.mark.parametrize(
+    ("selected", "condition", "said"),
+    [
+        ("MATCH_GRAPH() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "side by side"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "side by side"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES", "p > PRIOR(p)", "side by side"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > 1", "dynamic programming"),
+        ("MATCH_GRAPH() AS m EVENT SELECTION SKIP TILL ANY MATCH", "count(DISTINCT p) < 3", "listed one by one"),
+    ],
+)
+def test_explain_says_how(selected, condition, said):
+    text = explain(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES {selected} PATTERN (A+) DEFINE A AS {condition})")
+    assert said in text and selected.partition(" ")[0] in text
