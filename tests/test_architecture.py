@@ -47,6 +47,7 @@ HIDDEN = {
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.
+COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.engines.cache.{n}" for n in ("kernel", "inlined", "allocating"))}
 KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep", "typing"}
 
 # A program crosses processes as JSON and arrays.
@@ -129,7 +130,7 @@ def complaints(path: str, source: str) -> Iterator[str]:
             in_function = item.deferred and part in INSIDE_FUNCTIONS.get(item.library, set())
             if part not in LIBRARIES.get(item.library, set()) and not in_function:
                 yield f"{where}; allowed: {LIBRARIES.get(item.library, 'nowhere')}"
-    if any(item.name in ("numba.njit", "numba.jit", "numba.vectorize") for item in found.imports):
+    if any(item.name in COMPILERS for item in found.imports):
         for item in found.imports:
             if item.library not in KERNEL_IMPORTS:
                 yield f"{path} compiles kernels and imports {item.name}"
@@ -162,6 +163,7 @@ def test_every_part_has_its_rules():
         ("sql/rewrite.py", "from ..spark import session"),
         ("sql/rewrite.py", "import importlib\nimportlib.import_module('pyspark')"),
         ("engines/kernels.py", "import pyarrow\nfrom numba import njit"),
+        ("engines/kernels.py", "import pyarrow\nfrom sparkcep.engines.cache import kernel"),
         ("engines/run.py", "import scipy"),
         ("automaton/program.py", "import pickle"),
         ("automaton/program.py", "eval('1')"),

@@ -13,9 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.conjunction import (
     AT_END,
     C_BLOCKERS,
@@ -32,6 +30,7 @@ from sparkcep.automaton.conjunction import (
     C_WHERE,
 )
 from sparkcep.columns.bytecode import SLOT
+from sparkcep.engines.cache import allocating, kernel
 from sparkcep.engines.interpreter import MAP, UNTAKEN, scan
 from sparkcep.engines.kernels import (
     DONE,
@@ -79,7 +78,7 @@ class ConjunctionScratch(NamedTuple):
     seen: np.ndarray
 
 
-@njit(cache=True)
+@allocating
 def earliest_ends(first, edges, letters, offsets, ends):
     """Fills ``ends`` int64 (nodes, rows): no completion from the node, after the row was taken (node 0: at which the match begins), ends before this
     row; NEVER without one. By letters alone, under SKIP TILL ANY: a lower bound for all else."""
@@ -112,7 +111,7 @@ def earliest_ends(first, edges, letters, offsets, ends):
                             ends[0, q] = min(ends[0, q], ends[edges[e, C_TARGET], q])
 
 
-@njit(cache=True)
+@kernel
 def _evaluate(v, label, prior, begin, low, row, high, number, program, rows, memory, slots):
     """Maps ``row`` to a variable behind slot values ``prior`` (1, or 0 where its condition does not hold, or an error)."""
     bytecode, entry, floats, _, label_codes = program
@@ -125,7 +124,7 @@ def _evaluate(v, label, prior, begin, low, row, high, number, program, rows, mem
     return bad if bad < 0 else got
 
 
-@njit(cache=True)
+@kernel
 def _map(v, label, prior, into, begin, low, row, high, number, entry, twins, program, rows, memory):
     """As ``_evaluate``; on success the slot values are copied to row ``into``. ``twins``: mask of the variables the row is mapped to already."""
     bytecode, _, floats, slots, label_codes = program
@@ -153,7 +152,7 @@ def _map(v, label, prior, into, begin, low, row, high, number, entry, twins, pro
     return 1
 
 
-@njit(cache=True)
+@kernel
 def _replay(own, upto, extra, depth, frames, edges, into, low, high, number, program, rows, memory):
     """Slot values over the finished match, into row ``into``: without the rows of ``own`` from ``upto`` on, with row ``extra`` (-1: none) as
     ``own``'s. 0 or an error."""
@@ -189,7 +188,7 @@ def _replay(own, upto, extra, depth, frames, edges, into, low, high, number, pro
     return 0
 
 
-@njit(cache=True)
+@kernel
 def _holds_finally(v, row, entry, depth, frames, edges, spare, low, high, number, program, rows, memory):
     """Whether the condition of a variable holds at a row, itself running, all others as in the finished match; 1, 0 or an error."""
     if (rows[0][row] >> v) & 1 == 0:
@@ -210,7 +209,7 @@ def _holds_finally(v, row, entry, depth, frames, edges, spare, low, high, number
     return _evaluate(v, v, spare, np.int64(-1), low, row, high, number, (bytecode, entry, floats, slots, label_codes), rows, memory, slots[:0])
 
 
-@njit(cache=True)
+@kernel
 def _fits(edge, row, depth, opened, windows):
     """Whether a row may be taken as far as the windows of groups go."""
     w = 0
@@ -230,7 +229,7 @@ def _fits(edge, row, depth, opened, windows):
     return True
 
 
-@njit(cache=True)
+@kernel
 def _finished(
     automaton, strategy_next, depth, accept, s, windows, backs, entries, search, spare, low, high, number, program, rows, memory
 ):
@@ -277,7 +276,7 @@ def _finished(
     return 1
 
 
-@njit(cache=True)
+@kernel
 def _ordered(depth, frames, edges, order):
     """Fills ``order`` with the (row, label) pairs of the match, by row, then variable, each once; their number."""
     n = 0
@@ -297,7 +296,7 @@ def _ordered(depth, frames, edges, order):
     return n
 
 
-@njit(cache=True)
+@kernel
 def _place(order, n, start, seen, events, out_rows, out_labels):
     """Where in ``seen`` the pairs in ``order`` stand, or the free place for them."""
     h = np.uint64(1469598103934665603)
@@ -320,7 +319,7 @@ def _place(order, n, start, seen, events, out_rows, out_labels):
     return h
 
 
-@njit(cache=True)
+@kernel
 def conjoin_partitions(
     automaton, strategy_next, shortest, windowed, windows, backs, ends, use_ends, conditions, rows, memory, search, base, head_cut, tail_open,
     ahead, want_unmatched, max_steps, max_matches, state, events, out_labels, out_rows,
@@ -587,7 +586,7 @@ def conjoin_partitions(
     return outcome
 
 
-@njit(cache=True)
+@kernel
 def _before(one, at, count, other, there, others):
     """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier, the longer where one begins the other."""
     for i in range(min(count, others)):
@@ -598,7 +597,7 @@ def _before(one, at, count, other, there, others):
     return count > others
 
 
-@njit(cache=True)
+@allocating
 def _sort(events, low, high, number, out_rows, out_labels):
     """Puts the events of a start row into preferment order and numbers them; a merge sort from single events up."""
     n = high - low
@@ -634,7 +633,7 @@ def _sort(events, low, high, number, out_rows, out_labels):
         events[low + i, 3] = number + i + 1
 
 
-@njit(cache=True)
+@kernel
 def _event(events, at, part, start, count, number, label_count):
     events[at, 0] = part
     events[at, 1] = start

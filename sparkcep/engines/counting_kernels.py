@@ -11,17 +11,16 @@ Numbers are kept modulo primes below 2**31 and put together again by the Chinese
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.selection import AT_START, E_TARGET, E_VAR, E_WHERE
+from sparkcep.engines.cache import allocating, inlined
 from sparkcep.engines.selection_kernels import ANY, NEXT
 
 # five of them exceed 10**46; 0 stands for floating point
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _plus(x, y, prime):
     z = x + y
     if prime > 0 and z >= prime:
@@ -29,7 +28,7 @@ def _plus(x, y, prime):
     return z
 
 
-@njit(cache=True)
+@allocating
 def _apply(old, new, letter, strategy, first, edges, masks, prime):
     """``new`` = ``old`` after a row with these letters: each run takes the row by its edges, ignores it, or ends."""
     nodes = masks.shape[0]
@@ -45,7 +44,7 @@ def _apply(old, new, letter, strategy, first, edges, masks, prime):
                     new[target] = _plus(new[target], old[node], prime)
 
 
-@njit(cache=True)
+@allocating
 def _start(vector, letter, at_low, first, edges, prime):
     """Adds the runs that begin at a row."""
     for e in range(first[0], first[1]):
@@ -55,7 +54,7 @@ def _start(vector, letter, at_low, first, edges, prime):
             vector[target] = _plus(vector[target], 1, prime)
 
 
-@njit(cache=True)
+@allocating
 def _completed(open_runs, letter, at_low, at_high, first, edges, masks, accepts, prime, zero):
     """Number of matches whose last row this is."""
     total = zero
@@ -75,7 +74,7 @@ def _completed(open_runs, letter, at_low, at_high, first, edges, masks, accepts,
     return total
 
 
-@njit(cache=True)
+@allocating
 def count_matches(first, edges, masks, accepts, letters, low, high, backs, windowed, strategy, prime, older, counts):
     """Fills ``counts`` (rows) for the rows low .. high - 1 of one partition, modulo ``prime`` (0: as they are).
 

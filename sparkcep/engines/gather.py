@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.program import EXCLUDED
+from sparkcep.engines.cache import allocating, inlined
 from sparkcep.engines.interpreter import add_overflows
 from sparkcep.engines.kernels import E_LABELS, E_PART, E_ROWS, E_START
 
@@ -21,13 +20,13 @@ ONE, SHOW, OMIT, UNMATCHED = range(4)
 COUNT, SUM_INT, SUM_FLOAT, MIN_INT, MAX_INT, MIN_FLOAT, MAX_FLOAT = range(7)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _row(start, base, i, scattered):
     """Row of a match's i-th label."""
     return start + i if scattered.shape[0] == 0 else scattered[base + i]
 
 
-@njit(cache=True)
+@allocating
 def output_rows(events, count, labels, scattered, mode):
     """(out_event, out_pos, out_upto) of the output rows, in match order; ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
     total = 0
@@ -67,12 +66,12 @@ def output_rows(events, count, labels, scattered, mode):
     return out_event, out_pos, out_upto
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _in(mask, label):
     return mask == -1 or (mask >> (label & 63)) & 1 == 1
 
 
-@njit(cache=True)
+@allocating
 def navigate(
     first, mask, logical, physical, final, events, labels, scattered, offsets, out_event, out_upto, inside,
 ):
@@ -147,7 +146,7 @@ def navigate(
     return result, found_labels
 
 
-@njit(cache=True)
+@allocating
 def _index(row, start, base, count, scattered):
     """The last of a match's first ``count`` labels that is ``row``'s; -1 for none."""
     if scattered.shape[0] == 0:
@@ -158,14 +157,14 @@ def _index(row, start, base, count, scattered):
     return -1
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _float_less(x, y):
     if math.isnan(x):
         return False
     return math.isnan(y) or x < y
 
 
-@njit(cache=True)
+@allocating
 def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
     """(int64 value, float64 value, count) for each output row.
 
@@ -236,7 +235,7 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
     return vi, vf, counts
 
 
-@njit(cache=True)
+@allocating
 def collect(mask, final, pairs, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
     """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels twice."""
     n = out_event.shape[0]

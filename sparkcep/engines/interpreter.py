@@ -17,10 +17,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.columns.bytecode import OP, SLOT
+from sparkcep.engines.cache import inlined, kernel
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
 OVERFLOW, DIVIDE_BY_ZERO, DECIMAL_RANGE = -2, -3, -4
@@ -37,7 +36,7 @@ I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _less(x, y):
     """Spark's order of doubles: NaN is equal to NaN and above everything."""
     if math.isnan(x):
@@ -45,7 +44,7 @@ def _less(x, y):
     return math.isnan(y) or x < y
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _same(x, y):
     return x == y or (math.isnan(x) and math.isnan(y))
 
@@ -54,17 +53,17 @@ def _same(x, y):
 # operands, and results that may overflow are computed unsigned.
 
 
-@njit(cache=True, inline="always")
+@inlined
 def add_overflows(x, y):
     return (y > 0 and x > I64_MAX - y) or (y < 0 and x < I64_MIN - y)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _sub_overflows(x, y):
     return (y < 0 and x > I64_MAX + y) or (y > 0 and x < I64_MIN + y)
 
 
-@njit(cache=True)
+@kernel
 def _mul_overflows(x, y):
     if x == 0 or y == 0:
         return False
@@ -74,7 +73,7 @@ def _mul_overflows(x, y):
     return a > most // b
 
 
-@njit(cache=True)
+@kernel
 def _wrap(x, limit):
     """Two's complement of the width whose maximum is ``limit`` (non-ANSI arithmetic)."""
     if limit == I64_MAX:
@@ -83,7 +82,7 @@ def _wrap(x, limit):
     return (x + limit + 1) % span - limit - 1
 
 
-@njit(cache=True)
+@kernel
 def _divide_decimal(x, y, digits):
     """(x * 10**digits) / y rounded half up, by long division; second result False when it exceeds 64 bits."""
     negative = (x < 0) != (y < 0)
@@ -115,7 +114,7 @@ def _divide_decimal(x, y, digits):
     return (-np.int64(q) if negative else np.int64(q)), True
 
 
-@njit(cache=True)
+@kernel
 def _power_of_ten(n):
     p = 1
     for _ in range(n):
@@ -123,7 +122,7 @@ def _power_of_ten(n):
     return p
 
 
-@njit(cache=True)
+@kernel
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
     """count (0), integer sum (1), average (2) or float sum (4) of the distinct values of the mask's rows so far.
 
@@ -168,7 +167,7 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
     return total_i, total_f, count, 0
 
 
-@njit(cache=True)
+@kernel
 def _math(which, x):
     """The functions of pattern.conditions.MATH_CALLS; out of their domain NaN, as Java's."""
     if which == 0:
@@ -204,7 +203,7 @@ def _math(which, x):
     return np.rint(x)
 
 
-@njit(cache=True)
+@kernel
 def _round_half_up(x, digits):
     """Spark's ROUND of a DOUBLE: half up in the shortest decimal text of ``x``."""
     if math.isnan(x) or math.isinf(x) or digits > 22:
@@ -221,7 +220,7 @@ def _round_half_up(x, digits):
     return -r if x < 0 else r
 
 
-@njit(cache=True)
+@kernel
 def _rescale(x, digits, mode):
     """``x / 10**digits``: floor (-1), half up (0), ceiling (1) or toward zero (2)."""
     if digits > 18:
@@ -238,7 +237,7 @@ def _rescale(x, digits, mode):
     return -whole if negative else whole
 
 
-@njit(cache=True)
+@kernel
 def scan(
     mode, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
     labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
@@ -899,7 +898,7 @@ def scan(
     return q - first, 0
 
 
-@njit(cache=True)
+@kernel
 def mark_comparison(letters, bit, op, left, left_null, left_shift, right, right_null, right_shift, offsets):
     """The common condition, one comparison of two shifted columns (op: EQ NE LT LE GT GE as 0..5), in one pass."""
     keep = ~(np.int64(1) << bit)

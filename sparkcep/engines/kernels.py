@@ -13,9 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.program import (
     CHAR,
     END,
@@ -48,6 +46,7 @@ from sparkcep.automaton.program import (
     SPLIT,
     START,
 )
+from sparkcep.engines.cache import kernel
 from sparkcep.engines.interpreter import MAP, scan
 
 # outcome of match_partitions
@@ -123,7 +122,7 @@ class Scratch(NamedTuple):
     key: np.ndarray
 
 
-@njit(cache=True)
+@kernel
 def _hash_key(key, width):
     h = np.uint64(1469598103934665603)
     for i in range(width):
@@ -132,7 +131,7 @@ def _hash_key(key, width):
     return h
 
 
-@njit(cache=True)
+@kernel
 def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
     """Memo place of a state; -1 when it has failed before, -2 when the memo is full."""
     width = key.shape[0]
@@ -176,7 +175,7 @@ def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table
     return e
 
 
-@njit(cache=True)
+@kernel
 def _forget(trail, count, bitmap, bits, alive):
     """States on the current path have not failed."""
     for k in range(count):
@@ -186,7 +185,7 @@ def _forget(trail, count, bitmap, bits, alive):
             alive[trail[k]] = 0
 
 
-@njit(cache=True)
+@kernel
 def match_partitions(
     program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, head_cut, tail_open, ahead,
     want_unmatched, skip, skip_mask, clear_on_match, patience, max_steps, state, events, out_labels,

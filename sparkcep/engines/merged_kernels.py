@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.selection import AT_START, E_CHECK, E_LABEL, E_OPEN, E_TARGET, E_VAR, E_WHERE
+from sparkcep.engines.cache import inlined, kernel
 from sparkcep.engines.interpreter import MAP, scan
 from sparkcep.engines.kernels import DONE, ERROR, FULL, GROW
 from sparkcep.engines.selection_kernels import NEXT, STRICT
@@ -88,7 +87,7 @@ class Output(NamedTuple):
     items: np.ndarray
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add(to, at, low, high):
     """``to[at]`` += a number of two words, modulo 2**128."""
     total = to[at, 0] + low
@@ -96,7 +95,7 @@ def _add(to, at, low, high):
     to[at, 0] = total
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_start(to, at, start, low, high):
     """The same for ``to[at, start]``."""
     total = to[at, start, 0] + low
@@ -104,7 +103,7 @@ def _add_start(to, at, start, low, high):
     to[at, start, 0] = total
 
 
-@njit(cache=True)
+@kernel
 def _hash(place, info, ends, hi, bits, live):
     """A hash of what decides the future of a class."""
     node = info[place, C_NODE]
@@ -121,7 +120,7 @@ def _hash(place, info, ends, hi, bits, live):
     return np.int64(h >> np.uint64(2))
 
 
-@njit(cache=True)
+@kernel
 def _same_future(x, y, info, ends, hi, bits, live):
     node = info[x, C_NODE]
     if info[x, C_HASH] != info[y, C_HASH] or node != info[y, C_NODE]:
@@ -135,7 +134,7 @@ def _same_future(x, y, info, ends, hi, bits, live):
     return True
 
 
-@njit(cache=True)
+@kernel
 def _find(place, classes, live):
     """Where in the table the class with the future of ``place`` stands, or the free entry for it."""
     table = classes.table
@@ -146,7 +145,7 @@ def _find(place, classes, live):
     return h
 
 
-@njit(cache=True)
+@kernel
 def _remove(place, info, table):
     """Takes a class out of the table; entries behind it move up, so that no search breaks off."""
     mask = table.shape[0] - 1
@@ -167,7 +166,7 @@ def _remove(place, info, table):
         h = j
 
 
-@njit(cache=True)
+@kernel
 def refill(classes, alive_count):
     """Fills an empty table with the classes alive."""
     mask = classes.table.shape[0] - 1
@@ -178,7 +177,7 @@ def refill(classes, alive_count):
         classes.table[h] = classes.alive[i] + 1
 
 
-@njit(cache=True)
+@kernel
 def _bury(everything, back, merging, classes, state):
     """Takes out the classes that are over, or whose runs all began before the window: pruning, SASE+ 5.3."""
     info, alive = classes.info, classes.alive
@@ -196,7 +195,7 @@ def _bury(everything, back, merging, classes, state):
     state[M_ALIVE] = kept
 
 
-@njit(cache=True)
+@kernel
 def _drop_nodes(back, nodes, classes, state):
     """Moves the nodes of rows before the window out of a full graph; whether that freed half of it."""
     count = state[M_NODES]
@@ -217,7 +216,22 @@ def _drop_nodes(back, nodes, classes, state):
     return True
 
 
-@njit(cache=True)
+@kernel
+def _ascend(order, count):
+    """Sorts the first numbers of an array in place (Shell)."""
+    gap = count // 2
+    while gap > 0:
+        for i in range(gap, count):
+            x = order[i]
+            j = i
+            while j >= gap and order[j - gap] > x:
+                order[j] = order[j - gap]
+                j -= gap
+            order[j] = x
+        gap //= 2
+
+
+@kernel
 def _visit(fresh, back, graph, state):
     """Marks what paths of the window to the complete nodes from ``fresh`` on go through; their number, ascending in ``order``."""
     nodes, mark, order, stack = graph.nodes, graph.mark, graph.order, graph.stack
@@ -256,11 +270,11 @@ def _visit(fresh, back, graph, state):
                 order[count] = n
                 count += 1
     else:
-        order[:count] = np.sort(order[:count])
+        _ascend(order, count)
     return count, stamp
 
 
-@njit(cache=True)
+@kernel
 def _number(count, stamp, graph, output, at):
     """Number of paths to the complete nodes; ascending nodes are in topological order."""
     nodes, mark, sums, about = graph.nodes, graph.mark, graph.sums, graph.about
@@ -286,7 +300,7 @@ def _number(count, stamp, graph, output, at):
             about[n] += about[older]
 
 
-@njit(cache=True)
+@kernel
 def _draw(count, stamp, fresh, low, graph, items, first):
     """Writes the live nodes, class by class and by age, so that each edge set is a range; returns how many."""
     nodes, mark, leader, place, base = graph.nodes, graph.mark, graph.leader, graph.place, graph.base
@@ -325,7 +339,7 @@ def _draw(count, stamp, fresh, low, graph, items, first):
     return drawn
 
 
-@njit(cache=True)
+@kernel
 def _put_out(q, low, want, graph, output, state):
     """The output of a last row; False where it does not fit."""
     count, stamp = _visit(state[M_FRESH], state[M_BACK], graph, state)
@@ -345,7 +359,7 @@ def _put_out(q, low, want, graph, output, state):
     return True
 
 
-@njit(cache=True)
+@kernel
 def _propose(q, source, edge, start, count, edges, masks, windows, window_live, present, hi, hf, valued, classes, state):
     """Notes that runs of the class ``source`` (NONE: new ones) take the row by an edge, in a class place of its own."""
     info, ends, pending = classes.info, classes.ends, classes.pending
@@ -386,7 +400,7 @@ def _propose(q, source, edge, start, count, edges, masks, windows, window_live, 
             classes.added_about[count, x] = classes.about[source, x]
 
 
-@njit(cache=True)
+@kernel
 def _begin(q, windowed, classes, state):
     """A start at a row; False where there is no room for it. Numbers of the class places in use are 0 there."""
     size = classes.starts.shape[0]
@@ -402,7 +416,7 @@ def _begin(q, windowed, classes, state):
     return True
 
 
-@njit(cache=True)
+@kernel
 def _end_starts(back, classes, state):
     """Takes the starts before the window out of the numbers."""
     size = classes.starts.shape[0]
@@ -416,7 +430,7 @@ def _end_starts(back, classes, state):
         state[M_OLDEST] += 1
 
 
-@njit(cache=True)
+@kernel
 def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, state):
     """Adds the nodes of a row to their classes; whether any match is complete."""
     edges, accepts, live = automaton.edges, automaton.accepts, automaton.live
@@ -479,7 +493,7 @@ def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, 
     return any_done
 
 
-@njit(cache=True)
+@kernel
 def merge_partitions(
     automaton, strategy, merging, want, windowed, windows, window_live, present, ends, use_ends, conditions, rows, scratch, spare, classes, graph, output, state,
 ):

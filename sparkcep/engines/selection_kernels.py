@@ -19,9 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-import sparkcep.engines.cache  # noqa: F401  before the first njit
 from sparkcep.automaton.selection import (
     AT_END,
     AT_START,
@@ -33,6 +31,7 @@ from sparkcep.automaton.selection import (
     E_VAR,
     E_WHERE,
 )
+from sparkcep.engines.cache import allocating, kernel
 from sparkcep.engines.interpreter import EXTEND, MAP, SEARCH, UNTAKEN, scan
 from sparkcep.engines.kernels import (
     DONE,
@@ -91,7 +90,7 @@ class SelectionScratch(NamedTuple):
     taken: np.ndarray
 
 
-@njit(cache=True)
+@allocating
 def completion_ends(first, edges, masks, accepts, letters, offsets, strategy, exact, ends):
     """Fills ``ends`` int64 (nodes, rows): the row behind the earliest completion after the row was taken at the node (node 0:
     at which the match begins), NEVER without one. Row-local conditions only; ``exact``: there are no others."""
@@ -124,7 +123,7 @@ def completion_ends(first, edges, masks, accepts, letters, offsets, strategy, ex
                     ahead[node] = min(ahead[node], best)
 
 
-@njit(cache=True)
+@kernel
 def _none_between(negated, after, before, sums):
     """Whether no row strictly between fulfils a row-local negated condition; ``sums`` int32 (variables, rows + 1)."""
     v = 0
@@ -136,7 +135,7 @@ def _none_between(negated, after, before, sums):
     return True
 
 
-@njit(cache=True)
+@kernel
 def select_partitions(
     automaton, strategy, report_all, shortest, ambiguous, windowed, windows, backs, negative_local, negative_late, negative_mixed, sums, ends, use_ends,
     conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, max_matches, state, events,
@@ -687,7 +686,7 @@ def select_partitions(
     return outcome
 
 
-@njit(cache=True)
+@kernel
 def _replay(extra, variable, depth, frames, low, high, number, letters, conditions, hi, hf, labels, rows, si, sf, sn):
     """Slot values of the match's rows anew, with row ``extra`` (-1: none) among them as ``variable``'s."""
     bytecode, _, floats, slots, label_codes = conditions
@@ -712,7 +711,7 @@ def _replay(extra, variable, depth, frames, low, high, number, letters, conditio
         prior = row
 
 
-@njit(cache=True)
+@kernel
 def _reported(events, own, count, out_labels, out_rows, frames, labels, depth):
     """Whether the match in the frames is among the events from ``own`` on."""
     for e in range(own, count):
@@ -730,7 +729,7 @@ def _reported(events, own, count, out_labels, out_rows, frames, labels, depth):
     return False
 
 
-@njit(cache=True)
+@kernel
 def unmatched(covered, upto, taken, events, count, part, label_count):
     """Events for the rows from ``covered`` to before ``upto`` that are in no match; (row to go on from, events), short of
     ``upto`` where ``events`` is full."""
@@ -748,7 +747,7 @@ def unmatched(covered, upto, taken, events, count, part, label_count):
     return covered, count
 
 
-@njit(cache=True)
+@kernel
 def _place(key, entries, table):
     """Where a key lies in the table, or the free place for it."""
     h = np.uint64(1469598103934665603)
@@ -770,12 +769,12 @@ def _place(key, entries, table):
     return h
 
 
-@njit(cache=True)
+@kernel
 def _failed(key, entries, table):
     return table[_place(key, entries, table)] != 0
 
 
-@njit(cache=True)
+@kernel
 def _remember(key, entries, table, state):
     """Marks a key as failed; a full memo begins anew, so that memory stays bounded."""
     if state[S_ENTRIES] == entries.shape[0]:
@@ -790,7 +789,7 @@ def _remember(key, entries, table, state):
         state[S_ENTRIES] = e + 1
 
 
-@njit(cache=True)
+@kernel
 def _key(key, node, row, stop, live, hi, hbits, opened, depth, windows):
     """What decides the future of a run: node, row, the ends of its windows and the values of the match still needed."""
     slots = live.shape[1]
