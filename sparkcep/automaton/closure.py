@@ -11,6 +11,13 @@ def too_complex(message: str) -> ClauseError:
     return ClauseError("PATTERN_TOO_COMPLEX", message, sqlstate=LIMIT)
 
 
+def landing(program: p.Program, pc: int) -> int:
+    """The instruction that jumps from ``pc`` on lead to; so that equal futures are one node."""
+    while program.code[pc, 0] == p.JUMP:
+        pc = int(program.code[pc, 1])
+    return pc
+
+
 def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int, int]]:
     """(instruction, registers) an instruction without a row leads to, in preference order; as the kernel of the exact engine
     does it. ``merge``: the orders of a permutation need not be told apart."""

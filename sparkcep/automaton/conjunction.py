@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.closure import steps, too_complex
+from sparkcep.automaton.closure import landing, steps, too_complex
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.selection import ACCEPT, AT_START, MAX_EDGES, MAX_NODES
 from sparkcep.pattern.plan import Plan
@@ -191,7 +191,7 @@ class _Builder:
         raised = scope.around | move.regs
         opened = sum(1 << w for w in range(len(bits)) if around >> w & 1 and not raised & bits[w])
         raise_ = flags | sum(bits[w] for w in range(len(bits)) if opened >> w & 1)
-        tree = scope.wrap(("at", move.pc + 1, move.regs | raise_, False), raise_)
+        tree = scope.wrap(("at", landing(self.program, move.pc + 1), move.regs | raise_, False), raise_)
         target = (tree, scope.path if tree[0] == "fork" else ())
         label = variable | (p.EXCLUDED if excluded else 0)
         same = int(_beside(scope.level, last))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.closure import steps, too_complex
+from sparkcep.automaton.closure import landing, steps, too_complex
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.pattern.plan import Plan
 
@@ -184,7 +184,7 @@ class _Builder:
                     if opened >> w & 1:
                         after |= bits[w]
                 key = (variable, variable | (p.EXCLUDED if excluded else 0), opened, checked, negated, where)
-                target = (pc + 1, after)
+                target = (landing(self.program, pc + 1), after)
                 if self.merge:
                     if key not in out:
                         out[key] = []

@@ -59,7 +59,8 @@ class Conditions:
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
     variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index; ``ranked``: integer
     columns that hold ranks, with their type kind; ``strings``: constants of the string rank domain (the last ones are the
-    CLASSIFIER labels); ``pairs``: array columns of functions over several rows; ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold.
+    CLASSIFIER labels); ``pairs``: array columns of functions over several rows; ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold;
+    ``reads_prior``: for each variable whether its condition reads slots as of the row before.
     """
 
     code: np.ndarray
@@ -81,6 +82,7 @@ class Conditions:
     number_read: bool
     max_back: int
     max_ahead: int
+    reads_prior: tuple[bool, ...]
 
     @property
     def has_history(self) -> bool:
@@ -168,6 +170,7 @@ class _Compiler:
         entry = np.full(count, -1, dtype=np.int64)
         shift_entry = np.full(count, -1, dtype=np.int64)
         reads: list[set[int]] = [set() for _ in range(count)]
+        prior = [False] * count
         for variable, conjuncts in conditions:
             self.current = variable
             for target, wanted in ((shift_entry, False), (entry, True)):
@@ -183,6 +186,7 @@ class _Compiler:
                 self.op("RETURN")
                 if wanted:
                     reads[variable] = set(self.used)
+                    prior[variable] = any(row[0] == OP["PRIOR"] for row in self.code[target[variable] :])
         slots = [[*k, 0] if len(k) == 5 else list(k) for k in self.slots]
         live = np.zeros((count, len(slots)), dtype=np.uint8)
         for v in range(count):
@@ -209,6 +213,7 @@ class _Compiler:
             number_read="MNO" in names,
             max_back=self.back,
             max_ahead=self.ahead,
+            reads_prior=tuple(prior),
         )
 
     def _closure(self, reads: set[int]) -> set[int]:

@@ -43,6 +43,7 @@ class MergedEngine(CountingEngine):
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         self.drawing = self.plan.graphing
+        self.looks = 0  # how often a row was held against a class of runs
         self.merges = merges_runs(prepared.selection, prepared.conditions)
         if self.merges:
             self.uses_ends = True
@@ -103,6 +104,7 @@ class MergedEngine(CountingEngine):
             if state[merging.M_OUT]:
                 yield self._ending(output, state, columns)
             if outcome == kernels.DONE:
+                self.looks += int(state[merging.M_LOOKS])
                 return
             if not state[merging.M_OUT] and state[merging.M_DETAIL] > len(output.items):
                 output = _output(2 * int(state[merging.M_DETAIL]))
@@ -173,7 +175,8 @@ def _classes(size: int, windows: int, slots: int, starts: int) -> merging.Classe
 def _grown_classes(classes: merging.Classes, state: np.ndarray) -> merging.Classes:
     grown = merging.Classes(*map(doubled, classes))
     grown = grown._replace(bits=grown.hf.view(np.int64), table=np.zeros_like(grown.table), starts=classes.starts)
-    merging.refill(grown, int(state[merging.M_ALIVE]))
+    if state[merging.M_HASHED]:
+        merging.refill(grown, int(state[merging.M_ALIVE]))
     return grown
 
 

@@ -26,11 +26,12 @@ COUNTS, GRAPHS = range(2)  # numbers of matches by last row, kept by class and s
 CLASSES_FULL, NODES_FULL, STARTS_FULL = range(3)  # state[M_DETAIL] of GROW
 # state: where the pass stands, classes alive, class places ever used and given back, nodes, first row of the window, whether
 # the row's output is still to come, output rows and graph items, what to grow or the error, stamp of visits, first node of the row, oldest
-# start in the window and the next one
-(M_PART, M_ROW, M_ALIVE, M_USED, M_FREE, M_NODES, M_BACK, M_PENDING, M_OUT, M_ITEMS, M_DETAIL, M_STAMP, M_FRESH, M_OLDEST, M_NEXT, MERGED_STATE) = range(16)
+# start in the window and the next one, whether the classes alive stand in the table, how often a class was looked at
+(M_PART, M_ROW, M_ALIVE, M_USED, M_FREE, M_NODES, M_BACK, M_PENDING, M_OUT, M_ITEMS, M_DETAIL, M_STAMP, M_FRESH, M_OLDEST, M_NEXT, M_HASHED, M_LOOKS, MERGED_STATE) = range(18)
 C_NODE, C_TAIL, C_START, C_HASH, C_OVER = range(5)  # columns of ``info``
 # columns of ``nodes``: row, label, newest predecessor, next older member of its class, latest start, complete
 N_ROW, N_LABEL, N_SOURCE, N_CHAIN, N_START, N_DONE = range(6)
+CROWD = 16  # classes alive up to which looking at each is faster than a table
 P_CLASS, P_SOURCE, P_EDGE, P_START = range(4)  # columns of ``pending``
 LIVE, CHAINED = 1, 2  # bits of a visit: on a path, member of an edge set from there to the oldest
 
@@ -178,14 +179,24 @@ def refill(classes, alive_count):
 
 
 @kernel
-def _bury(everything, back, merging, classes, state):
+def _crowd(classes, live, state):
+    """Puts the classes alive into the table, which is empty."""
+    for i in range(state[M_ALIVE]):
+        c = classes.alive[i]
+        classes.info[c, C_HASH] = _hash(c, classes.info, classes.ends, classes.hi, classes.bits, live)
+    refill(classes, state[M_ALIVE])
+    state[M_HASHED] = 1
+
+
+@kernel
+def _bury(everything, back, classes, state):
     """Takes out the classes that are over, or whose runs all began before the window: pruning, SASE+ 5.3."""
     info, alive = classes.info, classes.alive
     kept = 0
     for i in range(state[M_ALIVE]):
         c = alive[i]
         if everything or info[c, C_OVER] == 1 or info[c, C_START] < back:
-            if merging:
+            if state[M_HASHED] == 1:
                 _remove(c, info, classes.table)
             classes.free[state[M_FREE]] = c
             state[M_FREE] += 1
@@ -193,6 +204,8 @@ def _bury(everything, back, merging, classes, state):
             alive[kept] = c
             kept += 1
     state[M_ALIVE] = kept
+    if kept == 0:
+        state[M_HASHED] = 0
 
 
 @kernel
@@ -444,17 +457,26 @@ def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, 
         if c != NONE:
             found = False
             if merging:
-                info[c, C_HASH] = _hash(c, info, classes.ends, classes.hi, classes.bits, live)
-                h = _find(c, classes, live)
-                found = classes.table[h] != 0
+                same = np.int64(NONE)
+                if state[M_HASHED] == 1:
+                    info[c, C_HASH] = _hash(c, info, classes.ends, classes.hi, classes.bits, live)
+                    h = _find(c, classes, live)
+                    same = classes.table[h] - 1
+                    if same == NONE:
+                        classes.table[h] = c + 1
+                else:
+                    info[c, C_HASH] = 0
+                    for j in range(state[M_ALIVE]):
+                        if _same_future(classes.alive[j], c, info, classes.ends, classes.hi, classes.bits, live):
+                            same = classes.alive[j]
+                            break
+                found = same != NONE
                 if found:
                     classes.free[state[M_FREE]] = c
                     state[M_FREE] += 1
-                    c = classes.table[h] - 1
+                    c = same
                     chain = info[c, C_TAIL]
                     info[c, C_START] = max(info[c, C_START], start)
-                else:
-                    classes.table[h] = c + 1
             if not found:
                 info[c, C_START] = start
                 classes.sums[c] = 0
@@ -518,7 +540,7 @@ def merge_partitions(
             q += 1
             state[M_ROW] = q
         elif q == low:
-            _bury(True, low, merging, classes, state)
+            _bury(True, low, classes, state)
             state[M_NODES] = 0
             state[M_BACK] = low
             state[M_OLDEST] = 0
@@ -530,7 +552,7 @@ def merge_partitions(
                 back += 1
             if back != state[M_BACK]:
                 state[M_BACK] = back
-                _bury(False, back, merging, classes, state)
+                _bury(False, back, classes, state)
                 if want == COUNTS:
                     _end_starts(back, classes, state)
             # ---- room for what this row may add
@@ -551,6 +573,8 @@ def merge_partitions(
                 if not _drop_nodes(back, graph.nodes, classes, state) or state[M_NODES] + need > graph.nodes.shape[0]:
                     state[M_DETAIL] = NODES_FULL
                     return GROW
+            if merging and state[M_HASHED] == 0 and state[M_ALIVE] > CROWD:
+                _crowd(classes, live, state)
             # ---- every class looks at the row before any of them gets it; i == alive: the start
             count = 0
             over = False
@@ -564,6 +588,8 @@ def merge_partitions(
                 prior = q - 1 if is_start else spare
                 if letter & masks[node] == 0 or back > q:
                     continue
+                if not is_start:
+                    state[M_LOOKS] += 1
                 loaded = False
                 for e in range(first[node], first[node + 1]):
                     v = edges[e, E_VAR]
@@ -603,7 +629,7 @@ def merge_partitions(
                     _propose(q, c, e, start, count, edges, masks, windows, window_live, present, hi, hf, valued, classes, state)
                     count += 1
             if over or strategy == STRICT:
-                _bury(strategy == STRICT, back, merging, classes, state)
+                _bury(strategy == STRICT, back, classes, state)
             done = count > 0 and _settle(q, q + 1 == high, count, merging, want, automaton, classes, graph, output, state)
             if done and want == COUNTS:
                 state[M_OUT] += 1

@@ -19,7 +19,7 @@ from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, h
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
-from sparkcep.columns.bytecode import OP, Conditions, compile_conditions
+from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.engines import gather, interpreter, kernels
 from sparkcep.engines.outputs import Rows, leaf_column, leaf_type
 from sparkcep.engines.windows import check_window
@@ -97,18 +97,33 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 
 
 def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
-    """uint8 (nodes, slots): the slots that conditions of edges reachable from each node read."""
+    """uint8 (nodes, slots): the slots whose value at each node a condition reachable from there may read: the paper's masks (SASE+ 5.2.2)."""
     live = np.zeros((automaton.nodes, len(conditions.slots)), dtype=np.uint8)
+    before = [_read_before(v, conditions) for v in range(len(conditions.entry))]
     changed = True
     while changed:
         changed = False
         for node in range(automaton.nodes - 1, -1, -1):
-            before = live[node].copy()
+            known = live[node].copy()
             for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
                 if edge[0] >= 0:
-                    live[node] |= conditions.live[edge[0]] | live[edge[2]]
-            changed |= bool((live[node] != before).any())
+                    after = conditions.live[edge[0]] | live[edge[2]]
+                    live[node] |= before[edge[0]][after != 0].any(axis=0)
+            changed |= bool((live[node] != known).any())
     return live
+
+
+def _read_before(variable: int, conditions: Conditions) -> np.ndarray:
+    """bool (slots, slots): of which slots the value before a row of the variable is needed for the value of each slot after it."""
+    slots = conditions.slots
+    needed = np.eye(len(slots), dtype=bool)
+    for k, (kind, mask, _, _, _, helper) in enumerate(slots.tolist()):
+        taken = mask == -1 or mask >> variable & 1
+        if kind in (SLOT["LAST"], SLOT["LABELLAST"]) and taken and not conditions.reads_prior[variable]:
+            needed[k] = False  # this row's, or that of the row before
+        if helper >= 0 and taken and kind not in (SLOT["SUMI"], SLOT["SUMF"]):
+            needed[k, helper] = True
+    return needed
 
 
 def _memo(program: Program, conditions: Conditions) -> tuple[int, np.ndarray]:
