@@ -13,6 +13,7 @@ from sparkcep.engines import kernels
 from sparkcep.engines import merged_kernels as merging
 from sparkcep.engines.counting import MAX_COUNT, CountingEngine
 from sparkcep.engines.endings import Ending
+from sparkcep.engines.interpreter import FLOAT_COLUMN
 from sparkcep.engines.outputs import match_graphs
 from sparkcep.engines.run import Data, doubled
 from sparkcep.errors import MatchRuntimeError
@@ -49,6 +50,7 @@ class MergedEngine(CountingEngine):
             self.uses_ends = True
             self._window_live = _live_windows(prepared.selection)
             self._present = _only_present(prepared.conditions)
+            self._read = _columns_read(prepared.conditions)
 
     def _endings(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
         if self.by_numbers and not self.drawing:
@@ -83,7 +85,7 @@ class MergedEngine(CountingEngine):
         state = np.zeros(merging.MERGED_STATE, dtype=np.int64)
         while True:
             outcome = merging.merge_partitions(
-                self._arrays, self.strategy, self.limits.merging, want, self.windowed, self._windows, self._window_live, self._present, self._ends,
+                self._arrays, self.strategy, self.limits.merging, want, self.windowed, self._windows, self._window_live, self._present, self._read, self._ends,
                 self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
                 data.rows._replace(offsets=offsets), scratch, np.int64(rows), classes, graph, output, state,
             )
@@ -136,6 +138,23 @@ def _only_present(conditions: Conditions) -> np.ndarray:
         elif op in (OP["AVGDEC"], OP["STD"]):
             counts[[a, b]] = 0
     return counts
+
+
+def _columns_read(conditions: Conditions) -> np.ndarray:
+    """int64 (slots): the only column that the row a FIRST or LAST slot holds, now or in a slot that takes it over, is read for (FLOAT_COLUMN more
+    for floats), -1 where there are several or the row itself matters: two rows with equal values there have equal futures."""
+    slots = conditions.slots.tolist()
+    read: list[set[int]] = [set() for _ in slots]
+    for op, a, b, column, _ in conditions.code.tolist():
+        if op in (OP["NAVI"], OP["NAVF"]):
+            read[a].add(-1 if b else column + (FLOAT_COLUMN if op == OP["NAVF"] else 0))
+        elif op == OP["ROWAT"]:
+            read[a].add(-1)
+    for k in reversed(range(len(slots))):
+        if slots[k][0] == SLOT["LAST"] and slots[k][5] >= 0:
+            read[slots[k][5]] |= read[k]  # a helper stands before its slot
+    rows = [kind in (SLOT["LAST"], SLOT["FIRST"]) for kind, *_ in slots]
+    return np.array([r.pop() if is_row and len(r) == 1 else -1 for is_row, r in zip(rows, read)], dtype=np.int64).reshape(-1)
 
 
 def _live_windows(automaton: Selection) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkcep.automaton.selection import AT_START, E_CHECK, E_LABEL, E_OPEN, E_TARGET, E_VAR, E_WHERE
 from sparkcep.engines.cache import inlined, kernel
-from sparkcep.engines.interpreter import MAP, scan
+from sparkcep.engines.interpreter import FLOAT_COLUMN, MAP, scan
 from sparkcep.engines.kernels import DONE, ERROR, FULL, GROW
 from sparkcep.engines.selection_kernels import NEXT, STRICT
 
@@ -105,7 +105,20 @@ def _add_start(to, at, start, low, high):
 
 
 @kernel
-def _hash(place, info, ends, hi, bits, live):
+def _content(k, at, values):
+    """What a slot's row is read for, and whether it is there: (value, 0, or 1 for NULL, 2 for no row)."""
+    read, ints, fbits, inull, fnull = values
+    column = read[k]
+    if at < 0:
+        return np.int64(0), 2
+    if column >= FLOAT_COLUMN:
+        column -= FLOAT_COLUMN
+        return (np.int64(0), 1) if fnull[column, at] == 1 else (fbits[column, at], 0)
+    return (np.int64(0), 1) if inull[column, at] == 1 else (ints[column, at], 0)
+
+
+@kernel
+def _hash(place, info, ends, hi, bits, live, values):
     """A hash of what decides the future of a class."""
     node = info[place, C_NODE]
     h = (np.uint64(1469598103934665603) ^ np.uint64(node)) * np.uint64(1099511628211)
@@ -114,15 +127,19 @@ def _hash(place, info, ends, hi, bits, live):
         h = h ^ (h >> np.uint64(29))
     for k in range(hi.shape[1]):
         if live[node, k] == 1:
-            h = (h ^ np.uint64(hi[place, k])) * np.uint64(1099511628211)
+            x, y = hi[place, k], bits[place, k]
+            if values[0][k] >= 0:
+                x, missing = _content(k, x, values)
+                y = np.int64(missing)
+            h = (h ^ np.uint64(x)) * np.uint64(1099511628211)
             h = h ^ (h >> np.uint64(29))
-            h = (h ^ np.uint64(bits[place, k])) * np.uint64(1099511628211)
+            h = (h ^ np.uint64(y)) * np.uint64(1099511628211)
             h = h ^ (h >> np.uint64(29))
     return np.int64(h >> np.uint64(2))
 
 
 @kernel
-def _same_future(x, y, info, ends, hi, bits, live):
+def _same_future(x, y, info, ends, hi, bits, live, values):
     node = info[x, C_NODE]
     if info[x, C_HASH] != info[y, C_HASH] or node != info[y, C_NODE]:
         return False
@@ -130,18 +147,23 @@ def _same_future(x, y, info, ends, hi, bits, live):
         if ends[x, w] != ends[y, w]:
             return False
     for k in range(hi.shape[1]):
-        if live[node, k] == 1 and (hi[x, k] != hi[y, k] or bits[x, k] != bits[y, k]):
+        if live[node, k] == 0:
+            continue
+        if values[0][k] >= 0:
+            if hi[x, k] != hi[y, k] and _content(k, hi[x, k], values) != _content(k, hi[y, k], values):
+                return False
+        elif hi[x, k] != hi[y, k] or bits[x, k] != bits[y, k]:
             return False
     return True
 
 
 @kernel
-def _find(place, classes, live):
+def _find(place, classes, live, values):
     """Where in the table the class with the future of ``place`` stands, or the free entry for it."""
     table = classes.table
     mask = table.shape[0] - 1
     h = classes.info[place, C_HASH] & mask
-    while table[h] != 0 and not _same_future(table[h] - 1, place, classes.info, classes.ends, classes.hi, classes.bits, live):
+    while table[h] != 0 and not _same_future(table[h] - 1, place, classes.info, classes.ends, classes.hi, classes.bits, live, values):
         h = (h + 1) & mask
     return h
 
@@ -179,11 +201,11 @@ def refill(classes, alive_count):
 
 
 @kernel
-def _crowd(classes, live, state):
+def _crowd(classes, live, values, state):
     """Puts the classes alive into the table, which is empty."""
     for i in range(state[M_ALIVE]):
         c = classes.alive[i]
-        classes.info[c, C_HASH] = _hash(c, classes.info, classes.ends, classes.hi, classes.bits, live)
+        classes.info[c, C_HASH] = _hash(c, classes.info, classes.ends, classes.hi, classes.bits, live, values)
     refill(classes, state[M_ALIVE])
     state[M_HASHED] = 1
 
@@ -444,7 +466,7 @@ def _end_starts(back, classes, state):
 
 
 @kernel
-def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, state):
+def _settle(q, at_end, count, merging, want, automaton, values, classes, graph, output, state):
     """Adds the nodes of a row to their classes; whether any match is complete."""
     edges, accepts, live = automaton.edges, automaton.accepts, automaton.live
     info, pending, nodes = classes.info, classes.pending, graph.nodes
@@ -459,15 +481,15 @@ def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, 
             if merging:
                 same = np.int64(NONE)
                 if state[M_HASHED] == 1:
-                    info[c, C_HASH] = _hash(c, info, classes.ends, classes.hi, classes.bits, live)
-                    h = _find(c, classes, live)
+                    info[c, C_HASH] = _hash(c, info, classes.ends, classes.hi, classes.bits, live, values)
+                    h = _find(c, classes, live, values)
                     same = classes.table[h] - 1
                     if same == NONE:
                         classes.table[h] = c + 1
                 else:
                     info[c, C_HASH] = 0
                     for j in range(state[M_ALIVE]):
-                        if _same_future(classes.alive[j], c, info, classes.ends, classes.hi, classes.bits, live):
+                        if _same_future(classes.alive[j], c, info, classes.ends, classes.hi, classes.bits, live, values):
                             same = classes.alive[j]
                             break
                 found = same != NONE
@@ -517,18 +539,20 @@ def _settle(q, at_end, count, merging, want, automaton, classes, graph, output, 
 
 @kernel
 def merge_partitions(
-    automaton, strategy, merging, want, windowed, windows, window_live, present, ends, use_ends, conditions, rows, scratch, spare, classes, graph, output, state,
+    automaton, strategy, merging, want, windowed, windows, window_live, present, read, ends, use_ends, conditions, rows, scratch, spare, classes, graph, output, state,
 ):
     """Goes through the partitions; fills ``output`` and returns DONE, FULL, GROW (``state[M_DETAIL]``: what is full) or ERROR.
 
     ``merging``: equivalent runs are one class, otherwise each run is; ``want``: COUNTS or GRAPHS; ``windowed``: window 0 bounds the whole match; ``window_live`` int64 (nodes): the
-    groups' windows that decide a node's future; ``present`` uint8 (slots): 1 for a count of which matters only whether it is 0; ``spare``: a row of the slot arrays behind the buffer, which holds a class's values.
+    groups' windows that decide a node's future; ``present`` uint8 (slots): 1 for a count of which matters only whether it is 0; ``read`` int64
+    (slots): the column that a slot's row is read for, FLOAT_COLUMN more for floats, -1 where more than its value matters; ``spare``: a row of the slot arrays behind the buffer, which holds a class's values.
     """
     first, edges, masks, accepts, live, alone, local, valued = automaton
     bytecode, entry, floats, slots, label_codes = conditions
     letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn = scratch[:7]
     info, pending = classes.info, classes.pending
+    values = (read, ints, flts.view(np.int64), inull, fnull)
     while state[M_PART] < offsets.shape[0] - 1:
         low = offsets[state[M_PART]]
         high = offsets[state[M_PART] + 1]
@@ -574,7 +598,7 @@ def merge_partitions(
                     state[M_DETAIL] = NODES_FULL
                     return GROW
             if merging and state[M_HASHED] == 0 and state[M_ALIVE] > CROWD:
-                _crowd(classes, live, state)
+                _crowd(classes, live, values, state)
             # ---- every class looks at the row before any of them gets it; i == alive: the start
             count = 0
             over = False
@@ -630,7 +654,7 @@ def merge_partitions(
                     count += 1
             if over or strategy == STRICT:
                 _bury(strategy == STRICT, back, classes, state)
-            done = count > 0 and _settle(q, q + 1 == high, count, merging, want, automaton, classes, graph, output, state)
+            done = count > 0 and _settle(q, q + 1 == high, count, merging, want, automaton, values, classes, graph, output, state)
             if done and want == COUNTS:
                 state[M_OUT] += 1
             elif done and not _put_out(q, low, want, graph, output, state):
