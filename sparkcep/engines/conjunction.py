@@ -7,24 +7,21 @@ import pyarrow as pa
 
 from sparkcep.engines import conjunction_kernels as conjoining
 from sparkcep.engines import kernels
-from sparkcep.engines.run import Data, MatchEngine
+from sparkcep.engines.run import Data
+from sparkcep.engines.scattering import ScatteringEngine
 from sparkcep.engines.selection_kernels import S_ACTIVE, SELECTION_STATE
-from sparkcep.engines.windows import plan_windows
-from sparkcep.pattern.options import NO_WINDOW
 
 MAX_ENDS_BYTES = 1 << 28  # of the table of completions
 
 
-class ConjunctionEngine(MatchEngine):
-    """As :class:`MatchEngine`, for plans whose pattern has a conjunction; all matches of a start row are held at once."""
+class ConjunctionEngine(ScatteringEngine):
+    """As :class:`ScatteringEngine`, for plans whose pattern has a conjunction; all matches of a start row are held at once."""
 
-    scattering = True
     state_size = SELECTION_STATE
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         automaton, conditions = prepared.conjunction, prepared.conditions
-        self.windowed = self.plan.windows[0][0] != NO_WINDOW
         self.negated_at_start = bool((automaton.checks[:, 0] >= 0).any())
         self._arrays = conjoining.ConjunctionArrays(
             automaton.first, automaton.edges, automaton.checks, automaton.blockers, np.int64(automaton.across(conditions))
@@ -32,14 +29,11 @@ class ConjunctionEngine(MatchEngine):
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         data = super()._kernel_data(columns, offsets, rows)
-        self._windows, self._backs = plan_windows(self.plan.windows, columns, offsets)
         automaton = self.p.conjunction
         self._ends = np.zeros((0, 0), dtype=np.int64)
         if self.limits.merging and automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
             self._ends = np.empty((automaton.nodes, rows), dtype=np.int64)
             conjoining.earliest_ends(self._arrays.first, self._arrays.edges, data.rows.letters, offsets, self._ends)
-        self._taken = np.zeros(rows, dtype=np.uint8)
-        self._taken[: len(self._carry.taken)] = self._carry.taken
         longest = int(np.diff(offsets).max(initial=0))
         if self.windowed:
             longest = min(longest, int((self._windows[0] - np.arange(rows)).max(initial=0)))
@@ -66,16 +60,6 @@ class ConjunctionEngine(MatchEngine):
 
     def _keeps_events(self, state: np.ndarray) -> bool:
         return state[S_ACTIVE] == 1
-
-    def _first_needed(self, start: int) -> int:
-        first = start
-        if self.negated_at_start:
-            # a row still to come looks back no farther than the last one here
-            first = min(first, int(self._backs[min(start, len(self._backs) - 1)]))
-        return first - self.back
-
-    def _taken_from(self, row: int) -> np.ndarray:
-        return self._taken[row:].copy() if self.plan.rows == "unmatched" else super()._taken_from(row)
 
     def _match(self, data: Data, scratch: kernels.Scratch, open_end: bool, state, events, labels, scattered) -> int:
         c = self.p.conditions

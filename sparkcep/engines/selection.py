@@ -7,19 +7,17 @@ import pyarrow as pa
 
 from sparkcep.engines import interpreter, kernels
 from sparkcep.engines import selection_kernels as selecting
-from sparkcep.engines.run import SKIPS, Data, MatchEngine
-from sparkcep.engines.windows import plan_windows
-from sparkcep.pattern.options import NO_WINDOW
+from sparkcep.engines.run import SKIPS, Data
+from sparkcep.engines.scattering import ScatteringEngine
 
 MEMO_ENTRIES = 1 << 16
 MAX_ENDS_BYTES = 1 << 28  # of the table of completions
 _STRATEGIES = {"STRICT": selecting.STRICT, "NEXT": selecting.NEXT, "ANY": selecting.ANY}
 
 
-class SelectionEngine(MatchEngine):
-    """As :class:`MatchEngine`, for plans with an event selection."""
+class SelectionEngine(ScatteringEngine):
+    """As :class:`ScatteringEngine`, for plans with an event selection."""
 
-    scattering = True
     state_size = selecting.SELECTION_STATE + 1
     uses_ends = False  # whether completion ends prune without merging as well
 
@@ -37,7 +35,6 @@ class SelectionEngine(MatchEngine):
         )
         self.negative_late, self.negative_local = late, negated & ~late
         self.negated_at_start = bool((automaton.edges[: automaton.first[1], selecting.E_NOT] != 0).any())
-        self.windowed = self.plan.windows[0][0] != NO_WINDOW
         strategy, report = self.plan.selection
         self.strategy = _STRATEGIES[strategy]
         self.all = report == "ALL"
@@ -69,7 +66,6 @@ class SelectionEngine(MatchEngine):
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         data = super()._kernel_data(columns, offsets, rows)
-        self._windows, self._backs = plan_windows(self.plan.windows, columns, offsets)
         self._sums = self._prefix_sums(data.rows.letters)
         automaton = self.p.selection
         self._ends = np.zeros((0, 0), dtype=np.int64)
@@ -79,13 +75,11 @@ class SelectionEngine(MatchEngine):
                 self._arrays.first, self._arrays.edges, self._arrays.masks, self._arrays.accepts, data.rows.letters, offsets,
                 self.strategy, not self.p.conditions.has_history and len(self.plan.windows) == 1, self._ends,
             )
-        taken = np.zeros(rows, dtype=np.uint8)
-        taken[: len(self._carry.taken)] = self._carry.taken
         self._search = selecting.SelectionScratch(
             frames=np.empty((rows + 2, 8), dtype=np.int64),
             opened=np.full((rows + 2, len(self.plan.windows) + 1), -1, dtype=np.int64),
             best=np.empty((rows + 1 if self.shortest else 1, 2), dtype=np.int64),
-            taken=taken,
+            taken=self._taken,
         )
         return data
 
@@ -110,16 +104,6 @@ class SelectionEngine(MatchEngine):
 
     def _keeps_events(self, state: np.ndarray) -> bool:
         return self.ambiguous and state[selecting.S_ACTIVE] == 1
-
-    def _first_needed(self, start: int) -> int:
-        first = start
-        if self.negated_at_start:
-            # a row still to come looks back no farther than the last one here
-            first = min(first, int(self._backs[min(start, len(self._backs) - 1)]))
-        return first - self.back
-
-    def _taken_from(self, row: int) -> np.ndarray:
-        return self._search.taken[row:].copy() if self.plan.rows == "unmatched" else super()._taken_from(row)
 
     def _match(self, data: Data, scratch: kernels.Scratch, open_end: bool, state, events, labels, scattered) -> int:
         c = self.p.conditions

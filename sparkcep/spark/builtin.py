@@ -1,4 +1,4 @@
-"""Makes the registered table function one of Spark's built-in ones, for the whole application.
+"""Makes the registered functions some of Spark's built-in ones, for the whole application.
 
 A temporary function belongs to one session, and Spark refuses permanent views that use one. The built-in
 registry is copied into every new session, and views may use what is in it. Classic sessions only: the registry
@@ -7,22 +7,30 @@ lives in the driver's JVM.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FUNCTION = "match_recognize"
+SCALARS = ("expand_matches", "count_matches", "sample_matches")
 
 
-def publish(spark: SparkSession, name: str = FUNCTION) -> None:
-    """Turns the temporary table function ``name`` of ``spark`` into a built-in one, here and in all new sessions.
+def publish(spark: SparkSession) -> None:
+    """Turns sparkcep's temporary functions of ``spark`` into built-in ones, here and in all new sessions.
 
     Sessions that exist already keep what they have: call it on each of them.
     """
+    state = spark._jsparkSession.sessionState()
+    analysis = "org.apache.spark.sql.catalyst.analysis"
+    _publish(spark, FUNCTION, state.tableFunctionRegistry(), f"{analysis}.TableFunctionRegistry")
+    for name in SCALARS:
+        _publish(spark, name, state.functionRegistry(), f"{analysis}.FunctionRegistry")
+
+
+def _publish(spark: SparkSession, name: str, registry: Any, shared: str) -> None:
     jvm = spark._jvm
     identifier = getattr(jvm, "org.apache.spark.sql.catalyst.FunctionIdentifier")
-    registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
     if _version(spark) >= (4, 3):
         # three-part names: system.session holds what is temporary, system.builtin Spark's own
         temporary = identifier(name, jvm.scala.Some("session"), jvm.scala.Some("system"))
@@ -31,9 +39,8 @@ def publish(spark: SparkSession, name: str = FUNCTION) -> None:
         temporary = builtin = identifier(name)
     info, builder = registry.lookupFunction(temporary), registry.lookupFunctionBuilder(temporary)
     if info.isEmpty() or builder.isEmpty():
-        raise RuntimeError(f"there is no temporary table function {name} in this session to publish")
-    shared = getattr(jvm, "org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry").builtin()
-    shared.registerFunction(builtin, info.get(), builder.get())
+        raise RuntimeError(f"there is no temporary function {name} in this session to publish")
+    getattr(jvm, shared).builtin().registerFunction(builtin, info.get(), builder.get())
     if temporary is not builtin:
         registry.registerFunction(builtin, info.get(), builder.get())
         registry.dropFunction(temporary)

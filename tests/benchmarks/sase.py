@@ -87,6 +87,7 @@ def run(rows: int, figures: str) -> dict:
     results["5, 6"] = _merging(columns, folder)
     for p in (0.7, 0.55):
         results[f"5, 6 runs p={p}"] = _side_by_side(stream(rows // 4, p), p, folder)
+    results["many"] = _many()
     return results
 
 
@@ -205,3 +206,27 @@ def _axes(label: str, title: str):
     axes.set_ylabel(label)
     axes.set_title(title)
     return figure, axes
+
+
+def _many(rows: int = 100_000) -> dict:
+    """More matches than can be listed: their number, and the first of them."""
+    kind = np.random.default_rng(1).integers(0, 3, rows)
+    text = """ORDER BY id MEASURES {} EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B C) DEFINE A AS kind = 0, B AS kind = 1, C AS kind = 2"""
+    found = {}
+    for name, measures in (("number", "LAST(id) AS c, MATCH_COUNT() AS n"), ("first matches", "A.id AS a, B.id AS b, C.id AS c")):
+        plan = make_plan(parse_clause(text.format(measures)))
+        columns = {column: pa.array(np.arange(rows)) for column, _ in plan.inputs}
+        columns[LETTERS] = pa.array(sum((kind == v).astype(np.int64) << bit for v, bit, _ in plan.letters))
+        table = pa.table(columns)
+        prepared = prepare(plan, table.schema)
+        for _ in range(2):  # the second one is warm
+            start = time.perf_counter()
+            tables = match_batches(engine_for(prepared), table.to_batches())
+            first = next(tables)
+            if name == "number":
+                total = int(pc.sum(pa.chunked_array([t.column("__l1").cast(pa.float64()) for t in (first, *tables)])).as_py())
+                found["matches"] = total
+            found[name] = time.perf_counter() - start
+    print(f"\nA B C over {rows:,} rows: {found['matches']:.3g} matches; counted in {found['number'] * 1e3:.0f} ms, the first "
+          f"{first.num_rows:,} listed in {found['first matches'] * 1e3:.0f} ms")
+    return found

@@ -111,6 +111,16 @@ def test_script(enabled):
     assert rows(enabled.sql(script)) == [("b", 25)]
 
 
+def test_a_permanent_view_may_read_graphs_in_every_session(enabled):
+    counted = "count_matches(array(named_struct('position', 0L, 'variable', 'A', 'before_from', NULL, 'before_until', NULL, 'complete', true)))"
+    enabled.sql(f"CREATE OR REPLACE VIEW graphs_view AS SELECT {counted} AS n FROM ticks_table LIMIT 1")
+    try:
+        assert rows(enabled.newSession().table("graphs_view")) == [(1,)]
+        assert rows(enabled.newSession().sql(f"SELECT {counted}")) == [(1,)]
+    finally:
+        enabled.sql("DROP VIEW graphs_view")
+
+
 def test_permanent_view_is_readable_without_the_rewriter(enabled):
     enabled.sql(f"CREATE OR REPLACE VIEW matches_view AS SELECT * FROM ticks_table {MATCH}")
     try:
