@@ -50,8 +50,8 @@ class ConjunctionEngine(ScatteringEngine):
         depth, windows = self._longest, len(self.plan.windows)
         return conjoining.ConjunctionScratch(
             frames=np.empty((depth, 6), dtype=np.int64),
-            opened=np.full((depth, windows), -1, dtype=np.int64),
-            since=np.full((depth, self.p.conjunction.sides), -1, dtype=np.int64),
+            opened=np.empty((depth, windows), dtype=np.int64),
+            since=np.empty((depth, self.p.conjunction.sides), dtype=np.int64),
             best=np.empty((depth, 2), dtype=np.int64),
             order=np.empty((depth, 2), dtype=np.int64),
             taken=self._taken,
