@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from sparkcep.automaton import program as p
 from sparkcep.errors import LIMIT, ClauseError
+
+MAX_CHOICES = 100_000
 
 
 def too_complex(message: str) -> ClauseError:
     """The pattern needs more states than the bounds allow."""
     return ClauseError("PATTERN_TOO_COMPLEX", message, sqlstate=LIMIT)
+
+
+def visit(start: tuple, follow: Callable[[tuple], Iterable[tuple]]) -> None:
+    """Follows an item and all that it leads to, each once, depth first: ``follow`` gives what one leads to, in preference order."""
+    stack, seen = [start], set()
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if len(seen) > MAX_CHOICES:
+            raise too_complex("this pattern has too many choices at one row")
+        stack.extend(reversed(list(follow(item))))
 
 
 def landing(program: p.Program, pc: int) -> int:

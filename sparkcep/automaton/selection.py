@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.closure import landing, steps, too_complex
+from sparkcep.automaton.closure import landing, steps, too_complex, visit
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.pattern.plan import Plan
 
@@ -198,29 +198,23 @@ class _Builder:
     def _closure(self, pc: int, regs: int, initial: bool) -> list[tuple[int, int, int, int]]:
         """Instructions that consume a row or complete the match, in preference order: (pc, registers, negated, where)."""
         out: list[tuple[int, int, int, int]] = []
-        stack = [(pc, regs, 0, 0)]
-        seen = set()
-        while stack:
-            item = stack.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            if len(seen) > MAX_EDGES:
-                raise too_complex("this pattern has too many choices at one row")
+
+        def follow(item: tuple) -> list[tuple]:
             pc, regs, negated, where = item
-            op, a, b, _ = self.code[pc]
+            op, a, _, _ = self.code[pc]
             if op in (p.CHAR, p.MATCH):
                 if op == p.MATCH or not where & AT_END:
                     out.append(item)
-            elif op == p.START:
-                if initial:
-                    stack.append((pc + 1, regs, negated, where | AT_START))
-            elif op == p.END:
-                stack.append((pc + 1, regs, negated, where | AT_END))
-            elif op == p.NOT:
-                stack.append((pc + 1, regs, negated | 1 << a, where))
-            elif op == p.GROUP:
-                stack.append((pc + 1, regs & ~self.program.window_bits[a], negated, where))
-            else:
-                stack.extend((*step, negated, where) for step in reversed(steps(self.program, pc, regs, self.merge)))
+                return []
+            if op == p.START:
+                return [(pc + 1, regs, negated, where | AT_START)] if initial else []
+            if op == p.END:
+                return [(pc + 1, regs, negated, where | AT_END)]
+            if op == p.NOT:
+                return [(pc + 1, regs, negated | 1 << a, where)]
+            if op == p.GROUP:
+                return [(pc + 1, regs & ~self.program.window_bits[a], negated, where)]
+            return [(*step, negated, where) for step in steps(self.program, pc, regs, self.merge)]
+
+        visit((pc, regs, 0, 0), follow)
         return out

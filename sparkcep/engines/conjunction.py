@@ -8,10 +8,8 @@ import pyarrow as pa
 from sparkcep.engines import conjunction_kernels as conjoining
 from sparkcep.engines import kernels
 from sparkcep.engines.run import Data
-from sparkcep.engines.scattering import ScatteringEngine
+from sparkcep.engines.scattering import MAX_ENDS_BYTES, ScatteringEngine
 from sparkcep.engines.selection_kernels import S_ACTIVE, SELECTION_STATE
-
-MAX_ENDS_BYTES = 1 << 28  # of the table of completions
 
 
 class ConjunctionEngine(ScatteringEngine):
@@ -22,6 +20,7 @@ class ConjunctionEngine(ScatteringEngine):
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         automaton, conditions = prepared.conjunction, prepared.conditions
+        self._longest = 0  # most (row, variable) pairs of a match
         self.negated_at_start = bool((automaton.checks[:, 0] >= 0).any())
         self._arrays = conjoining.ConjunctionArrays(
             automaton.first, automaton.edges, automaton.checks, automaton.blockers, np.int64(automaton.across(conditions))
@@ -38,13 +37,11 @@ class ConjunctionEngine(ScatteringEngine):
         if self.windowed:
             longest = min(longest, int((self._windows[0] - np.arange(rows)).max(initial=0)))
         self._longest = longest * automaton.sides + 2
-        slots = len(self.p.conditions.slots) if self.p.conditions.has_history else 0
-        hf = np.empty((rows + self._longest + 2 if slots else 2, max(slots, 1)), dtype=np.float64)
-        self._memory = (
-            np.empty(rows + 1, dtype=np.uint8), np.empty(hf.shape, dtype=np.int64), hf, np.zeros(self._stack, dtype=np.int64),
-            np.zeros(self._stack, dtype=np.float64), np.zeros(self._stack, dtype=np.uint8),
-        )
         return data
+
+    def _scratch(self, rows: int, offsets: int) -> kernels.Scratch:
+        """Behind the rows: values after each row of a match, and two for judging a finished one."""
+        return super()._scratch(rows + self._longest + 2, offsets)
 
     def _search(self, events: int) -> conjoining.ConjunctionScratch:
         depth, windows = self._longest, len(self.plan.windows)
@@ -66,7 +63,8 @@ class ConjunctionEngine(ScatteringEngine):
         slots = c.slots if c.has_history else self._empty_slots
         return conjoining.conjoin_partitions(
             self._arrays, self.plan.selection[0] == "NEXT", self.plan.non_overlapping, self.windowed, self._windows, self._backs, self._ends,
-            self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, self._memory,
+            self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows,
+            (scratch.labels, scratch.hi, scratch.hf, scratch.si, scratch.sf, scratch.sn),
             self._search(len(events)), len(data.rows.letters), self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
             self.limits.max_steps, self.limits.max_matches, state, events, labels, scattered,
         )

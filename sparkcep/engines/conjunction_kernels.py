@@ -31,7 +31,7 @@ from sparkcep.automaton.conjunction import (
 )
 from sparkcep.columns.bytecode import SLOT
 from sparkcep.engines.cache import allocating, kernel
-from sparkcep.engines.interpreter import MAP, UNTAKEN, scan
+from sparkcep.engines.interpreter import MAP, scan
 from sparkcep.engines.kernels import (
     DONE,
     EFFORT,
@@ -46,6 +46,7 @@ from sparkcep.engines.kernels import (
     S_START,
     SUSPENDED,
     TOO_MANY,
+    put_event,
 )
 from sparkcep.engines.selection_kernels import NEVER, S_ACTIVE, unmatched
 
@@ -67,7 +68,7 @@ class ConjunctionArrays(NamedTuple):
 class ConjunctionScratch(NamedTuple):
     """``frames`` int64 (depth, 6); ``opened`` int64 (depth, windows): row that opened each window; ``since`` int64 (depth, sides): last row of
     each side, or before it, -1 without one; ``best`` int64 (depth, 2): rows and labels of the match that completes first; ``order`` int64 (depth, 2); ``taken`` uint8
-    (rows): in a reported match; ``seen`` int64 (a power of two, 2): start and event + 1 of the matches reported."""
+    (rows): in a reported match; ``seen`` int64 (a power of two, 2), zeros: start and event + 1 of the matches reported."""
 
     frames: np.ndarray
     opened: np.ndarray
@@ -332,7 +333,6 @@ def conjoin_partitions(
     bytecode, entries, floats, slots, label_codes = conditions
     program = (bytecode, np.int64(-1), floats, slots, label_codes)
     letters, offsets = rows[0], rows[1]
-    labels = memory[0]
     hi = memory[1]
     frames, opened, since, best, order, taken, seen = search
     spare = hi.shape[0] - 2
@@ -345,7 +345,6 @@ def conjoin_partitions(
     label_count = state[S_LABELS]
     covered = state[S_COVERED]
     state[S_ACTIVE] = 0
-    seen[:] = 0
     best_count = 0
     best_start = np.int64(-1)
     best_end = np.int64(NEVER)
@@ -369,7 +368,7 @@ def conjoin_partitions(
                     out_rows[label_count + i] = best[i, 0]
                     out_labels[label_count + i] = best[i, 1]
                     taken[best[i, 0]] = 1
-                _event(events, event_count, part, best[0, 0], best_count, number, label_count)
+                put_event(events, event_count, part, best[0, 0], best_count, number, label_count)
                 event_count += 1
                 label_count += best_count
                 s = best_end
@@ -458,7 +457,7 @@ def conjoin_partitions(
                     for i in range(count):
                         out_rows[label_count + i] = order[i, 0]
                         out_labels[label_count + i] = order[i, 1]
-                    _event(events, event_count, part, s, count, number, label_count)
+                    put_event(events, event_count, part, s, count, number, label_count)
                     event_count += 1
                     label_count += count
                     continue
@@ -576,7 +575,6 @@ def conjoin_partitions(
         part += 1
         number = 0
         covered = high
-    labels[:] = UNTAKEN
     state[S_PART] = part
     state[S_START] = s
     state[S_NUMBER] = number
@@ -631,12 +629,3 @@ def _sort(events, low, high, number, out_rows, out_labels):
     for i in range(n):
         events[low + i] = source[i]
         events[low + i, 3] = number + i + 1
-
-
-@kernel
-def _event(events, at, part, start, count, number, label_count):
-    events[at, 0] = part
-    events[at, 1] = start
-    events[at, 2] = count
-    events[at, 3] = number
-    events[at, 4] = label_count

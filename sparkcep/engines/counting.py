@@ -42,6 +42,7 @@ class CountingEngine(EndingEngine, SelectionEngine):
         ending = np.flatnonzero(found[0] > 0)
         return Ending(ending, _together([f[ending].tolist() for f in found[1:]]))
 
+
 def _together(residues: list[list[int]]) -> list[int]:
     """The numbers with these residues modulo the primes (Garner's algorithm)."""
     primes = counting_kernels.PRIMES

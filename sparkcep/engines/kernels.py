@@ -46,7 +46,7 @@ from sparkcep.automaton.program import (
     SPLIT,
     START,
 )
-from sparkcep.engines.cache import kernel
+from sparkcep.engines.cache import inlined, kernel
 from sparkcep.engines.interpreter import MAP, scan
 
 # outcome of match_partitions
@@ -183,6 +183,16 @@ def _forget(trail, count, bitmap, bits, alive):
             bits[trail[k] >> 6] &= ~(np.uint64(1) << np.uint64(trail[k] & 63))
         else:
             alive[trail[k]] = 0
+
+
+@inlined
+def put_event(events, at, part, start, rows, number, labels):
+    """Writes a row of ``events``."""
+    events[at, E_PART] = part
+    events[at, E_START] = start
+    events[at, E_ROWS] = rows
+    events[at, E_NUMBER] = number
+    events[at, E_LABELS] = labels
 
 
 @kernel
@@ -639,11 +649,7 @@ def match_partitions(
                     if event_count == events.shape[0]:
                         outcome = FULL
                         break
-                    events[event_count, 0] = part
-                    events[event_count, 1] = s
-                    events[event_count, 2] = -1
-                    events[event_count, 3] = 0
-                    events[event_count, 4] = label_count
+                    put_event(events, event_count, part, s, -1, 0, label_count)
                     event_count += 1
                 s += 1
                 continue
@@ -653,11 +659,7 @@ def match_partitions(
                 outcome = FULL
                 break
             number += 1
-            events[event_count, 0] = part
-            events[event_count, 1] = s
-            events[event_count, 2] = end - s
-            events[event_count, 3] = number
-            events[event_count, 4] = label_count
+            put_event(events, event_count, part, s, end - s, number, label_count)
             event_count += 1
             for k in range(s, end):
                 out_labels[label_count + k - s] = labels[k]

@@ -127,6 +127,7 @@ class MergedEngine(CountingEngine):
             graphs = match_graphs(output.until[: count + 1], output.items[: int(state[merging.M_ITEMS])], self.plan.variables)
         return Ending(rows, numbers, graphs)
 
+
 def _only_present(conditions: Conditions) -> np.ndarray:
     """uint8 (slots): 1 for a count that only tells whether there is a value yet; its number keeps no runs apart."""
     slots, counts = conditions.slots, np.zeros(len(conditions.slots), dtype=np.uint8)

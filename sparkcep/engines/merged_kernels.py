@@ -89,19 +89,11 @@ class Output(NamedTuple):
 
 
 @inlined
-def _add(to, at, low, high):
-    """``to[at]`` += a number of two words, modulo 2**128."""
-    total = to[at, 0] + low
-    to[at, 1] = to[at, 1] + high + (np.uint64(1) if total < low else np.uint64(0))
-    to[at, 0] = total
-
-
-@inlined
-def _add_start(to, at, start, low, high):
-    """The same for ``to[at, start]``."""
-    total = to[at, start, 0] + low
-    to[at, start, 1] = to[at, start, 1] + high + (np.uint64(1) if total < low else np.uint64(0))
-    to[at, start, 0] = total
+def _add(total, low, high):
+    """Adds a number of two words to ``total`` uint64 (2), modulo 2**128."""
+    word = total[0] + low
+    total[1] = total[1] + high + (np.uint64(1) if word < low else np.uint64(0))
+    total[0] = word
 
 
 @kernel
@@ -324,14 +316,14 @@ def _number(count, stamp, graph, output, at):
                 sums[n, 0] = 1
                 about[n] = 1.0
             else:
-                _add(sums, n, sums[source, 0], sums[source, 1])
+                _add(sums[n], sums[source, 0], sums[source, 1])
                 about[n] = about[source]
             if nodes[n, N_DONE] == 1 and mark[n] & CHAINED == 0:
-                _add(output.sums, at, sums[n, 0], sums[n, 1])
+                _add(output.sums[at], sums[n, 0], sums[n, 1])
                 output.about[at] += about[n]
         older = nodes[n, N_CHAIN]
         if older != NONE and mark[n] & CHAINED != 0 and mark[older] >= stamp:
-            _add(sums, n, sums[older, 0], sums[older, 1])
+            _add(sums[n], sums[older, 0], sums[older, 1])
             about[n] += about[older]
 
 
@@ -520,10 +512,10 @@ def _settle(q, at_end, count, merging, want, automaton, values, classes, graph, 
                 if classes.added_about[i, x] == 0.0:
                     continue
                 if c != NONE:
-                    _add_start(classes.sums, c, x, classes.added[i, x, 0], classes.added[i, x, 1])
+                    _add(classes.sums[c, x], classes.added[i, x, 0], classes.added[i, x, 1])
                     classes.about[c, x] += classes.added_about[i, x]
                 if done:
-                    _add(output.sums, at, classes.added[i, x, 0], classes.added[i, x, 1])
+                    _add(output.sums[at], classes.added[i, x, 0], classes.added[i, x, 1])
                     output.about[at] += classes.added_about[i, x]
         else:
             nodes[n, N_ROW] = q

@@ -9,6 +9,8 @@ from sparkcep.engines.run import Data, MatchEngine
 from sparkcep.engines.windows import plan_windows
 from sparkcep.pattern.options import NO_WINDOW
 
+MAX_ENDS_BYTES = 1 << 28  # of a table of completions
+
 
 class ScatteringEngine(MatchEngine):
     """As :class:`MatchEngine`. ``windowed``: window 0 bounds the whole match; ``negated_at_start``: ``~`` may look at rows before it."""

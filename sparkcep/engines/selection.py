@@ -8,10 +8,9 @@ import pyarrow as pa
 from sparkcep.engines import interpreter, kernels
 from sparkcep.engines import selection_kernels as selecting
 from sparkcep.engines.run import SKIPS, Data
-from sparkcep.engines.scattering import ScatteringEngine
+from sparkcep.engines.scattering import MAX_ENDS_BYTES, ScatteringEngine
 
 MEMO_ENTRIES = 1 << 16
-MAX_ENDS_BYTES = 1 << 28  # of the table of completions
 _STRATEGIES = {"STRICT": selecting.STRICT, "NEXT": selecting.NEXT, "ANY": selecting.ANY}
 
 

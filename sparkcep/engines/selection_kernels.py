@@ -53,6 +53,7 @@ from sparkcep.engines.kernels import (
     SKIP_TO_FIRST,
     SUSPENDED,
     TOO_MANY,
+    put_event,
 )
 
 STRICT, NEXT, ANY = range(3)
@@ -201,11 +202,7 @@ def select_partitions(
                     outcome = FULL
                     break
                 number += 1
-                events[event_count, 0] = part
-                events[event_count, 1] = best[0, 0]
-                events[event_count, 2] = best_count
-                events[event_count, 3] = number
-                events[event_count, 4] = label_count
+                put_event(events, event_count, part, best[0, 0], best_count, number, label_count)
                 event_count += 1
                 for k in range(best_count):
                     out_rows[label_count + k] = best[k, 0]
@@ -386,11 +383,7 @@ def select_partitions(
                         break
                     number += 1
                     found += 1
-                    events[event_count, 0] = part
-                    events[event_count, 1] = s
-                    events[event_count, 2] = depth
-                    events[event_count, 3] = number
-                    events[event_count, 4] = label_count
+                    put_event(events, event_count, part, s, depth, number, label_count)
                     event_count += 1
                     for d in range(1, depth + 1):
                         p = frames[d, F_ROW]
@@ -737,11 +730,7 @@ def unmatched(covered, upto, taken, events, count, part, label_count):
         if taken[covered] == 0:
             if count == events.shape[0]:
                 break
-            events[count, 0] = part
-            events[count, 1] = covered
-            events[count, 2] = -1
-            events[count, 3] = 0
-            events[count, 4] = label_count
+            put_event(events, count, part, covered, -1, 0, label_count)
             count += 1
         covered += 1
     return covered, count

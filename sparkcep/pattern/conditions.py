@@ -618,3 +618,12 @@ def _literal(expr: Expr):
     if not sign and len(text) >= 2 and text[0] == text[-1] == "'" and "\\" not in text and "''" not in text and text.count("'") == 2:
         return ("lit", "string", text[1:-1])
     return None
+
+
+def reads_labels(tree: tuple) -> bool:
+    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row."""
+    if tree[:1] == ("agg",):
+        return bool(tree[5])
+    if tree[:1] == ("cls",):
+        return tree[4] != 0
+    return any(isinstance(t, tuple) and reads_labels(t) for t in tree[1:])

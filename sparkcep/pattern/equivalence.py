@@ -23,7 +23,7 @@ def equal_columns(clause: MatchClause, splitter: ConditionSplitter, skip: str, c
     would tell matches apart otherwise. Assumes that rows outside a match do not matter (``prefilter.ignorable``)."""
     if skip != NEXT_ROW or clause.approx or clause.pref or clause.top or _numbered(clause):
         return []
-    if any(isinstance(n, nodes.Conjunct) for n in nodes.walk(clause.pattern)):
+    if nodes.contains(clause.pattern, nodes.Conjunct):
         return []
     reader = _TestReader(clause, splitter, case_sensitive)
     conditions = {splitter.scope.ids[d.variable.lower()]: d.condition for d in clause.defines}

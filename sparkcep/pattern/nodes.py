@@ -115,6 +115,11 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(top.children()))
 
 
+def contains(node: Node, *kinds: type) -> bool:
+    """Whether a node of one of these classes is there."""
+    return any(isinstance(n, kinds) for n in walk(node))
+
+
 def variable_text(name: str) -> str:
     """A variable as it is printed: quoted where it is no plain word."""
     plain = name.isascii() and name.isidentifier()

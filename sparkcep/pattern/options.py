@@ -18,9 +18,9 @@ def selection(clause: MatchClause) -> tuple[str, ...]:
     """(STRICT, NEXT or ANY; FIRST or ALL), or () where the standard's own matching is asked for."""
     chosen = clause.selection
     strategy = chosen.strategy if chosen else "STRICT"
-    conjunction = any(isinstance(n, nodes.Conjunct) for n in nodes.walk(clause.pattern))
+    conjunction = nodes.contains(clause.pattern, nodes.Conjunct)
     report = (chosen.report if chosen else None) or ("ALL" if strategy == "ANY" or conjunction else "FIRST")
-    extended = any(isinstance(n, (nodes.Within, nodes.Not)) for n in nodes.walk(clause.pattern))
+    extended = nodes.contains(clause.pattern, nodes.Within, nodes.Not)
     if (strategy, report) == ("STRICT", "FIRST") and clause.window is None and not extended:
         return ()
     return (strategy, report)
@@ -74,7 +74,7 @@ def _check_approx(clause: MatchClause) -> None:
             )
     if clause.selection is not None and clause.selection.strategy == "NEXT":
         raise _fail(clause, approx.span, "APPROX", "APPROX goes with SKIP TILL ANY MATCH or STRICT CONTIGUITY, not SKIP TILL NEXT MATCH")
-    if any(isinstance(n, nodes.Conjunct) for n in nodes.walk(clause.pattern)):
+    if nodes.contains(clause.pattern, nodes.Conjunct):
         raise _fail(clause, approx.span, "APPROX", "APPROX cannot be used with a conjunction &")
     if clause.skip is not None and clause.skip.mode != NEXT_ROW:
         raise _fail(clause, clause.skip.span, "APPROX", "with APPROX, AFTER MATCH SKIP is TO NEXT ROW; leave it out")
@@ -114,7 +114,7 @@ def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
             )
         if isinstance(node, nodes.Conjunct) and report == "FIRST":
             raise _fail(clause, node.span, "CONJUNCTION", "a conjunction & reports ALL MATCHES; FIRST MATCH cannot be asked for")
-        if isinstance(node, nodes.Repeat) and any(isinstance(n, nodes.Not) for n in nodes.walk(node.item)):
+        if isinstance(node, nodes.Repeat) and nodes.contains(node.item, nodes.Not):
             raise _fail(clause, node.span, "NEGATION", "~ cannot stand under a quantifier; negate one variable between others")
         if isinstance(node, nodes.Not):
             if not isinstance(node.item, nodes.Var):

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern import nodes
-from sparkcep.pattern.conditions import ConditionSplitter
+from sparkcep.pattern.conditions import ConditionSplitter, reads_labels
 from sparkcep.pattern.equivalence import equal_columns
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
@@ -373,9 +373,9 @@ def _defines(clause: MatchClause, ids: dict[str, int], splitter: ConditionSplitt
 
 def _check_conjoined(clause: MatchClause, ids: dict[str, int], conditions: tuple) -> None:
     """Beside ``&`` a row may carry two labels, so conditions that look its label up cannot be evaluated."""
-    if not any(isinstance(n, nodes.Conjunct) for n in nodes.walk(clause.pattern)):
+    if not nodes.contains(clause.pattern, nodes.Conjunct):
         return
-    unclear = {v for v, trees in conditions if any(map(_reads_labels, trees))}
+    unclear = {v for v, trees in conditions if any(map(reads_labels, trees))}
     for define in clause.defines:
         if ids[define.variable.lower()] in unclear:
             raise _fail(
@@ -384,14 +384,6 @@ def _check_conjoined(clause: MatchClause, ids: dict[str, int], conditions: tuple
                 "compare the variables' values instead",
                 UNSUPPORTED,
             )
-
-
-def _reads_labels(tree: tuple) -> bool:
-    if tree[0] == "agg":
-        return bool(tree[5])
-    if tree[0] == "cls":
-        return tree[4] != 0
-    return any(isinstance(t, tuple) and _reads_labels(t) for t in tree[1:] if isinstance(t, tuple) and t and isinstance(t[0], str))
 
 
 def _measures(clause: MatchClause, splitter: MeasureSplitter, case_sensitive: bool) -> tuple:

@@ -7,24 +7,24 @@ lives in the driver's JVM.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FUNCTION = "match_recognize"
-SCALARS = ("expand_matches", "count_matches", "sample_matches")
 
 
-def publish(spark: SparkSession) -> None:
-    """Turns sparkcep's temporary functions of ``spark`` into built-in ones, here and in all new sessions.
+def publish(spark: SparkSession, scalars: Iterable[str]) -> None:
+    """Turns the temporary table function and scalar functions ``scalars`` of ``spark`` into built-in ones, here and in all new sessions.
 
     Sessions that exist already keep what they have: call it on each of them.
     """
     state = spark._jsparkSession.sessionState()
     analysis = "org.apache.spark.sql.catalyst.analysis"
     _publish(spark, FUNCTION, state.tableFunctionRegistry(), f"{analysis}.TableFunctionRegistry")
-    for name in SCALARS:
+    for name in scalars:
         _publish(spark, name, state.functionRegistry(), f"{analysis}.FunctionRegistry")
 
 

@@ -157,7 +157,7 @@ def _prepare(session: SparkSession) -> None:
     """Registers the table function in ``session`` and, where possible, teaches its JVM parser; once a session."""
     if session in _prepared:
         return
-    from sparkcep.spark.table_function import register
+    from sparkcep.spark.table_function import GRAPH_FUNCTIONS, register
 
     with _lock:
         if _is_connect(session):
@@ -167,7 +167,7 @@ def _prepare(session: SparkSession) -> None:
 
             _choose_worker_python(session)
             register(session)
-            publish(session)
+            publish(session, GRAPH_FUNCTIONS)
             _teach_parser(session)
         _prepared.add(session)
 

@@ -312,7 +312,7 @@ def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
 
 
 _MATCHES = "array<array<struct<position: bigint, variable: string>>>"
-_GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, its type
+GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, its type
     "expand_matches": (_expand, _MATCHES),
     "count_matches": (_count, "decimal(38,0)"),
     "sample_matches": (_sample, _MATCHES),
@@ -335,5 +335,5 @@ def register(spark: SparkSession) -> None:
 
         function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
     spark.udtf.register(NAME, function)
-    for name, (read, returns) in _GRAPH_FUNCTIONS.items():
+    for name, (read, returns) in GRAPH_FUNCTIONS.items():
         spark.udf.register(name, read, returns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkcep.pattern.conditions import ORDER
+from sparkcep.pattern.conditions import ORDER, reads_labels
 from sparkcep.pattern.plan import Plan
 from sparkcep.pattern.scope import ENDINGS
 from sparkcep.settings import DEFAULT, Settings
@@ -107,7 +107,7 @@ def _selection(plan: Plan) -> list[str]:
     if plan.counting or plan.graphing:
         if not plan.graphing and counts_by_numbers(plan, automaton, bool(history)):
             searched = "dynamic programming, because every condition is local to its row and its neighbours"
-        elif matches_once(automaton) and not any(_reads_rows(c) for _, cs in plan.conditions for c in cs):
+        elif matches_once(automaton) and not any(reads_labels(c) or _has(c, "mno") for _, cs in plan.conditions for c in cs):
             searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
         else:
             searched = f"listed one by one, {searched}"
@@ -128,13 +128,8 @@ def _windows(plan: Plan) -> list[str]:
     return lines
 
 
-def _reads_rows(tree: tuple) -> bool:
-    """Whether a condition needs rows of the match beyond the values kept of them (engines.merged.merges_runs)."""
-    if tree[0] == "mno" or (tree[0] == "agg" and tree[-1] is True):
-        return True
-    if tree[0] == "cls":
-        return tree[4] != 0
-    return any(_reads_rows(t) for t in tree[1:] if isinstance(t, tuple))
+def _has(tree: tuple, kind: str) -> bool:
+    return tree[:1] == (kind,) or any(isinstance(t, tuple) and _has(t, kind) for t in tree[1:])
 
 
 def _looks_at_match(tree: tuple) -> bool:
