@@ -170,3 +170,11 @@ def test_the_first_of_very_many_matches_come_at_once():
     table = one_key(plan, 50_000)
     first = next(match_batches(engine_for(prepare(plan, table.schema)), table.to_batches()))
     assert first.num_rows >= 1  # of some 2 ** 49998
+
+
+def test_too_many_sides_of_conjunctions_are_an_error():
+    text = "PARTITION BY p ORDER BY id MEASURES count(*) AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({})"
+    schema = pa.schema([("__p0", pa.int64()), ("__o0", pa.int64())])
+    assert prepare(plan_of(text.format("(A & B) " * 30)), schema).conjunction.sides == 61
+    with pytest.raises(ClauseError, match="more than 61 sides"):
+        prepare(plan_of(text.format("(A & B) " * 31)), schema)

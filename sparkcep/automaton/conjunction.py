@@ -14,12 +14,12 @@ from itertools import product
 import numpy as np
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.closure import landing, steps, too_complex
+from sparkcep.automaton.closure import landing, steps, too_complex, visit
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.selection import ACCEPT, AT_START, MAX_EDGES, MAX_NODES
 from sparkcep.pattern.plan import Plan
 
-MAX_SIDES = 62
+MAX_SIDES = 62  # beside the whole pattern: bits of an edge's masks
 AT_END = -1  # in ``checks``: the last row of the side is the partition's last
 
 # columns of ``edges``: variable or ACCEPT, label, target node, windows opened, windows checked, AT_START, whether the row may be the last one
@@ -143,6 +143,9 @@ class _Builder:
         self.code = program.code.tolist()
 
     def run(self) -> Conjunction:
+        sides = 1 + sum(len(sides) for _, sides, _ in self.program.ands)
+        if sides > MAX_SIDES:
+            raise too_complex(f"the conjunctions & of this pattern have more than {MAX_SIDES - 1} sides together; use fewer")
         start = (("at", 0, 0, True), ())
         numbers, todo = {start: 0}, [start]
         first, edges, checks, blockers = [0], [], [], []
@@ -177,7 +180,7 @@ class _Builder:
             edges=np.array(edges, dtype=np.int64),
             checks=np.array(checks, dtype=np.int64).reshape(-1, 2),
             blockers=np.array(blockers, dtype=np.int64),
-            sides=1 + sum(len(sides) for _, sides, _ in self.program.ands),
+            sides=sides,
             far=self.far,
         )
 
@@ -243,18 +246,11 @@ class _Builder:
     ) -> list[_Move]:
         """Ways on from an instruction through those that take no row, in preference order."""
         out: list[_Move] = []
-        stack = [(pc, regs, checks, start)]
-        seen = set()
-        while stack:
-            item = stack.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            if len(seen) > MAX_EDGES:
-                raise too_complex("this pattern has too many choices at one row")
+        side = scope.base
+
+        def follow(item: tuple) -> list[tuple]:
             pc, regs, checks, start = item
             op, a, _, _ = self.code[pc]
-            side = scope.base
             if op == p.CHAR:
                 move = _Move(pc, regs, checks, start, fresh, scope, group)
                 group.append(move)
@@ -264,18 +260,20 @@ class _Builder:
             elif op == p.AND:
                 sides = self.program.ands[a][1]
                 fork = ("fork", a, regs, fresh, tuple(("at", at, regs, fresh) for _, at in sides))
-                out += self._fork(fork, checks, start, scope, group)
+                out.extend(self._fork(fork, checks, start, scope, group))
             elif op == p.START:
-                if fresh:
-                    stack.append((pc + 1, regs, checks, True))
+                return [(pc + 1, regs, checks, True)] if fresh else []
             elif op == p.END:
-                stack.append((pc + 1, regs, (*checks, (AT_END, side)), start))
+                return [(pc + 1, regs, (*checks, (AT_END, side)), start)]
             elif op == p.NOT:
-                stack.append((pc + 1, regs, (*checks, (a, side)), start))
+                return [(pc + 1, regs, (*checks, (a, side)), start)]
             elif op == p.GROUP:
-                stack.append((pc + 1, regs & ~self.program.window_bits[a], checks, start))
+                return [(pc + 1, regs & ~self.program.window_bits[a], checks, start)]
             else:
-                stack.extend((*step, checks, start) for step in reversed(steps(self.program, pc, regs, merge=False)))
+                return [(*step, checks, start) for step in steps(self.program, pc, regs, merge=False)]
+            return []
+
+        visit((pc, regs, checks, start), follow)
         return out
 
 
