@@ -26,7 +26,7 @@ from sparkcep.columns.types import (
     type_of,
 )
 from sparkcep.errors import SEMANTIC, ClauseError
-from sparkcep.pattern.conditions import MATH_CALLS
+from sparkcep.pattern.conditions import MATH_CALLS, looks_at_match
 from sparkcep.pattern.scope import ALL_ROWS
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF AVGDEC STD CONSTI CONSTF NULL MNO CLS
@@ -131,13 +131,6 @@ def compile_conditions(
             error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, line=at[1], column=at[2],
             fragment=at[3].split("\n")[0],
         ) from None
-
-
-def looks_at_match(tree: tuple) -> bool:
-    """Whether a condition tree needs the match so far (not only physical neighbours)."""
-    if tree[0] in ("nav", "cls", "mno", "agg", "pair", "prior", "isfirst"):
-        return True
-    return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
 
 
 def _error(message: str) -> ClauseError:

@@ -48,8 +48,11 @@ class EndingEngine(MatchEngine):
         events[:, kernels.E_PART] = np.searchsorted(offsets, rows, side="right") - 1
         events[:, kernels.E_START], events[:, kernels.E_ROWS] = rows, 1
         events[:, kernels.E_LABELS] = np.arange(len(rows))
-        self._counts = None if ending.numbers is None else decimals(ending.numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
-        self._graphs = ending.graphs
+        self._by_event = {}
+        if ending.numbers is not None:
+            self._by_event["cnt"] = decimals(ending.numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
+        if ending.graphs is not None:
+            self._by_event["graph"] = ending.graphs
         yield from self._emit(columns, events, np.zeros(len(rows), dtype=np.uint8), rows, offsets)
 
     def _first_needed(self, start: int) -> int:
@@ -79,7 +82,7 @@ class EndingEngine(MatchEngine):
         scratch = self._scratch(len(data.rows.letters), len(offsets))
         state = np.zeros(self.state_size, dtype=np.int64)
         size = max(len(data.rows.letters), 1024)
-        events = np.empty((size, 5), dtype=np.int64)
+        events = np.empty((size, self.event_width), dtype=np.int64)
         labels, taken = np.empty(size, dtype=np.uint8), np.empty(size, dtype=np.int64)
         while True:
             outcome = self._match(data, scratch, False, state, events, labels, taken)

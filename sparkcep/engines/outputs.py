@@ -14,6 +14,7 @@ from sparkcep.engines import gather
 from sparkcep.engines.kernels import E_NUMBER, E_ROWS
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
+from sparkcep.pattern.scope import ALL_ROWS
 
 _NONE_I = np.zeros(0, dtype=np.int64)
 _NONE_F = np.zeros(0, dtype=np.float64)
@@ -34,7 +35,8 @@ GRAPH = pa.list_(
 
 @dataclass(frozen=True)
 class Rows:
-    """The output rows of one buffer; see :mod:`sparkcep.engines.gather`."""
+    """The output rows of one buffer; see :mod:`sparkcep.engines.gather`. ``by_event``: for kinds of leaves that say something of a whole match,
+    the values of each event."""
 
     events: np.ndarray
     labels: np.ndarray
@@ -43,8 +45,7 @@ class Rows:
     out_event: np.ndarray
     out_upto: np.ndarray
     variables: tuple[str, ...]
-    counts: pa.Array | None = None
-    graphs: pa.Array | None = None
+    by_event: dict[str, pa.Array]
     ansi: bool = True
 
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> tuple:
@@ -67,6 +68,16 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
         return pa.decimal128(38, 0)
     if kind == "graph":
         return GRAPH
+    if kind == "errors":
+        return pa.int64() if spec[1] else pa.float64()
+    if kind == "missing":
+        return pa.list_(pa.string())
+    if kind == "kind":
+        return pa.string()
+    if kind in ("bundle_start", "bundle_end"):
+        return schema.field(spec[1]).type if spec[1] else pa.int64()
+    if kind == "bundle_size":
+        return pa.int64()
     if kind == "rows":
         return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec[2])]))
     return _aggregate_type(spec[1], spec[3], schema)
@@ -124,7 +135,8 @@ def _classifier(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arr
 
 
 def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
-    return pa.array(variables, type=pa.string()).take(pa.array(ids, mask=ids < 0))
+    # an extra row of an approximate match has no variable
+    return pa.array([name or None for name in variables], type=pa.string()).take(pa.array(ids, mask=ids < 0))
 
 
 def _number(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
@@ -132,14 +144,15 @@ def _number(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     return pa.array(rows.events[rows.out_event, E_NUMBER], mask=unmatched)
 
 
-def _match_count(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
-    assert rows.counts is not None
-    return rows.counts.take(pa.array(rows.out_event))
+def _by_event(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    unmatched = rows.events[rows.out_event, E_ROWS] < 0
+    return rows.by_event[spec[0]].take(pa.array(rows.out_event, mask=unmatched))
 
 
-def _match_graph(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
-    assert rows.graphs is not None
-    return rows.graphs.take(pa.array(rows.out_event))
+def _row_kind(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    """What the row is to its approximate match."""
+    labels = rows.position("L", ALL_ROWS, 0, 0, False, inside=True)[1]
+    return rows.by_event["kind"].take(pa.array(labels, mask=labels < 0))
 
 
 def match_graphs(until: np.ndarray, items: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
@@ -263,11 +276,12 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
     )
     choose = min if fn == "min" else max
     names = [rows.variables[i].encode() for i in ids.tolist()]
-    picks = [choose(names[a:b]).decode() if b > a else None for a, b in zip(offsets.tolist(), offsets.tolist()[1:])]
+    some = [[n for n in names[a:b] if n] for a, b in zip(offsets.tolist(), offsets.tolist()[1:])]
+    picks = [choose(found).decode() if found else None for found in some]
     return pa.array(picks, type=pa.string())
 
 
 _BUILDERS = {
-    "nav": _navigation, "cls": _classifier, "mno": _number, "cnt": _match_count, "graph": _match_graph, "agg": _aggregate,
-    "rows": _rows_list,
+    "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size"), _by_event),
 }

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.automaton.approximate import Approximate, approximate_automaton, lists_all
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
+from sparkcep.automaton.copies import with_copies
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
@@ -54,6 +56,7 @@ class Prepared:
     state_live: np.ndarray
     selection: Selection | None = None
     conjunction: Conjunction | None = None
+    approximate: Approximate | None = None
 
     def arrived(self, schema: pa.Schema) -> Prepared:
         """The same for batches as they came: their timestamps carry the session's time zone."""
@@ -63,6 +66,9 @@ class Prepared:
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types."""
+    copies = None
+    if plan.approximate is not None:
+        plan, copies = with_copies(plan)
     conditions = compile_conditions(
         plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.selection[:1] in ((), ("STRICT",))
     )
@@ -70,6 +76,10 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     if plan.selection:
         for window in plan.windows:
             check_window(window, schema)
+        if copies is not None:
+            program, found = approximate_automaton(plan, copies, merge=lists_all(plan, conditions.has_history))
+            live = selection_live(found.selection, conditions)
+            return Prepared(plan, schema, program, conditions, out, 0, live, found.selection, approximate=found)
         if has_conjunction(plan.pattern):
             program, sides = conjunction_automaton(plan)
             return Prepared(plan, schema, program, conditions, out, kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8), conjunction=sides)
@@ -82,12 +92,15 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
     """The engine that the plan asks for."""
+    from sparkcep.engines.approximate import approximate_engine
     from sparkcep.engines.conjunction import ConjunctionEngine
     from sparkcep.engines.endings import ConjunctionEndingEngine
     from sparkcep.engines.merged import MergedEngine
     from sparkcep.engines.selection import SelectionEngine
 
     chosen: type[MatchEngine] = MatchEngine
+    if prepared.approximate is not None:
+        return approximate_engine(prepared)(prepared, chunk_rows, limits)
     by_last_row = prepared.plan.counting or prepared.plan.graphing
     if prepared.conjunction is not None:
         chosen = ConjunctionEndingEngine if by_last_row else ConjunctionEngine
@@ -224,6 +237,7 @@ class MatchEngine:
     """Takes sorted batches of one task, gives tables of output rows. One use."""
 
     state_size = kernels.STATE_SIZE
+    event_width = 5
     scattering = False  # whether rows of a match may have others between them
 
     def __init__(self, prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> None:
@@ -242,8 +256,7 @@ class MatchEngine:
         self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
         self._depth = 4096
         self._entries = 1024
-        self._counts: pa.Array | None = None  # MATCH_COUNT of each event
-        self._graphs: pa.Array | None = None  # MATCH_GRAPH of each event
+        self._by_event: dict[str, pa.Array] = {}  # leaves that say something of a whole match, of each event
         self._empty_slots = np.empty((0, 6), dtype=np.int64)
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
@@ -274,7 +287,7 @@ class MatchEngine:
         carry = self._carry
         state = np.zeros(self.state_size, dtype=np.int64)
         state[kernels.S_START], state[kernels.S_NUMBER], state[kernels.S_COVERED] = carry.start, carry.number, carry.covered
-        events = np.empty((max(1024, table.num_rows // 8), 5), dtype=np.int64)
+        events = np.empty((max(1024, table.num_rows // 8), self.event_width), dtype=np.int64)
         labels = np.empty(max(table.num_rows, 1024), dtype=np.uint8)
         scattered = np.empty(len(labels) if self.scattering else 0, dtype=np.int64)
         scratch = self._scratch(table.num_rows, len(offsets))
@@ -357,6 +370,10 @@ class MatchEngine:
         for variable in range(len(plan.variables)):
             if c.shift_entry[variable] >= 0:
                 self._mark(variable, data)
+        if self.p.approximate is not None:
+            # a copy takes the rows that do not fulfil the row-local part of another's condition
+            for copy, of in self.p.approximate.copies.complements:
+                letters &= ~(((letters >> of) & 1) << copy)
         return data
 
     def _int_columns(self, columns: dict[str, pa.Array], rows: int):
@@ -490,7 +507,7 @@ class MatchEngine:
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
-        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._counts, self._graphs, plan.ansi)
+        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._by_event, plan.ansi)
         leaves = dict(plan.leaves)
         arrays = []
         taken = pa.array(out_pos)

@@ -11,6 +11,8 @@ from sparkcep.engines.run import SKIPS, Data
 from sparkcep.engines.scattering import MAX_ENDS_BYTES, ScatteringEngine
 
 MEMO_ENTRIES = 1 << 16
+_NO_PATH = np.zeros(0, dtype=np.int64)
+_EXACT = selecting.Errors(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 _STRATEGIES = {"STRICT": selecting.STRICT, "NEXT": selecting.NEXT, "ANY": selecting.ANY}
 
 
@@ -18,6 +20,7 @@ class SelectionEngine(ScatteringEngine):
     """As :class:`ScatteringEngine`, for plans with an event selection."""
 
     state_size = selecting.SELECTION_STATE + 1
+    _errors = _EXACT
     uses_ends = False  # whether completion ends prune without merging as well
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
@@ -101,6 +104,10 @@ class SelectionEngine(ScatteringEngine):
             key=np.empty(width, dtype=np.int64),
         )
 
+    def _path(self, labels: np.ndarray) -> np.ndarray:
+        """Where the kernel writes the edge of each label."""
+        return _NO_PATH
+
     def _keeps_events(self, state: np.ndarray) -> bool:
         return self.ambiguous and state[selecting.S_ACTIVE] == 1
 
@@ -113,4 +120,5 @@ class SelectionEngine(ScatteringEngine):
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
             self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", SKIPS[self.plan.skip[0]],
             np.int64(self.plan.skip[1]), self.limits.max_steps, self.limits.max_matches, state, events, labels, scattered,
+            self._errors, self._path(labels),
         )

@@ -81,6 +81,14 @@ class SelectionArrays(NamedTuple):
     valued: np.ndarray
 
 
+class Errors(NamedTuple):
+    """Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``costs`` int64 (edges): of the match that an
+    accepting edge completes. Both empty for exact ones."""
+
+    original: np.ndarray
+    costs: np.ndarray
+
+
 class SelectionScratch(NamedTuple):
     """``frames`` int64 (rows + 2, 8); ``opened`` int64 (rows + 2, windows): row that opened each window; ``best`` int64
     (rows + 1, 2): rows and labels of the earliest completion so far; ``taken`` uint8 (rows): in a reported match."""
@@ -140,7 +148,7 @@ def _none_between(negated, after, before, sums):
 def select_partitions(
     automaton, strategy, report_all, shortest, ambiguous, windowed, windows, backs, negative_local, negative_late, negative_mixed, sums, ends, use_ends,
     conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, max_matches, state, events,
-    out_labels, out_rows,
+    out_labels, out_rows, errors, out_path,
 ):
     """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does.
 
@@ -148,7 +156,9 @@ def select_partitions(
     ``ambiguous``: a match may be found twice, and is reported once: the events of a start row must then stay in ``events``
     (from state[S_OWN] on); ``windowed``: window 0 bounds the whole match; ``negative_local``, ``negative_late``: masks of the negated variables whose
     conditions are row-local, or look at the match and wait for its end (``negative_mixed``: also at rows of a set that has
-    the negated variable among others); ``memo``: remember failures.
+    the negated variable among others); ``memo``: remember failures. Approximate matches: ``errors`` holds for each variable the one it is
+    a copy of, and for each accepting edge the cost (``Errors``); ``out_path`` int64 gets the edge of each label, and a sixth column of ``events`` the
+    accepting edge, of the way at least cost. Both are empty for others.
     """
     first, edges, masks, accepts, live, alone, local, valued = automaton
     bytecode, entry, floats, slots, label_codes = conditions
@@ -374,16 +384,28 @@ def select_partitions(
                         active = True
                         outcome = FULL
                         break
-                    if ambiguous and _reported(events, own, event_count, out_labels, out_rows, frames, labels, depth):
-                        found += 1  # no failure: behind other rows it leads to other matches
-                        frames[depth, F_EDGE] += 1
-                        continue
+                    if ambiguous:
+                        known = _reported(events, own, event_count, out_labels, out_rows, frames, labels, errors.original, depth)
+                        if known >= 0:
+                            found += 1  # no failure: behind other rows it leads to other matches
+                            if errors.costs.shape[0] > 0 and errors.costs[e] < errors.costs[events[known, 5]]:
+                                events[known, 5] = e
+                                base = events[known, 4]
+                                for d in range(1, depth + 1):
+                                    out_labels[base + d - 1] = labels[frames[d, F_ROW]]
+                                    out_path[base + d - 1] = frames[d - 1, F_EDGE]
+                            frames[depth, F_EDGE] += 1
+                            continue
                     if number >= max_matches:
                         outcome = TOO_MANY
                         break
                     number += 1
                     found += 1
                     put_event(events, event_count, part, s, depth, number, label_count)
+                    if errors.costs.shape[0] > 0:
+                        events[event_count, 5] = e
+                        for d in range(depth):
+                            out_path[label_count + d] = frames[d, F_EDGE]
                     event_count += 1
                     for d in range(1, depth + 1):
                         p = frames[d, F_ROW]
@@ -705,8 +727,8 @@ def _replay(extra, variable, depth, frames, low, high, number, letters, conditio
 
 
 @kernel
-def _reported(events, own, count, out_labels, out_rows, frames, labels, depth):
-    """Whether the match in the frames is among the events from ``own`` on."""
+def _reported(events, own, count, out_labels, out_rows, frames, labels, original, depth):
+    """The event, from ``own`` on, of the match in the frames; -1 for none."""
     for e in range(own, count):
         if events[e, 2] != depth:
             continue
@@ -714,12 +736,17 @@ def _reported(events, own, count, out_labels, out_rows, frames, labels, depth):
         same = True
         for d in range(depth, 0, -1):
             p = frames[d, F_ROW]
-            if out_rows[base + d - 1] != p or (out_labels[base + d - 1] ^ labels[p]) & 63 != 0:
+            if out_rows[base + d - 1] != p:
+                same = False
+                break
+            this = out_labels[base + d - 1] & 63
+            that = labels[p] & 63
+            if this != that and (original.shape[0] == 0 or original[this] != original[that]):
                 same = False
                 break
         if same:
-            return True
-    return False
+            return e
+    return -1
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,46 @@ def check_window(window: tuple, schema: pa.Schema) -> None:
     else:
         return
     raise ClauseError("WINDOW_SIZE", message, sqlstate=SEMANTIC, line=line, column=at, fragment=text)
+
+
+class Measured(NamedTuple):
+    """Rows in the measure of a window, int64 or float64 (rows): ``when``; ``until``: the first place outside a window that begins with the row; ``near``: the
+    last place no farther than the window's size. ``null`` bool (rows): the place is NULL, so that the row is in no match."""
+
+    when: np.ndarray
+    until: np.ndarray
+    near: np.ndarray
+    null: np.ndarray
+
+
+def measured(window: tuple, column: pa.Array | None, positions: np.ndarray, descending: bool) -> Measured:
+    """Rows with these ``positions`` in the measure of a plan's window; ``column``: its order column, if it is not of rows."""
+    kind, size, *_ = window
+    whole = np.zeros(len(positions), dtype=bool)
+    if kind == NO_WINDOW:
+        everywhere = np.zeros(len(positions), dtype=np.int64)
+        return Measured(everywhere, everywhere + 1, everywhere, whole)
+    if kind == ROWS:
+        return _measured(positions, Fraction(size), whole)
+    assert column is not None
+    t = type_of(column.type)
+    scaled = Fraction(size) / _UNITS[t.kind] if kind == MICROS else Fraction(size) * 10**t.scale
+    values, null = words(column), null_marks(column).astype(bool)
+    if t.is_float:
+        null |= np.isnan(values)
+    return _measured(-values if descending else values, scaled, null)
+
+
+def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
+    if when.dtype.kind == "f":
+        return Measured(when, when + float(size), when + float(size), null)
+    # whole values are apart by the next whole number or more
+    return Measured(when, _added(when, -(-size.numerator // size.denominator)), _added(when, size.numerator // size.denominator), null)
+
+
+def _added(values: np.ndarray, more: int) -> np.ndarray:
+    top = np.iinfo(np.int64).max
+    return np.where(values > top - min(more, top), top, values + min(more, top))
 
 
 def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -28,7 +28,7 @@ from dataclasses import replace
 from functools import reduce
 
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, ENDINGS, NAVIGATIONS, PRIOR, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, APPROXIMATE, ENDINGS, NAVIGATIONS, PRIOR, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 
 # functions of one DOUBLE that the engine computes as Python's math module does
@@ -165,7 +165,7 @@ class ConditionSplitter:
                 if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
                     out.add(Row("special"))
                 out.add(row)
-            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *ENDINGS):
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *ENDINGS, *APPROXIMATE):
                 out.add(Row("special"))
         for node in scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
@@ -359,7 +359,7 @@ class ConditionSplitter:
                 scope.classifier_mask(inner)
                 return ("cls", row.which, row.mask, row.logical, row.physical)
             return None
-        if name in ENDINGS:
+        if name in ENDINGS or name in APPROXIMATE:
             raise scope.error(expr, name, f"{name}() stands in MEASURES only")
         if name == PRIOR:
             return self._prior(expr, variable)
@@ -618,6 +618,13 @@ def _literal(expr: Expr):
     if not sign and len(text) >= 2 and text[0] == text[-1] == "'" and "\\" not in text and "''" not in text and text.count("'") == 2:
         return ("lit", "string", text[1:-1])
     return None
+
+
+def looks_at_match(tree: tuple) -> bool:
+    """Whether a condition tree needs the match so far (not only physical neighbours)."""
+    if tree[0] in ("nav", "cls", "mno", "agg", "pair", "prior", "isfirst"):
+        return True
+    return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
 
 
 def reads_labels(tree: tuple) -> bool:

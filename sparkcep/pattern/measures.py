@@ -8,6 +8,10 @@ Leaves are tuples:
 ``("mno",)``                                         MATCH_NUMBER()
 ``("cnt",)``                                         MATCH_COUNT()
 ``("graph",)``                                       MATCH_GRAPH()
+``("errors", whole)``                                MATCH_ERRORS(), a BIGINT or a DOUBLE
+``("missing",)``, ``("kind",)``                      MISSING(), ERROR_KIND()
+``("bundle_start", column)``, ``("bundle_end", column)``  BUNDLE_START(), BUNDLE_END(): the column's value, or a position ("")
+``("bundle_size",)``                                 BUNDLE_SIZE()
 ``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
 ``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
 ===================================================  =======================================================
@@ -23,8 +27,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sparkcep.errors import UNSUPPORTED
+from sparkcep.pattern.approx import BUNDLE_LEAVES, BUNDLES, Approx
 from sparkcep.pattern.conditions import aggregate_parts
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, ENDINGS, NAVIGATIONS, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, APPROXIMATE, ENDINGS, NAVIGATIONS, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 from sparkcep.sql.lexer import Span
 
@@ -64,12 +69,15 @@ class _Aggregate:
 
 
 class MeasureSplitter:
-    """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL."""
+    """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, *, one_row: bool) -> None:
+    def __init__(self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: Approx | None = None, timed: str = "") -> None:
         self.scope = scope
         self.inputs = inputs
         self.one_row = one_row
+        self.approx = approx
+        self.timed = timed
         self._leaves: dict[tuple, str] = {}
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
@@ -128,6 +136,8 @@ class MeasureSplitter:
             if call.args or call.flags:
                 raise scope.error(call, name, f"{name} takes no argument")
             return self._leaf((ENDINGS[name],))
+        if name in APPROXIMATE:
+            return self._leaf(self._approximate(call))
         if name == "CLASSIFIER":
             if call.flags & {"final", "running"}:
                 raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")
@@ -135,6 +145,21 @@ class MeasureSplitter:
         if name in NAVIGATIONS:
             return self._navigation(call)
         return self._aggregate(call)
+
+    def _approximate(self, call: Expr) -> tuple:
+        scope, name = self.scope, call.value
+        if call.args or call.flags:
+            raise scope.error(call, name, f"{name} takes no argument")
+        if self.approx is None:
+            raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches; add APPROX k")
+        leaf = APPROXIMATE[name]
+        if leaf == "errors":
+            return (leaf, self.approx.whole)
+        if leaf == "kind" and self.one_row:
+            raise scope.error(call, "APPROX", "ERROR_KIND() tells of each row what it is to the match, so it needs ALL ROWS PER MATCH")
+        if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
+            raise scope.error(call, "APPROX", f"{name}() is a measure of bundles; write APPROX k MATCH BUNDLES")
+        return (leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else (leaf,)
 
     def _navigation(self, call: Expr) -> str:
         scope = self.scope

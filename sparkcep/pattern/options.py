@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.pattern import nodes
+from sparkcep.pattern.approx import check_approx, constant
 from sparkcep.pattern.window import MICROS, NUMBER, window_size
-from sparkcep.sql.clause import NEXT_ROW, TO_FIRST, TO_LAST, MatchClause
+from sparkcep.sql.clause import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.sql.expression import Expr
 from sparkcep.sql.lexer import Span
 
@@ -17,6 +16,8 @@ NO_WINDOW = "none"
 def selection(clause: MatchClause) -> tuple[str, ...]:
     """(STRICT, NEXT or ANY; FIRST or ALL), or () where the standard's own matching is asked for."""
     chosen = clause.selection
+    if clause.approx is not None:
+        return (chosen.strategy if chosen else "ANY", "ALL")
     strategy = chosen.strategy if chosen else "STRICT"
     conjunction = nodes.contains(clause.pattern, nodes.Conjunct)
     report = (chosen.report if chosen else None) or ("ALL" if strategy == "ANY" or conjunction else "FIRST")
@@ -57,29 +58,8 @@ def check_options(clause: MatchClause) -> None:
             "with ALL MATCHES, AFTER MATCH SKIP is TO NEXT ROW (all of them) or PAST LAST ROW (non-overlapping ones)",
         )
     _check_pattern(clause, strategy, report)
-    _check_approx(clause)
+    check_approx(clause)
     _check_ranking(clause)
-
-
-def _check_approx(clause: MatchClause) -> None:
-    approx = clause.approx
-    if approx is None:
-        return
-    if (number := _number(clause, approx.k)) is None or number < 0:
-        raise _fail(clause, approx.k.span, "APPROX", f"APPROX takes a number of errors, 0 or more, not {approx.k.span.of(clause.text)}")
-    for name, weight in approx.weights:
-        if (number := _number(clause, weight)) is None or number <= 0:
-            raise _fail(
-                clause, weight.span, "APPROX", f"the weight of {name} must be a number above 0, not {weight.span.of(clause.text)}"
-            )
-    if clause.selection is not None and clause.selection.strategy == "NEXT":
-        raise _fail(clause, approx.span, "APPROX", "APPROX goes with SKIP TILL ANY MATCH or STRICT CONTIGUITY, not SKIP TILL NEXT MATCH")
-    if nodes.contains(clause.pattern, nodes.Conjunct):
-        raise _fail(clause, approx.span, "APPROX", "APPROX cannot be used with a conjunction &")
-    if clause.skip is not None and clause.skip.mode != NEXT_ROW:
-        raise _fail(clause, clause.skip.span, "APPROX", "with APPROX, AFTER MATCH SKIP is TO NEXT ROW; leave it out")
-    if _nullable(clause.pattern):
-        raise _fail(clause, approx.span, "APPROX", "APPROX needs a pattern that does not match the empty sequence")
 
 
 def _check_ranking(clause: MatchClause) -> None:
@@ -88,19 +68,11 @@ def _check_ranking(clause: MatchClause) -> None:
         raise _fail(clause, pref.span, "PREF", "COMBINE BY PRODUCT cannot be used with a MIN objective; combine by SUM")
     if top is None:
         return
-    number = _number(clause, top.k)
+    number = constant(clause.text, top.k)
     if number is None or number < 1 or number.denominator != 1:
         raise _fail(clause, top.k.span, "TOP", f"TOP takes a whole number, 1 or more, not {top.k.span.of(clause.text)}")
     if clause.skip is not None:
         raise _fail(clause, clause.skip.span, "TOP", "TOP ranks all matches, so AFTER MATCH SKIP cannot be written with it")
-
-
-def _number(clause: MatchClause, expr: Expr) -> Fraction | None:
-    """A literal number, with its sign; None for anything else."""
-    try:
-        return Fraction(expr.span.of(clause.text).replace(" ", ""))
-    except (ValueError, ZeroDivisionError):
-        return None
 
 
 def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern import nodes
+from sparkcep.pattern.approx import Approx, approx_of
 from sparkcep.pattern.conditions import ConditionSplitter, reads_labels
 from sparkcep.pattern.equivalence import equal_columns
 from sparkcep.pattern.measures import MeasureSplitter
@@ -65,12 +66,18 @@ class Plan:
     windows: tuple = ()  # (kind, size, order column, place) of WINDOW ("none" without one), then of each group's WITHIN
     prefilter: tuple = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
+    approx: tuple = ()  # members of pattern.approx.Approx
     equal_keys: tuple = ()  # (input column, tests that say so) in which all rows of a match agree, beside those of ``partition``
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The input columns that cut partitions."""
         return (*(column for _, column, _ in self.partition), *(column for column, _ in self.equal_keys))
+
+    @property
+    def approximate(self) -> Approx | None:
+        """The costs of approximate matches, where they are asked for."""
+        return Approx(*self.approx) if self.approx else None
 
     @property
     def counting(self) -> bool:
@@ -135,7 +142,11 @@ def make_plan(
     splitter = ConditionSplitter(scope, inputs, bool(clause.order_by), _finished(clause.pattern, ids))
     letters, conditions = _defines(clause, ids, splitter)
     _check_conjoined(clause, ids, conditions)
-    measures = MeasureSplitter(scope, inputs, one_row=clause.rows == ONE_ROW)
+    selected, bounded = selection(clause), windows(clause)
+    approx = approx_of(clause, tuple(variables))
+    measures = MeasureSplitter(
+        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else ""
+    )
     outputs = _measures(clause, measures, settings.case_sensitive)
     if clause.rows == ONE_ROW and outputs and not partition:
         measures.ensure_leaf()  # constants alone: the table function still has to return a row for each match
@@ -151,7 +162,6 @@ def make_plan(
     _check_counting(clause, measures.leaves())
     skip = _skip(clause, scope)
     tree = _tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)])
-    selected, bounded = selection(clause), windows(clause)
     sparing = settings.prefilter and ignorable(
         tree, selected, bounded, clause.rows, conditions, measures.leaves(), splitter.ordered_inputs()
     )
@@ -184,6 +194,7 @@ def make_plan(
         prefilter=prefilter(tuple(variables), letters) if sparing else (),
         bounds=settings.bounds(),
         equal_keys=equal_keys,
+        approx=tuple(approx or ()),
     )
 
 
@@ -193,7 +204,6 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlst
 
 def _reject_planned(clause: MatchClause) -> None:
     for option, name in (
-        (clause.approx, "APPROX"),
         (clause.pref, "PREF"),
         (clause.top, "TOP"),
     ):
@@ -409,7 +419,7 @@ def _check_counting(clause: MatchClause, leaves: tuple) -> None:
         return
     at = next(n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ENDINGS)
     name = at.value
-    if selection(clause)[1:] != ("ALL",) or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
+    if (clause.approx or selection(clause)[1:] != ("ALL",)) or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
         raise _fail(clause, at.span, name, f"{name}() is of ALL MATCHES, with AFTER MATCH SKIP TO NEXT ROW; ask for them")
     if clause.rows != ONE_ROW:
         raise _fail(clause, at.span, name, f"{name}() gives one row for each last row, so it needs ONE ROW PER MATCH")

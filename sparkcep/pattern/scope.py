@@ -13,6 +13,10 @@ ALL_ROWS = -1  # mask of the universal row pattern variable
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
 ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures of all matches that end at a row, and their leaves
+APPROXIMATE = {
+    "MATCH_ERRORS": "errors", "MISSING": "missing", "ERROR_KIND": "kind",
+    "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
+}  # measures of approximate matches, and their leaves
 MAX_OFFSET = (1 << 31) - 1
 MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
@@ -27,11 +31,6 @@ PRIOR = "PRIOR"
 PLANNED = {
     "MATCH_SCORE": "PREF",
     "MATCH_RANK": "TOP",
-    "MATCH_ERRORS": "APPROX",
-    "MISSING": "APPROX",
-    "BUNDLE_START": "APPROX",
-    "BUNDLE_END": "APPROX",
-    "BUNDLE_SIZE": "APPROX",
     "WINDOW_START": "WINDOW ... SLIDE",
     "WINDOW_END": "WINDOW ... SLIDE",
 }
@@ -111,7 +110,7 @@ class Scope:
             node.value in NAVIGATIONS
             or node.value in AGGREGATES
             or node.value in PLANNED
-            or node.value in (PRIOR, *ENDINGS)
+            or node.value in (PRIOR, *ENDINGS, *APPROXIMATE)
             or node.value in ("CLASSIFIER", "MATCH_NUMBER")
         )
 

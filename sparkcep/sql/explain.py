@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkcep.pattern.conditions import ORDER, reads_labels
+from sparkcep.pattern.conditions import ORDER, looks_at_match, reads_labels
 from sparkcep.pattern.plan import Plan
 from sparkcep.pattern.scope import ENDINGS
 from sparkcep.settings import DEFAULT, Settings
@@ -46,7 +46,7 @@ def describe(plan: Plan) -> str:
     neighbours, history = [], []
     for variable, conjuncts in plan.conditions:
         for tree in conjuncts:
-            target = history if _looks_at_match(tree) else neighbours
+            target = history if looks_at_match(tree) else neighbours
             target.append(f"  {plan.variables[variable]}: {show(tree, plan.variables)}")
     if neighbours:
         lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
@@ -81,7 +81,7 @@ def _selection(plan: Plan) -> list[str]:
     how = {"FIRST": "the preferred match of each start row", "ALL": "every match"}[report]
     if plan.non_overlapping:
         how = "of all matches the one that completes first, then onward behind it"
-    history = [plan.variables[v] for v, cs in plan.conditions if any(_looks_at_match(c) for c in cs)]
+    history = [plan.variables[v] for v, cs in plan.conditions if any(looks_at_match(c) for c in cs)]
     pruned = (
         f"runs that failed are remembered with the values of the match that {', '.join(history)} still need"
         if history
@@ -132,14 +132,8 @@ def _has(tree: tuple, kind: str) -> bool:
     return tree[:1] == (kind,) or any(isinstance(t, tuple) and _has(t, kind) for t in tree[1:])
 
 
-def _looks_at_match(tree: tuple) -> bool:
-    from sparkcep.columns.bytecode import looks_at_match
-
-    return looks_at_match(tree)
-
-
 def _engine(plan: Plan, program) -> str:
-    history = [plan.variables[v] for v, cs in plan.conditions if any(_looks_at_match(c) for c in cs)]
+    history = [plan.variables[v] for v, cs in plan.conditions if any(looks_at_match(c) for c in cs)]
     if history:
         return (
             f"exact, depth-first in preference order; failed states are remembered with the values of the match that "

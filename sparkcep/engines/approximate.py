@@ -1,0 +1,91 @@
+"""Approximate matches (LANGUAGE section 5) as event selection over an automaton whose nodes know the cost so far.
+
+ACEP (VLDB 2016) links its match nodes backwards, so that all matches of a window are in memory at once. Here they are found depth first, one by one,
+by the kernel of event selection (:mod:`sparkcep.automaton.approximate` makes the automaton). The best match of each last row needs no
+listing where :func:`sparkcep.automaton.approximate.lists_all` says so: :mod:`sparkcep.engines.proxies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.engines import approximate_kernels, kernels
+from sparkcep.engines import selection_kernels as selecting
+from sparkcep.engines.endings import EndingEngine
+from sparkcep.engines.reports import Found, Reporter, unmatched_events
+from sparkcep.engines.run import MatchEngine, Prepared
+from sparkcep.engines.selection import SelectionEngine
+from sparkcep.engines.windows import measured
+from sparkcep.pattern.approx import ALL
+
+
+def approximate_engine(prepared: Prepared) -> type[MatchEngine]:
+    """The engine for a plan with APPROX."""
+    from sparkcep.automaton.approximate import lists_all
+    from sparkcep.engines.proxies import ProxyEngine
+
+    approx = prepared.plan.approximate
+    assert approx is not None
+    if approx.report == ALL:
+        return ApproximateEngine
+    return ListedProxyEngine if lists_all(prepared.plan, prepared.conditions.has_history) else ProxyEngine
+
+
+class ApproximateEngine(SelectionEngine):
+    """ALL MATCHES: every (row, variable) sequence at its least cost."""
+
+    event_width = 6
+
+    def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
+        super().__init__(prepared, chunk_rows, limits)
+        assert prepared.approximate is not None
+        self.reporter = Reporter(self.plan, prepared.approximate)
+        self._errors = selecting.Errors(np.array(prepared.approximate.copies.original, dtype=np.int64), prepared.approximate.costs)
+        self._paths = np.zeros(0, dtype=np.int64)
+
+    def _path(self, labels: np.ndarray) -> np.ndarray:
+        if len(self._paths) < len(labels):
+            self._paths = np.concatenate([self._paths, np.zeros(len(labels) - len(self._paths), dtype=np.int64)])
+        return self._paths
+
+    def _emit(self, columns, events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray) -> Iterator[pa.Table]:
+        self._by_event = self.reporter.by_event(events, self._paths)
+        yield from super()._emit(columns, events, labels, scattered, offsets)
+
+
+class ListedProxyEngine(EndingEngine, ApproximateEngine):
+    """PROXY MATCHES and MATCH BUNDLES out of all matches, which are gone through one by one, a partition at a time."""
+
+    def _process(self, last: bool) -> Iterator[pa.Table]:
+        table, columns, offsets = self._buffer()
+        done = len(offsets) - (1 if last else 2)
+        if done > 0:
+            data = self._kernel_data(columns, offsets, table.num_rows)
+            offsets_done = offsets[: done + 1]
+            best = self._best(data, offsets_done, columns)
+            positions = np.arange(table.num_rows) - np.repeat(offsets[:-1], np.diff(offsets))
+            window = self.plan.windows[0]
+            places = measured(window, columns.get(window[2]), positions, self.reporter.descending)
+            best = self.reporter.reported(best, places, columns, positions)
+            if self.plan.rows == "unmatched":
+                best = unmatched_events(best, np.arange(offsets_done[-1]), offsets_done)
+            self._by_event = best.by_event
+            yield from MatchEngine._emit(self, columns, best.events, best.labels, best.rows, offsets)
+        self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
+
+    def _best(self, data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Found:
+        """The best match of each last row."""
+        assert self.p.approximate is not None
+        kept = Found.none()
+        for events, labels, rows in self._found(data, offsets, columns):
+            used = int(events[-1, kernels.E_LABELS] + events[-1, kernels.E_ROWS]) if len(events) else 0
+            both = kept.joined(Found(events, labels[:used], rows[:used], self._paths[:used]))
+            last_rows = approximate_kernels.last_rows(both.events, both.rows)
+            chosen = approximate_kernels.best_of(both.events, both.rows, last_rows, self.p.approximate.costs)
+            kept = both.chosen(chosen[np.argsort(last_rows[chosen], kind="stable")])
+        return kept
+
+

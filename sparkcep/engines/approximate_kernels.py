@@ -1,0 +1,97 @@
+"""Kernels over found approximate matches: which variables are missing, and which match of several is the best.
+
+``events`` int64 (n, 6): as the matching kernels fill them, the sixth column the accepting edge; ``rows``, ``paths`` int64: row and edge of each label.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparkcep.engines.cache import allocating, kernel
+from sparkcep.engines.kernels import E_LABELS, E_ROWS, E_START
+
+E_ACCEPT = 5
+
+
+@allocating
+def missing_variables(events, paths, first_source, sources, skip_first, skip_variables):
+    """(offsets int64 (n + 1), variables int64) of the missing ones of each event, in pattern order; see automaton.approximate.
+
+    ``skip_first`` int64 (lists + 1), ``skip_variables``: the lists of skipped variables.
+    """
+    n = events.shape[0]
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    out = np.empty(0, dtype=np.int64)
+    for fill in range(2):
+        if fill == 1:
+            out = np.empty(offsets[n], dtype=np.int64)
+        total = 0
+        for i in range(n):
+            size = events[i, E_ROWS]
+            if size > 0:
+                base = events[i, E_LABELS]
+                at = np.int64(0)
+                end = offsets[i + 1]
+                for d in range(size, -1, -1):
+                    edge = events[i, E_ACCEPT] if d == size else paths[base + d]
+                    source = first_source[edge] + at
+                    skipped = sources[source, 1]
+                    at = sources[source, 0]
+                    for k in range(skip_first[skipped + 1] - 1, skip_first[skipped] - 1, -1):
+                        if fill == 1:
+                            end -= 1
+                            out[end] = skip_variables[k]
+                        total += 1
+            if fill == 0:
+                offsets[i + 1] = total
+    return offsets, out
+
+
+@allocating
+def last_rows(events, rows):
+    """int64 (n): the last row of each match."""
+    out = np.empty(events.shape[0], dtype=np.int64)
+    for i in range(events.shape[0]):
+        out[i] = rows[events[i, E_LABELS] + events[i, E_ROWS] - 1]
+    return out
+
+
+@kernel
+def _better(events, rows, costs, a, b):
+    """Least cost, latest first row, lexicographically earliest rows; the first one among equals."""
+    cost_a = costs[events[a, E_ACCEPT]]
+    cost_b = costs[events[b, E_ACCEPT]]
+    if cost_a != cost_b:
+        return cost_a < cost_b
+    if events[a, E_START] != events[b, E_START]:
+        return events[a, E_START] > events[b, E_START]
+    base_a = events[a, E_LABELS]
+    base_b = events[b, E_LABELS]
+    size_a = events[a, E_ROWS]
+    size_b = events[b, E_ROWS]
+    for d in range(min(size_a, size_b)):
+        if rows[base_a + d] != rows[base_b + d]:
+            return rows[base_a + d] < rows[base_b + d]
+    return size_a < size_b if size_a != size_b else a < b
+
+
+@allocating
+def best_of(events, rows, groups, costs):
+    """int64: the best event of each group, in the order their groups appear; ``groups`` int64 (n), 0 or more."""
+    top = 0
+    for i in range(groups.shape[0]):
+        top = max(top, groups[i] + 1)
+    best = np.full(top, -1, dtype=np.int64)
+    for i in range(groups.shape[0]):
+        g = groups[i]
+        if best[g] < 0 or _better(events, rows, costs, i, best[g]):
+            best[g] = i
+    out = np.empty(groups.shape[0], dtype=np.int64)
+    count = 0
+    for i in range(groups.shape[0]):
+        g = groups[i]
+        if best[g] >= 0:
+            out[count] = best[g]
+            best[g] = -1
+            count += 1
+    return out[:count].copy()
