@@ -76,11 +76,16 @@ class ListedProxyEngine(EndingEngine, ApproximateEngine):
             yield from MatchEngine._emit(self, columns, best.events, best.labels, best.rows, offsets)
         self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
 
+    def _taken_from(self, row: int) -> np.ndarray:
+        """No row that is kept has been looked at."""
+        return MatchEngine._taken_from(self, row)
+
     def _best(self, data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Found:
         """The best match of each last row."""
         assert self.p.approximate is not None
         kept = Found.none()
         for events, labels, rows in self._found(data, offsets, columns):
+            events = events[events[:, kernels.E_ROWS] > 0]  # which rows are in no match is not yet known
             used = int(events[-1, kernels.E_LABELS] + events[-1, kernels.E_ROWS]) if len(events) else 0
             both = kept.joined(Found(events, labels[:used], rows[:used], self._paths[:used]))
             last_rows = approximate_kernels.last_rows(both.events, both.rows)

@@ -102,7 +102,7 @@ class ProxyEngine(MatchEngine):
             if state[kernels.S_DETAIL] > len(labels):
                 wider = 2 * int(state[kernels.S_DETAIL])
                 labels, scattered, paths = np.empty(wider, dtype=np.uint8), np.empty(wider, dtype=np.int64), np.empty(wider, dtype=np.int64)
-        yield from self._turn(table, positions, columns, offsets, taken, chains, state, last)
+        yield from self._turn(table, places, positions, columns, offsets, taken, chains, state, last)
 
     def _positions(self, offsets: np.ndarray) -> np.ndarray:
         """The number of each row of the buffer in its partition."""
@@ -144,15 +144,17 @@ class ProxyEngine(MatchEngine):
             points = np.concatenate([[self._open.last], points])
             firsts = np.concatenate([[self._open.first], firsts])
             sizes = np.concatenate([[self._open.size], sizes])
+        if not len(points):
+            return self.reporter.reported(found, places, columns, positions)
         groups = bundle_groups(found.events[:, kernels.E_PART], points, places)
         heads = np.flatnonzero(np.diff(groups, prepend=-1))
         tails = np.append(heads[1:], len(groups)) - 1
         best = found.chosen(finding.best_of(found.events, found.rows, groups, self.p.approximate.costs))
-        totals = np.add.reduceat(sizes, heads) if len(heads) else sizes
+        totals = np.add.reduceat(sizes, heads)
         first, last = firsts[heads], points[tails]
         done = len(heads)
         self._open = None
-        if done and best.events[-1, kernels.E_PART] == open_part:
+        if best.events[-1, kernels.E_PART] == open_part:
             done -= 1
             self._open = _Bundle(best.chosen(np.array([done])), int(first[-1]), int(last[-1]), int(totals[-1]))
         best = best.chosen(np.arange(done))
@@ -165,7 +167,7 @@ class ProxyEngine(MatchEngine):
         return out
 
     def _turn(
-        self, table: pa.Table, positions: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, taken: np.ndarray, chains: proxying.Chains,
+        self, table: pa.Table, places: Measured, positions: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, taken: np.ndarray, chains: proxying.Chains,
         state: np.ndarray, last: bool,
     ) -> Iterator[pa.Table]:
         """Drops the rows that nothing looks at any more, and reports those that are in no match."""
@@ -176,8 +178,8 @@ class ProxyEngine(MatchEngine):
         stays = np.zeros(rows, dtype=bool)
         stays[kept], stays[begin:] = True, True
         if self.plan.rows == "unmatched":
-            alone = unmatched_events(Found.none(), np.flatnonzero(~stays), offsets, taken)
-            alone.by_event.update(self.reporter.by_event(alone.events, alone.paths))
+            none = self.reporter.reported(Found.none(), places, columns, positions)
+            alone = unmatched_events(none, np.flatnonzero(~stays), offsets, taken)
             self._by_event = alone.by_event
             yield from self._emit(columns, alone.events, alone.labels, alone.rows, offsets)
         if last:
@@ -202,7 +204,8 @@ class ProxyEngine(MatchEngine):
             wanted += [self._open.best.rows, np.array([self._open.first, self._open.last])]
         known = np.unique(np.concatenate(wanted))
         first = int(known[0]) if self._neighbours and len(known) else begin
-        return np.union1d(known, np.arange(max(low, first - self.back), begin))
+        # one at least: it tells whether the next row is of the same partition
+        return np.union1d(known, np.arange(max(low, first - max(self.back, 1)), begin))
 
 
 def _arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArrays:

@@ -117,7 +117,7 @@ class Reporter:
 def bundle_groups(parts: np.ndarray, points: np.ndarray, places: Measured) -> np.ndarray:
     """int64 (n): the bundle of each match point, in order (ACEP, Definition 3: neighbours no farther apart than the window)."""
     if not len(points):
-        return np.zeros(0, dtype=np.int64)
+        return points
     apart = (np.diff(parts) != 0) | (places.when[points[1:]] > places.near[points[:-1]])
     return np.concatenate([[0], np.cumsum(apart)]).astype(np.int64)
 
