@@ -10,7 +10,7 @@ that takes the row (see :mod:`sparkcep.automaton.copies`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +18,8 @@ import numpy as np
 from sparkcep.automaton import program as p
 from sparkcep.automaton.closure import MAX_CHOICES, landing, steps, too_complex
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.copies import Copies, Guess
-from sparkcep.automaton.selection import ACCEPT, AT_END, AT_START, MAX_EDGES, MAX_NODES, Selection
+from sparkcep.automaton.copies import EXTRA, MATCHED, SUBSTITUTED, Copies, Guess
+from sparkcep.automaton.selection import ACCEPT, AT_END, AT_START, E_VAR, MAX_EDGES, MAX_NODES, Selection
 from sparkcep.pattern.approx import ALL, Approx
 from sparkcep.pattern.plan import Plan
 
@@ -28,7 +28,8 @@ from sparkcep.pattern.plan import Plan
 class Approximate:
     """``selection``: the automaton; ``costs`` int64 (edges): of the match that an accepting edge completes, -1 at others. What led to a
     configuration: ``sources`` int64 (k, 2): place of the configuration before it in its node, and a row of ``skipped`` (the variables missing
-    between the two); those of edge e stand from ``first_source`` int64 (edges + 1) on, one for each configuration of its target."""
+    between the two); those of edge e stand from ``first_source`` int64 (edges + 1) on, one for each configuration of its target. ``at_cost``: the costs of each
+    node's configurations."""
 
     selection: Selection
     copies: Copies
@@ -36,15 +37,22 @@ class Approximate:
     first_source: np.ndarray
     sources: np.ndarray
     skipped: tuple[tuple[int, ...], ...]
+    at_cost: tuple[tuple[int, ...], ...]
 
-    def missing(self, path: list[int]) -> tuple[int, ...]:
-        """The missing variables, in pattern order, of a match by the edges of its path (the last one accepts)."""
-        found: list[tuple[int, ...]] = []
-        at = 0
-        for edge in reversed(path):
-            at, skipped = self.sources[self.first_source[edge] + at].tolist()
-            found.append(self.skipped[skipped])
-        return tuple(v for part in reversed(found) for v in part)
+    def dump(self, ignore: str, conditions: tuple[str, ...], approx: Approx) -> str:
+        """As :meth:`Selection.dump`, with the costs of nodes and of what edges skip."""
+        variables = self.selection.variables
+        titles = tuple(f" at cost {', '.join(str(approx.errors(c)) for c in sorted(set(costs)))}" if i else "" for i, costs in enumerate(self.at_cost))
+        notes = []
+        for e, cost in enumerate(self.costs.tolist()):
+            lists = {self.skipped[k] for _, k in self.sources[self.first_source[e] : self.first_source[e + 1]].tolist()}
+            texts = sorted(", ".join(variables[v] for v in found) or "nothing" for found in lists)
+            kind = self.copies.kinds[self.selection.edges[e, E_VAR]] if cost < 0 else MATCHED
+            note = {MATCHED: "", SUBSTITUTED: " (a row that stands for it)", EXTRA: " (an extra row)"}[kind]
+            note += f" [skipping {' or '.join(texts)}]" if texts != ["nothing"] else ""
+            notes.append(note + (f" with {approx.errors(cost)} errors" if cost >= 0 else ""))
+        names = tuple(name or "any row" for name in variables)
+        return replace(self.selection, variables=names).dump(ignore, conditions, titles, tuple(notes))
 
 
 def lists_all(plan: Plan, looks_at_match: bool) -> bool:
@@ -104,10 +112,12 @@ class _Builder:
         nodes = {start: 0}
         todo = [start]
         found: list[list[tuple]] = []
+        costs: list[tuple[int, ...]] = []
         edges = 0
         while todo:
             state = todo.pop(0)
             found.append([])
+            costs.append(tuple(c.cost for c in state))
             for key, targets, sources, cost in self._edges(state, state is start):
                 if key[0] != ACCEPT and targets not in nodes:
                     nodes[targets] = len(nodes)
@@ -118,11 +128,11 @@ class _Builder:
                 raise too_complex(
                     f"approximate matches of this pattern need more than {MAX_NODES} states; allow fewer errors, or use smaller bounds"
                 )
-        return self._arrays(found)
+        return self._arrays(found, costs)
 
-    def _arrays(self, found: list[list[tuple]]) -> Approximate:
+    def _arrays(self, found: list[list[tuple]], at_cost: list[tuple[int, ...]]) -> Approximate:
         alive = _completing(found)
-        number = {node: i for i, node in enumerate(n for n in range(len(found)) if alive[n])}
+        number = {node: i for i, node in enumerate(n for n in range(len(found)) if n == 0 or alive[n])}
         first, edges, masks, costs, first_source, sources = [0], [], [], [], [0], []
         ambiguous = False
         for node, out in enumerate(found):
@@ -152,6 +162,7 @@ class _Builder:
         return Approximate(
             selection, self.copies, np.array(costs, dtype=np.int64), np.array(first_source, dtype=np.int64),
             np.array(sources, dtype=np.int64).reshape(-1, 2), tuple(self.skipped),
+            tuple(c for n, c in enumerate(at_cost) if n == 0 or alive[n]),
         )
 
     def _overlap(self, copy: int, other: int) -> bool:

@@ -53,17 +53,17 @@ class Selection:
                     out[node] = 1 if out[node] == 1 or not only_end else 2
         return out
 
-    def dump(self, ignore: str, conditions: tuple[str, ...]) -> str:
+    def dump(self, ignore: str, conditions: tuple[str, ...], titles: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> str:
         """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them.
 
         ``ignore``: the condition of ignore edges, ``{variables}`` standing for those the node can take; ``conditions``: of
-        each variable.
+        each variable; ``titles``, ``notes``: what else is to be said of each node and edge.
         """
         lines = []
         for node in range(self.nodes):
-            lines.append(f"node {node}" + (" (start)" if node == 0 else ""))
-            for edge in self.edges[self.first[node] : self.first[node + 1]].tolist():
-                lines.append("  " + self._edge(node, edge, conditions))
+            lines.append(f"node {node}" + (" (start)" if node == 0 else "") + (titles[node] if titles else ""))
+            for e in range(self.first[node], self.first[node + 1]):
+                lines.append("  " + self._edge(node, self.edges[e].tolist(), conditions) + (notes[e] if notes else ""))
             if node and self.masks[node]:
                 lines.append(f"  ignore if {ignore.format(variables=self._names(int(self.masks[node])))}")
         return "\n".join(lines)

@@ -12,20 +12,23 @@ from functools import reduce
 from operator import and_, or_
 
 from sparkcep.pattern import nodes
+from sparkcep.pattern.approx import Approx
 from sparkcep.pattern.conditions import ConditionSplitter, conjuncts
 from sparkcep.pattern.scope import ALL_ROWS, Row
 from sparkcep.sql.clause import NEXT_ROW, MatchClause
 from sparkcep.sql.expression import Expr
 
 
-def equal_columns(clause: MatchClause, splitter: ConditionSplitter, skip: str, case_sensitive: bool) -> list[tuple]:
+def equal_columns(
+    clause: MatchClause, splitter: ConditionSplitter, skip: str, case_sensitive: bool, approx: Approx | None = None
+) -> list[tuple]:
     """(column's text, the tests as texts) of the columns in which the rows of every match agree; [] where their partitions
     would tell matches apart otherwise. Assumes that rows outside a match do not matter (``prefilter.ignorable``)."""
-    if skip != NEXT_ROW or clause.approx or clause.pref or clause.top or _numbered(clause):
+    if skip != NEXT_ROW or clause.pref or clause.top or _numbered(clause):
         return []
     if nodes.contains(clause.pattern, nodes.Conjunct):
         return []
-    reader = _TestReader(clause, splitter, case_sensitive)
+    reader = _TestReader(clause, splitter, case_sensitive, approx)
     conditions = {splitter.scope.ids[d.variable.lower()]: d.condition for d in clause.defines}
     # a variable without a condition takes any row
     found = [reader.tests(v, conditions[v]) if v in conditions else {} for v in reader.tested()]
@@ -42,7 +45,8 @@ def _numbered(clause: MatchClause) -> bool:
 class _TestReader:
     """The equivalence tests in the conditions of one clause."""
 
-    def __init__(self, clause: MatchClause, splitter: ConditionSplitter, case_sensitive: bool) -> None:
+    def __init__(self, clause: MatchClause, splitter: ConditionSplitter, case_sensitive: bool, approx: Approx | None) -> None:
+        self.approx = approx
         self.text = clause.text
         self.splitter = splitter
         self.scope = splitter.scope
@@ -58,24 +62,50 @@ class _TestReader:
 
     def tests(self, variable: int, condition: Expr) -> dict[tuple, tuple[str, str]]:
         """Column (as a comparable name) to (its text, the test's text), for each test among the condition's conjuncts."""
-        found = {}
+        found: dict[tuple, tuple[str, list[str], list[Row]]] = {}
         for conjunct in conjuncts(condition):
-            column = self._tested_column(conjunct.bare(), variable)
-            if column is not None:
-                test = f"{self.scope.variables[variable]} AS {' '.join(conjunct.span.of(self.text).split())}"
-                found.setdefault(self._name(column), (self.scope.row_text(column), test))
-        return found
+            column, row = self._equality(conjunct.bare(), variable)
+            if column is not None and row is not None:
+                text, tests, rows = found.setdefault(self._name(column), (self.scope.row_text(column), [], []))
+                tests.append(f"{self.scope.variables[variable]} AS {' '.join(conjunct.span.of(self.text).split())}")
+                rows.append(row)
+        agrees = self._agrees if self.approx is None else self._agrees_approximately
+        return {name: (text, " AND ".join(tests)) for name, (text, tests, rows) in found.items() if agrees(rows, variable)}
 
-    def _tested_column(self, test: Expr, variable: int) -> Expr | None:
-        """The column that a conjunct compares with that of an earlier row of the match."""
+    def _equality(self, test: Expr, variable: int) -> tuple[Expr | None, Row | None]:
+        """The column that a conjunct compares with its value at another row, and that row."""
         if test.op != "bin" or test.value != "=":
-            return None
+            return None, None
         columns = [_column(side.bare()) for side in test.args]
         if None in columns or self._name(columns[0]) != self._name(columns[1]):
-            return None
+            return None, None
         rows = [self.splitter.row(side.bare(), variable) for side in test.args]
         own, other = rows if rows[0] == Row("cur") else rows[::-1]
-        return columns[0] if own == Row("cur") and self._earlier(other, variable) else None
+        return (columns[0], other) if own == Row("cur") else (None, None)
+
+    def _agrees(self, rows: list[Row], variable: int) -> bool:
+        """Whether one of the rows is sure to be an earlier one of the match."""
+        return any(self._earlier(row, variable) for row in rows)
+
+    def _agrees_approximately(self, rows: list[Row], variable: int) -> bool:
+        """As :meth:`_agrees`, where a test that names a missing variable is taken as true: then all that may stand before are tested."""
+        approx = self.approx
+        assert approx is not None
+        tested = 0
+        for row in rows:
+            if row.which == "cur" or row.logical or row.physical:
+                continue
+            if row.mask == ALL_ROWS:
+                if row.which == "F" and not self.splitter.finished >> variable & 1:
+                    return True
+            elif row.mask.bit_count() == 1:
+                other = row.mask.bit_length() - 1
+                if approx.missing[other] > approx.bound and self._earlier(row, variable):
+                    return True
+                if row.which == "F" or other != variable:
+                    tested |= row.mask
+        possible = reduce(or_, (p.possible for p in self._places[variable]))
+        return not self.splitter.finished >> variable & 1 and possible & ~tested == 0
 
     def _name(self, column: Expr) -> tuple[str, ...]:
         parts = column.value if self.scope.qualifier(column) is None else column.value[1:]
@@ -103,11 +133,12 @@ def _column(expr: Expr) -> Expr | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """What is known before a place of the pattern: ``certain``, a mask of variables mapped by every match that gets there;
-    ``first``, that no row is."""
+    """What is known before a place of the pattern: ``certain``, a mask of variables mapped by every match that gets there; ``possible``, by
+    some match; ``first``, that no row is."""
 
     certain: int = 0
     first: bool = True
+    possible: int = 0
 
 
 def _visit(node: nodes.Node, place: _Place, ids: dict[str, int], found: dict[int, list[_Place]]) -> _Place:
@@ -120,7 +151,8 @@ def _visit(node: nodes.Node, place: _Place, ids: dict[str, int], found: dict[int
     match node:
         case nodes.Var(name):
             found.setdefault(ids[name.lower()], []).append(place)
-            return _Place(place.certain | 1 << ids[name.lower()], False)
+            own = 1 << ids[name.lower()]
+            return _Place(place.certain | own, False, place.possible | own)
         case nodes.Not(item):
             found.setdefault(ids[item.name.lower()], []).append(later)
         case nodes.Exclude(item) | nodes.Within(item, _):
@@ -129,13 +161,20 @@ def _visit(node: nodes.Node, place: _Place, ids: dict[str, int], found: dict[int
             return reduce(lambda at, item: visit(item, at), items, place)
         case nodes.Alternate(items):
             ends = [visit(item, place) for item in items]
-            return _Place(reduce(and_, (e.certain for e in ends)), all(e.first for e in ends))
+            return _Place(reduce(and_, (e.certain for e in ends)), all(e.first for e in ends), reduce(or_, (e.possible for e in ends)))
         case nodes.Permute(items):
-            return _Place(reduce(or_, [visit(item, later).certain for item in items]), False)
+            among = replace(later, possible=place.possible | _variables(node, ids))
+            return _Place(reduce(or_, [visit(item, among).certain for item in items]), False, among.possible)
         case nodes.Repeat(item, low, high, _):
-            end = visit(item, place if high == 1 else later)
-            return end if low > 0 else _Place(place.certain, place.first and end.first)
+            again = replace(later, possible=place.possible | _variables(node, ids))
+            end = visit(item, place if high == 1 else again)
+            return end if low > 0 else _Place(place.certain, place.first and end.first, end.possible)
     return place
+
+
+def _variables(node: nodes.Node, ids: dict[str, int]) -> int:
+    """Mask of the variables in a pattern."""
+    return reduce(or_, (1 << ids[n.name.lower()] for n in nodes.walk(node) if isinstance(n, nodes.Var)), 0)
 
 
 def _leader(node: nodes.Node) -> nodes.Var | None:

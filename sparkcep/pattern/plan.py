@@ -165,7 +165,7 @@ def make_plan(
     sparing = settings.prefilter and ignorable(
         tree, selected, bounded, clause.rows, conditions, measures.leaves(), splitter.ordered_inputs()
     )
-    agreeing = equal_columns(clause, splitter, skip[0], settings.case_sensitive) if sparing else []
+    agreeing = equal_columns(clause, splitter, skip[0], settings.case_sensitive, approx) if sparing else []
     equal_keys = _equal_keys(agreeing, partition, inputs)
     return Plan(
         variables=tuple(variables),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from sparkcep.pattern.approx import ALL, BUNDLES, PROXY, Approx
 from sparkcep.pattern.conditions import ORDER, looks_at_match, reads_labels
 from sparkcep.pattern.plan import Plan
-from sparkcep.pattern.scope import ENDINGS
+from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
 from sparkcep.settings import DEFAULT, Settings
 
 
@@ -28,7 +29,9 @@ def describe(plan: Plan) -> str:
     """One clause's engine, program and split, as lines of text."""
     from sparkcep.automaton.compiler import compile_pattern
 
-    if plan.selection:
+    if plan.approximate is not None:
+        lines = _approximate(plan, plan.approximate)
+    elif plan.selection:
         lines = _selection(plan)
     else:
         program = compile_pattern(plan.pattern, plan.variables)
@@ -64,6 +67,7 @@ def describe(plan: Plan) -> str:
     return "\n".join(lines)
 
 
+_STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
 _IGNORE = {
     "STRICT": "never: rows of a match are adjacent",
     "NEXT": "the row fulfils none of {variables}",
@@ -77,7 +81,7 @@ def _selection(plan: Plan) -> list[str]:
     from sparkcep.automaton.selection import counts_by_numbers, matches_once, selection_automaton
 
     strategy, report = plan.selection
-    names = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+    names = _STRATEGIES
     how = {"FIRST": "the preferred match of each start row", "ALL": "every match"}[report]
     if plan.non_overlapping:
         how = "of all matches the one that completes first, then onward behind it"
@@ -87,10 +91,7 @@ def _selection(plan: Plan) -> list[str]:
         if history
         else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     )
-    texts = {v: [text] for v, _, text in plan.letters}
-    for v, conjuncts in plan.conditions:
-        texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
-    conditions = tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+    conditions = _conditions(plan)
     if plan.counting or plan.graphing:
         how = "matches drawn as one graph by their last row" if plan.graphing else "matches counted by their last row"
     if has_conjunction(plan.pattern):
@@ -117,6 +118,46 @@ def _selection(plan: Plan) -> list[str]:
         if automaton.edges[:, 5].any() and any(int(e) >> v & 1 for e in automaton.edges[:, 5]):
             lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
     return lines + _windows(plan)
+
+
+def _approximate(plan: Plan, approx: Approx) -> list[str]:
+    """Engine, costs, automaton and windows of a plan with APPROX."""
+    from sparkcep.automaton.approximate import approximate_automaton, lists_all
+    from sparkcep.automaton.copies import with_copies
+
+    copied, copies = with_copies(plan)
+    history = [plan.variables[v] for v, cs in plan.conditions if any(looks_at_match(c) for c in cs)]
+    listed = lists_all(plan, bool(history))
+    _, automaton = approximate_automaton(copied, copies, merge=listed)
+    what = {ALL: "every match at its least cost", PROXY: "the best match of each last row", BUNDLES: "the best match of each bundle of last rows"}
+    if not listed:
+        how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
+    elif approx.report == ALL:
+        how = "depth-first, one by one"
+    else:
+        why = f"because the conditions of {', '.join(history)} look at the match" if history else "because a negation or a group's window looks at the rows taken"
+        how = f"out of all matches, which are gone through depth-first, {why}"
+    costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
+    if plan.selection[0] == "STRICT":
+        costs["an extra row"] = approx.extra
+    costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
+    lines = [
+        f"engine: approximate, {_STRATEGIES[plan.selection[0]]}, at most {approx.errors(approx.bound)} errors, {what[approx.report]}; {how}",
+        "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
+        "automaton:",
+    ]
+    texts = _conditions(copied)
+    if len(copied.variables) > len(plan.variables):
+        lines.append(f"  {len(copied.variables)} variables with copies: for rows that stand for one, and without the conditions that name a missing one")
+    return lines + ["  " + line for line in automaton.dump(_IGNORE[plan.selection[0]], texts, approx).splitlines()] + _windows(plan)
+
+
+def _conditions(plan: Plan) -> tuple[str, ...]:
+    """The condition of each variable as text."""
+    texts = {v: [text] for v, _, text in plan.letters}
+    for v, conjuncts in plan.conditions:
+        texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
+    return tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
 
 
 def _windows(plan: Plan) -> list[str]:
@@ -201,8 +242,8 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
     kind = spec[0]
     if kind == "mno":
         return "MATCH_NUMBER()"
-    for name, ending in ENDINGS.items():
-        if kind == ending:
+    for name, leaf in (ENDINGS | APPROXIMATE).items():
+        if kind == leaf:
             return f"{name}()"
     semantics = "FINAL " if spec[-1] else "RUNNING "
     if kind == "nav":
