@@ -10,9 +10,29 @@ import pytest
 from tests.oracle import pattern
 from tests.oracle.approx import EXTRA, MATCHED, SUBSTITUTED, Approx, bundles, proxies
 from tests.oracle.regex import to_regex
-from tests.oracle.selection import ALL, ANY, STRICT, Budget, Query, random_query, random_rows
-from tests.test_oracle_selection import LETTERS, NOT_B, A, B, C, D, V, _random_letters_pattern, alt, both, cat, letter, maybe, of, over
-from tests.test_oracle_selection import plus, prior, star, times, within
+from tests.oracle.selection import ALL, ANY, STRICT, Budget, random_query, random_rows
+from tests.test_oracle_selection import (
+    LETTERS,
+    NOT_B,
+    A,
+    B,
+    C,
+    D,
+    V,
+    _random_letters_pattern,
+    alt,
+    both,
+    cat,
+    letter,
+    maybe,
+    of,
+    over,
+    plus,
+    prior,
+    star,
+    times,
+    within,
+)
 
 MARKS = {MATCHED: "", SUBSTITUTED: "!", EXTRA: "-"}
 
@@ -93,7 +113,11 @@ CASES = [
     (cat(A, B), "axxb", STRICT, 1, dict(weights={"EXTRA": "0.5", "A": 2, "B": 2}), ["A0 -1 -2 B3 =1"]),
     # An extra row at the place of a missing one, and the row that stands for it, are different trajectories.
     (
-        ABC, "axc", STRICT, 2, {},
+        ABC,
+        "axc",
+        STRICT,
+        2,
+        {},
         ["A0 =2 B C", "A0 -1 C2 =2 B", "A0 B!1 =2 C", "A0 C!1 =2 B", "A0 B!1 C2 =1", "A!1 C2 =2 B", "B!1 C2 =2 A", "C2 =2 A B"],
     ),
     # 2. Strict: rows are adjacent.
@@ -107,7 +131,11 @@ CASES = [
     (cat(D, within(cat(A, B), 1)), "dab", ANY, 2, {}, ["A1 =2 D B", "B2 =2 D A", "D0 =2 A B", "D0 A1 =1 B", "D0 B2 =1 A"]),
     # The extra rows around a group lie outside it.
     (
-        cat(A, within(cat(B, C), 2), D), "axbcxd", STRICT, 2, dict(weights=dict.fromkeys("ABCD", 3)),
+        cat(A, within(cat(B, C), 2), D),
+        "axbcxd",
+        STRICT,
+        2,
+        dict(weights=dict.fromkeys("ABCD", 3)),
         ["A0 -1 B2 C3 -4 D5 =2"],
     ),
     # 5. Negation between the rows actually taken: with C missing, ~B looks from A to D.
@@ -360,7 +388,7 @@ def _contains(word, letters):
 def test_skip_till_any_against_words():
     """Definition 1: a subsequence is a match if adding letters of at most k makes it a word of the pattern."""
     matched = 0
-    for p, text, k, weights, q, words in _letters_cases(2000, ANY):
+    for p, text, k, weights, q, words in _letters_cases(1600, ANY):
 
         def weight(letters, weights=weights):
             return sum((weights.get(x.upper(), Fraction(1)) for x in letters), Fraction(0))
@@ -377,7 +405,7 @@ def test_skip_till_any_against_words():
         answer = {(t.rows, t.labels): t.error for t in q.all_matches(over(text), range(len(text)))}
         assert answer == expected, (pattern.to_text(p), text, k, weights)
         matched += bool(expected)
-    assert matched > 1300
+    assert matched > 900
 
 
 def _distance(rows, word, weight, extra):
@@ -419,7 +447,7 @@ def _labelled(rows, word, weight, extra, k):
 
 def test_strict_contiguity_against_edit_distances():
     matched = 0
-    for p, text, k, weights, q, words in _letters_cases(1500, STRICT):
+    for p, text, k, weights, q, words in _letters_cases(1200, STRICT):
 
         def weight(x, weights=weights):
             return weights.get(x.upper(), Fraction(1))
@@ -447,11 +475,10 @@ def test_strict_contiguity_against_edit_distances():
             ends = {rows: cost for rows, cost in distances.items() if rows[-1] == proxy.rows[-1]}
             assert proxy.error == ends[proxy.rows] == min(ends.values())
         for t in some:
-            price = {MATCHED: lambda v: 0, SUBSTITUTED: lambda v: weight(v), EXTRA: lambda v: extra}
-            spent = sum(price[kind](label) for kind, label in zip(t.kinds, t.labels))
-            assert t.error == spent + sum(weight(v) for v in t.missing)
+            substituted = [label for label, kind in zip(t.labels, t.kinds) if kind == SUBSTITUTED]
+            assert t.error == sum(map(weight, [*substituted, *t.missing])) + extra * t.kinds.count(EXTRA)
         matched += bool(expected)
-    assert matched > 1000
+    assert matched > 650
 
 
 # --- against the oracle of exact matching --------------------------------------------------------------------------------
