@@ -160,6 +160,8 @@ CASES = [
     # 6. Anchors are about the rows of the match: with A missing, B stands at the start.
     (cat(("start",), A, B), "bab", ANY, 1, {}, ["B0 =1 A"]),
     (cat(A, ("start",), B), "bab", ANY, 1, {}, ["B0 =1 A"]),
+    # A row before it: with A taken, ^ cannot hold.
+    (cat(A, ("start",), B), "ab", ANY, 1, {}, []),
     (cat(A, B, ("end",)), "aba", ANY, 1, {}, ["A2 =1 B"]),
     (cat(A, ("end",), B), "aba", ANY, 1, {}, ["A2 =1 B"]),
     # The first row of the match may be a substituted one.
@@ -236,6 +238,13 @@ def test_what_is_not_taken_is_not_missing():
     # B? entered and its B missing: cost 1, and the conjunct is true.
     assert found(cat(A, maybe(B), C), "ac", ANY, 1, {**LETTERS, "C": wants}, v=[0, 9]) == ["A0 =1 C", "A0 C1 =1 B"]
     assert found(cat(A, alt(D, B), C), "ac", ANY, 1, {**LETTERS, "C": wants}, v=[0, 9]) == ["A0 C1 =1 B"]
+
+
+def test_an_iteration_of_what_is_missing_is_not_empty():
+    # Two iterations in which C and D are missing, then one with a row: both conjuncts are true.
+    defines = {**LETTERS, "B": letter("B", (">", V, of("C")), (">", V, of("D")))}
+    p, heavy = cat(star(alt(C, D, A)), B), dict(weights={"B": 3})
+    assert found(p, "ab", ANY, 2, defines, v=[0, 0], **heavy) == ["A0 B1 =2 C D", "B1 =2 C D"]
 
 
 def test_a_subset_is_missing_when_a_member_is_and_none_has_a_row():

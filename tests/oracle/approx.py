@@ -182,7 +182,10 @@ class Derivation:
 
 
 class _Derivations:
-    """All derivations of at most `longest` rows and at most k, best first.
+    """All derivations of at most `longest` rows and at most k, best first; None for those whose anchors cannot hold.
+
+    Unless `every` is asked for, a way that comes to a place where an earlier and no dearer one has been, with the same rows
+    and the same variables missing, is not followed: it could only end in the same derivations, later.
 
     A path is a tuple of ("row", variable or None, kind) ("missing", variable) ("neg", variable) ("start",) ("end",) and the marks
     ("open",) ("close", size) of a group and ("hide",) ("show",) of an exclusion. What is left of the pattern is None or (form, what
@@ -190,9 +193,10 @@ class _Derivations:
     where length counts the occurrences so far.
     """
 
-    def __init__(self, query, longest):
+    def __init__(self, query, longest, every=False):
         self.query = query
         self.longest = longest
+        self.passed = None if every else {}
         self.left = query.budget
         self.extra = query.weight("EXTRA")
         self.found = []
@@ -224,6 +228,8 @@ class _Derivations:
         elif kind == "rep":
             self.go((("loop", form, 0, None), rest), path, rows, length, cost)
         elif kind == "loop":
+            if self.been_here(left, path, length, cost):
+                return
             _, (_, body, least, most, greedy), done, since = form
             again = (body, (("loop", form[1], done + 1, length), rest))
             if done < least:
@@ -247,6 +253,25 @@ class _Derivations:
             self.go(rest, path, rows, length, cost)
         else:
             self.go(rest, (*path, form), rows, length, cost)
+
+    def been_here(self, left, path, length, cost):
+        if self.passed is None:
+            return False
+        place = []
+        while left is not None:
+            form, left = left
+            if form[0] == "loop":
+                _, (_, _, least, most, _), done, since = form
+                # How often, and whether anything came since, matters only where the loop looks at it.
+                place.append((id(form[1]), done if most is not None else min(done, least + 1), since == length))
+            else:
+                place.append(form if form[0] in ("close", "show") else id(form))
+        rows = tuple(item for item in path if item[0] != "missing")
+        there = (tuple(place), rows, frozenset(item for item in path if item[0] == "missing"))
+        if self.passed.get(there, cost + 1) <= cost:
+            return True
+        self.passed[there] = cost
+        return False
 
     def occurrence(self, variable, rest, path, rows, length, cost):
         """A row takes it, or stands for it, or it is missing. Extra rows stand right before a row that is not the first."""

@@ -138,7 +138,7 @@ def every_way(case, rows):
     query = case.oracle
     times = [row["t"] for row in rows]
     found = {}
-    for d in oracle._Derivations(query, len(rows)).found:
+    for d in oracle._Derivations(query, len(rows), every=True).found:
         for positions in itertools.combinations(range(len(rows)), len(d.labels)) if d else ():
             if query.strategy == STRICT and positions[-1] - positions[0] != len(positions) - 1:
                 continue
