@@ -25,7 +25,7 @@ from tests.property.in_process import _array, _is_boolean, _portable
 PROXY, ALL, BUNDLES = "PROXY MATCHES", "ALL MATCHES", "MATCH BUNDLES"
 COLUMNS = ("p", "id", "t", "v", "w", "s")
 LONGEST = 8  # rows of a partition, less one
-BUDGET = 20_000  # steps of the oracle: to spell out a pattern, and for one partition
+BUDGET = 60_000  # steps of the oracle: to spell out a pattern, and for one partition
 
 _STRATEGY_TEXT = {STRICT: "STRICT CONTIGUITY", ANY: "SKIP TILL ANY MATCH"}
 _ERRORS = ["0", "0.5", "1", "1", "1.5", "2", "2", "2", "3", "3"]
