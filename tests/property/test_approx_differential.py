@@ -1,0 +1,265 @@
+"""APPROX against its oracle: random clauses over random partitions, matches compared with their errors and what is missing."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import random
+from fractions import Fraction
+
+import pytest
+
+from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.pattern.plan import make_plan
+from sparkcep.settings import DEFAULT, Settings
+from sparkcep.sql.parser import parse_clause
+from tests.oracle import approx as oracle
+from tests.property import approx_cases
+from tests.property.approx_cases import ALL, ANY, BUNDLES, PROXY, STRICT, Budget
+
+SEEDS = range(8)
+QUERIES = 55  # a seed
+PARTITIONS = 60  # a query
+ON_AND_OFF = (DEFAULT, Settings(prefilter=False))
+
+
+def difference(case, expected: list[set], rows: list[dict]) -> str | None:
+    """How the engine's output rows of one partition differ from what the oracle expects; None if they do not.
+
+    A proxy may be any of the trajectories that are equally good; a match whose rows are all hidden is not seen.
+    """
+    got = approx_cases.seen_by_engine(case, rows)
+    if case.report == ALL:
+        wanted = collections.Counter(match for choices in expected for match in choices if match is not None)
+        have = collections.Counter(got)
+        if wanted != have:
+            return f"only the oracle: {list((wanted - have).elements())}\nonly the engine: {list((have - wanted).elements())}"
+        order = [match.whole[0] for match in got]
+    else:
+        by_last = {match.last: match for match in got}
+        left = dict(by_last)
+        for choices in expected:
+            last = next((match.last for match in choices if match is not None), None)
+            match = left.pop(last, None)
+            if match not in choices:
+                return f"oracle: one of {choices}\nengine: {match}"
+        if left or len(by_last) < len(got):
+            return f"only the engine: {list(left.values()) or got}"
+        order = [match.last for match in got]
+    if order != sorted(order):
+        return f"numbered in the wrong order: {got}"
+    in_order = approx_cases.numbers(rows)
+    hiding = approx_cases.has_exclusion(case) and not case.one_row
+    if in_order != sorted(in_order) or not hiding and in_order != list(range(1, len(got) + 1)):
+        return f"numbers {in_order}"
+    return None
+
+
+class Tally:
+    def __init__(self):
+        self.pairs = self.matched = self.wrong = self.refused = self.too_large = 0
+
+    def compare(self, case, partitions, chunk_rows=None, settings=DEFAULT):
+        expected = {}
+        for p, rows in enumerate(partitions):
+            try:
+                expected[p] = approx_cases.expected(case, rows)
+            except Budget:
+                self.too_large += 1
+        try:
+            got = approx_cases.run(case, {p: partitions[p] for p in expected}, chunk_rows, settings)
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", f"{error}\n{case.to_sql()}"
+            self.refused += 1
+            return
+        except MatchRuntimeError as error:
+            pytest.fail(f"{error}\n{case.to_sql()}")
+        assert got.keys() <= expected.keys()
+        for p, choices in expected.items():
+            if (said := difference(case, choices, got.get(p, []))) is not None:
+                alone = approx_cases.run(case, {0: partitions[p]}, None, settings).get(0, [])
+                beside = "" if difference(case, choices, alone) else "\nwrong only beside other partitions or in batches"
+                pytest.fail(f"{case.to_sql()}\nrows {partitions[p]}\n{said}{beside}")
+            self.pairs += 1
+            self.matched += bool(choices)
+            self.wrong += any(match is not None and match.errors > 0 for some in choices for match in some)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_engine_agrees_with_the_oracle(seed):
+    rng = random.Random(9000 + seed)
+    tally = Tally()
+    for _ in range(QUERIES):
+        case = approx_cases.random_case(rng)
+        tally.compare(case, approx_cases.partitions(rng, case, PARTITIONS))
+    assert tally.pairs >= 0.93 * QUERIES * PARTITIONS
+    assert tally.matched >= 0.35 * tally.pairs
+    assert tally.wrong >= 0.25 * tally.pairs
+
+
+@pytest.mark.parametrize("report", [ALL, PROXY, BUNDLES])
+@pytest.mark.parametrize("strategy", [ANY, STRICT])
+def test_letters(strategy, report):
+    """The paper's kind of pattern, more rows of it."""
+    rng = random.Random(f"{strategy} {report}")
+    tally = Tally()
+    for _ in range(12):
+        case = approx_cases.random_case(rng, strategy=strategy, report=report, shapes=("letters",))
+        tally.compare(case, approx_cases.partitions(rng, case, 80))
+    assert tally.wrong >= 0.3 * tally.pairs >= 0.3 * 850
+
+
+def test_the_prefilter_changes_nothing():
+    rng = random.Random(9100)
+    tally = Tally()
+    for _ in range(30):
+        case = approx_cases.random_case(rng)
+        some = approx_cases.partitions(rng, case, 20)
+        for settings in ON_AND_OFF:
+            tally.compare(case, some, settings=settings)
+    assert tally.pairs >= 1000
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 2, 3, 5, 7])
+def test_batches_change_nothing(chunk_rows):
+    rng = random.Random(9200 + chunk_rows)
+    tally = Tally()
+    for _ in range(16):
+        case = approx_cases.random_case(rng)
+        tally.compare(case, approx_cases.partitions(rng, case, 12), chunk_rows)
+    assert tally.pairs >= 160
+
+
+# --- the oracle without its shortcuts ------------------------------------------------------------------------------------
+
+
+def every_way(case, rows):
+    """All trajectories, as the oracle: each derivation over each choice of rows, in preference order, each condition anew."""
+    query = case.oracle
+    times = [row["t"] for row in rows]
+    found = {}
+    for d in oracle._Derivations(query, len(rows), every=True).found:
+        for positions in itertools.combinations(range(len(rows)), len(d.labels)) if d else ():
+            if query.strategy == STRICT and positions[-1] - positions[0] != len(positions) - 1:
+                continue
+            fresh = oracle._Partition(query, rows, times)
+            fresh.local, fresh.running = {}, query.conjuncts
+            if not all(fresh.inside(query.window, positions[0], row) for row in positions):
+                continue
+            error = fresh.price(d, positions, d.labels)
+            best = found.get((positions, d.labels))
+            if error is not None and error <= query.k and (best is None or error < best.error):
+                found[positions, d.labels] = oracle.Trajectory(positions, d.labels, error, d.missing, d.kinds, d.hidden)
+    return set(found.values())
+
+
+def test_the_oracle_loses_nothing_on_its_shortcuts():
+    rng = random.Random(9050)
+    matched = 0
+    for _ in range(150):
+        case = approx_cases.random_case(rng)
+        for rows in approx_cases.partitions(rng, case, 3):
+            rows = [row for row in rows if row["id"] < 4]
+            times = [row["t"] for row in rows]
+            wanted = every_way(case, rows)
+            assert set(case.oracle.all_matches(rows, times)) == wanted, f"{case.to_sql()}\nrows {rows}"
+            matched += bool(wanted)
+    assert matched > 150
+
+
+# --- the engine against itself and against exact matching ----------------------------------------------------------------
+
+
+def pieces(rows, *names):
+    """{match number: [(row, ..)]} as a multiset of matches."""
+    found = collections.defaultdict(list)
+    for row in rows:
+        found[row["m"]].append(tuple(row[name] for name in names))
+    return collections.Counter(map(tuple, found.values()))
+
+
+def cases(rng, count, **options):
+    """Cases that show every row of every match, with partitions."""
+    for _ in range(count):
+        case = approx_cases.random_case(rng, **options).with_(one_row=False)
+        yield case, dict(enumerate(approx_cases.partitions(rng, case, 25)))
+
+
+def test_without_errors_the_oracle_is_the_exact_engine():
+    rng = random.Random(9300)
+    compared = matched = 0
+    for case, some in cases(rng, 60, report=ALL):
+        case = case.with_(k="0")
+        got = approx_cases.run(case, some, approx=False)
+        for p, rows in some.items():
+            try:
+                choices = [seen for (seen,) in approx_cases.expected(case, rows) if seen is not None]
+            except Budget:
+                continue
+            wanted = collections.Counter(tuple(zip(seen.rows, seen.labels)) for seen in choices)
+            assert pieces(got.get(p, []), "id", "label") == wanted, f"{case.to_sql(False)}\nrows {rows}"
+            compared += 1
+            matched += bool(wanted)
+    assert compared >= 1400
+    assert matched >= 0.2 * compared
+
+
+def test_no_errors_allowed_is_exact_matching():
+    rng = random.Random(9400)
+    matched = 0
+    for case, some in cases(rng, 60, report=ALL):
+        case = case.with_(k="0")
+        names = ("id", "label", "first", "last", "n")
+        approximate, exact = (approx_cases.run(case, some, approx=approx) for approx in (True, False))
+        for p in some:
+            assert pieces(approximate.get(p, []), *names) == pieces(exact.get(p, []), *names), f"{case.to_sql()}\nrows {some[p]}"
+            assert {(float(row["errors"]), row["missing"]) for row in approximate.get(p, [])} <= {(0.0, "[]")}
+        matched += sum(map(bool, exact.values()))
+    assert matched >= 200
+
+
+def more_errors(case):
+    """The case with one more error; None if everything could be missing then."""
+    k = Fraction(case.k) + 1
+    weights = {name: Fraction(weight) for name, weight in case.weights.items()}
+    return case.with_(k=str(float(k))) if k < oracle.cost_of_nothing(case.pattern, weights) else None
+
+
+def test_more_errors_keep_what_there_was():
+    rng = random.Random(9500)
+    grown = 0
+    for case, some in cases(rng, 60, report=ALL):
+        more = more_errors(case)
+        if more is None or approx_cases.has_exclusion(case):
+            continue
+        fewer, longer = approx_cases.run(case, some), approx_cases.run(more, some)
+        for p in some:
+            one, other = (pieces(found.get(p, []), "id", "label", "errors") for found in (fewer, longer))
+            assert one <= other, f"{case.to_sql()}\nrows {some[p]}"
+            grown += one < other
+    assert grown >= 150
+
+
+def test_proxies_lose_no_match_point():
+    rng = random.Random(9600)
+    points = 0
+    for case, some in cases(rng, 60, report=ALL):
+        if approx_cases.has_exclusion(case):
+            continue
+        everything, chosen = (approx_cases.run(case.with_(report=report), some) for report in (ALL, PROXY))
+        for p in some:
+            ends = {row["last"] for row in everything.get(p, [])}
+            ends_of = {row["m"]: row["last"] for row in chosen.get(p, [])}
+            assert sorted(ends_of.values()) == sorted(ends), f"{case.to_sql()}\nrows {some[p]}"
+            points += len(ends)
+    assert points >= 800
+
+
+def test_everything_missing_is_an_error():
+    rng = random.Random(9700)
+    for _ in range(80):
+        case = approx_cases.random_case(rng)
+        bound = oracle.cost_of_nothing(case.pattern, {name: Fraction(weight) for name, weight in case.weights.items()})
+        with pytest.raises(ClauseError):
+            make_plan(parse_clause(case.with_(k=str(float(bound))).to_sql()))
+        make_plan(parse_clause(case.with_(k=str(float(bound - Fraction(1, 4)))).to_sql()))
