@@ -27,8 +27,9 @@ from sparkcep.pattern.plan import Plan
 @dataclass(frozen=True)
 class Approximate:
     """``selection``: the automaton; ``costs`` int64 (edges): of the match that an accepting edge completes, -1 at others. What led to a
-    configuration: ``sources`` int64 (k, 2): place of the configuration before it in its node, and a row of ``skipped`` (the variables missing
-    between the two); those of edge e stand from ``first_source`` int64 (edges + 1) on, one for each configuration of its target. ``at_cost``: the costs of each
+    configuration: ``sources`` int64 (k, 3): place of the configuration before it in its node, a row of ``skipped`` (the variables missing
+    between the two), and the rank of the choices made on the way (less is preferred); those of edge e stand from ``first_source`` int64 (edges + 1)
+    on, one for each configuration of its target, or for each cheapest way to complete. ``at_cost``: the costs of each
     node's configurations."""
 
     selection: Selection
@@ -45,7 +46,7 @@ class Approximate:
         titles = tuple(f" at cost {', '.join(str(approx.errors(c)) for c in sorted(set(costs)))}" if i else "" for i, costs in enumerate(self.at_cost))
         notes = []
         for e, cost in enumerate(self.costs.tolist()):
-            lists = {self.skipped[k] for _, k in self.sources[self.first_source[e] : self.first_source[e + 1]].tolist()}
+            lists = {self.skipped[k] for _, k, _ in self.sources[self.first_source[e] : self.first_source[e + 1]].tolist()}
             texts = sorted(", ".join(variables[v] for v in found) or "nothing" for found in lists)
             kind = self.copies.kinds[self.selection.edges[e, E_VAR]] if cost < 0 else MATCHED
             note = {MATCHED: "", SUBSTITUTED: " (a row that stands for it)", EXTRA: " (an extra row)"}[kind]
@@ -78,6 +79,10 @@ class Config(NamedTuple):
     missed: int
     rows: int
     extra: bool
+
+
+# choices at a variable, the preferred first
+_TAKES, _STANDS, _SKIPS = range(3)
 
 
 class _Item(NamedTuple):
@@ -139,6 +144,7 @@ class _Builder:
             if node and not alive[node]:
                 continue
             mask, seen = 0, []
+            ambiguous |= sum(key[0] == ACCEPT for key, *_ in out) > 1
             for key, target, came_from, cost in out:
                 if key[0] != ACCEPT:
                     if not alive[target]:
@@ -152,6 +158,8 @@ class _Builder:
                 first_source.append(len(sources))
             first.append(len(edges))
             masks.append(mask)
+        ranks = {choices: rank for rank, choices in enumerate(sorted({choices for _, _, choices in sources}))}
+        sources = [(i, skipped, ranks[choices]) for i, skipped, choices in sources]
         selection = Selection(
             variables=self.variables,
             first=np.array(first, dtype=np.int64),
@@ -161,7 +169,7 @@ class _Builder:
         )
         return Approximate(
             selection, self.copies, np.array(costs, dtype=np.int64), np.array(first_source, dtype=np.int64),
-            np.array(sources, dtype=np.int64).reshape(-1, 2), tuple(self.skipped),
+            np.array(sources, dtype=np.int64).reshape(-1, 3), tuple(self.skipped),
             tuple(c for n, c in enumerate(at_cost) if n == 0 or alive[n]),
         )
 
@@ -179,16 +187,18 @@ class _Builder:
         taking: dict[tuple, dict[tuple, tuple]] = {}
         accepting: dict[tuple, tuple] = {}
         for i, config in enumerate(state):
-            for key, target, skipped in self._transitions(config, initial):
-                source = (i, self._skipped(skipped))
+            for key, target, skipped, choices in self._transitions(config, initial):
+                source = (i, self._skipped(skipped), choices)
                 if key[0] == ACCEPT:
                     taking.setdefault((ACCEPT,), {})  # its place in the order
-                    if key not in accepting or target.cost < accepting[key][1]:
-                        accepting[key] = (source, target.cost)
+                    known, least = accepting.get(key, ([], target.cost))
+                    if target.cost <= least:
+                        accepting[key] = ([*known, source] if target.cost == least else [source], target.cost)
                     continue
                 targets = taking.setdefault(key if self.merge else (*key, target), {})
                 future = target._replace(cost=0)
                 if future not in targets or target.cost < targets[future][0].cost:
+                    targets.pop(future, None)
                     targets[future] = (target, source)
         out = []
         for group, targets in taking.items():
@@ -201,27 +211,27 @@ class _Builder:
     def _skipped(self, variables: tuple[int, ...]) -> int:
         return self.skipped.setdefault(variables, len(self.skipped))
 
-    def _transitions(self, config: Config, initial: bool) -> list[tuple[tuple, Config, tuple[int, ...]]]:
-        """(key, configuration after it, variables skipped before it) in preference order."""
+    def _transitions(self, config: Config, initial: bool) -> list[tuple[tuple, Config, tuple[int, ...], tuple[int, ...]]]:
+        """(key, configuration after it, variables skipped before it, choices made) in preference order."""
         guess = self.copies.guesses[config.guess]
         out = []
-        for item, (cost, skipped) in self._closure(config, guess, initial).items():
+        for item, (cost, skipped, choices) in self._closure(config, guess, initial).items():
             if self.code[item.pc][0] == p.MATCH:
                 if not config.extra and self._right(config, item, guess) and not initial:
                     end = Config(0, 0, cost, config.guess, 0, 0, False)
-                    out.append(((ACCEPT, 0, 0, 0, item.negated, item.where), end, skipped))
+                    out.append(((ACCEPT, 0, 0, 0, item.negated, item.where), end, skipped, choices))
                 continue
-            out += [(*move, skipped) for move in self._takes(config, item, cost, guess)]
+            out += [(key, target, skipped, (*choices, kind)) for key, target, kind in self._takes(config, item, cost, guess)]
         if self.copies.extra >= 0 and not initial and config.cost + self.approx.extra <= self.approx.bound:
             key = (self.copies.extra, self.copies.extra, 0, 0, 0, 0)
-            out.append((key, config._replace(cost=config.cost + self.approx.extra, extra=True), ()))
+            out.append((key, config._replace(cost=config.cost + self.approx.extra, extra=True), (), ()))
         return out
 
     def _right(self, config: Config, item: _Item, guess: Guess) -> bool:
         """Whether the guess came true."""
         return item.missed == guess.missing and guess.present & ~config.rows == 0
 
-    def _takes(self, config: Config, item: _Item, cost: int, guess: Guess) -> list[tuple[tuple, Config]]:
+    def _takes(self, config: Config, item: _Item, cost: int, guess: Guess) -> list[tuple[tuple, Config, int]]:
         """Edges by which a row is taken at a CHAR: by the variable, or standing for it."""
         _, variable, excluded, flags = self.code[item.pc]
         if item.where & AT_END or (guess.missing | guess.absent) >> variable & 1:
@@ -235,34 +245,38 @@ class _Builder:
                 after |= bits[w]
         own = 1 << variable & self.copies.tracked
         out = []
-        standing = [(copy, self.approx.missing[variable]) for copy in guess.substitutes[variable]]
-        for copy, more in [(guess.copies[variable], 0), *standing]:
+        standing = [(copy, self.approx.missing[variable], _STANDS) for copy in guess.substitutes[variable]]
+        for copy, more, kind in [(guess.copies[variable], 0, _TAKES), *standing]:
             if cost + more > self.approx.bound:
                 continue
             key = (copy, copy | (p.EXCLUDED if excluded else 0), opened, around & ~opened, item.negated, item.where)
             rows = config.rows | own
-            out.append((key, Config(landing(self.program, item.pc + 1), after, cost + more, config.guess, item.missed & ~own, rows, False)))
+            target = Config(landing(self.program, item.pc + 1), after, cost + more, config.guess, item.missed & ~own, rows, False)
+            out.append((key, target, kind))
         return out
 
-    def _closure(self, config: Config, guess: Guess, initial: bool) -> dict[_Item, tuple[int, tuple[int, ...]]]:
-        """Instructions that take a row or complete the match, in preference order, with the least cost of getting there and the variables
-        skipped on the way: the paper's ``propagate``."""
-        out: dict[_Item, tuple[int, tuple[int, ...]]] = {}
+    def _closure(self, config: Config, guess: Guess, initial: bool) -> dict[_Item, tuple[int, tuple[int, ...], tuple[int, ...]]]:
+        """Instructions that take a row or complete the match, in preference order, with the least cost of getting there, the variables skipped on
+        the way and the choices made: the paper's ``propagate``."""
+        out: dict[_Item, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
         best: dict[_Item, int] = {}
-        stack = [(_Item(config.pc, config.regs, 0, 0, config.missed), config.cost, ())]
-        choices = 0
+        stack: list[tuple] = [(_Item(config.pc, config.regs, 0, 0, config.missed), config.cost, (), ())]
+        visits = 0
         while stack:
-            item, cost, skipped = stack.pop()
+            item, cost, skipped, choices = stack.pop()
             if best.get(item, self.approx.bound + 1) <= cost:
                 continue
             best[item] = cost
-            choices += 1
-            if choices > MAX_CHOICES:
+            visits += 1
+            if visits > MAX_CHOICES:
                 raise too_complex("this pattern has too many choices at one row")
             if self.code[item.pc][0] in (p.CHAR, p.MATCH):
                 out.pop(item, None)
-                out[item] = (cost, skipped)
-            stack.extend(reversed(self._onward(config, item, cost, skipped, guess, initial)))
+                out[item] = (cost, skipped, choices)
+            onward = self._onward(config, item, cost, skipped, guess, initial)
+            for number, (after, costs, without) in reversed(list(enumerate(onward))):
+                choice = _SKIPS if without is not skipped else number
+                stack.append((after, costs, without, (*choices, choice)))
         return out
 
     def _onward(self, config: Config, item: _Item, cost: int, skipped: tuple[int, ...], guess: Guess, initial: bool) -> list[tuple]:
@@ -300,8 +314,8 @@ class _Builder:
 def _accepting(found: dict[tuple, tuple]) -> list[tuple]:
     """Accepting edges, the cheapest first; behind one without a condition the others add nothing."""
     out: list[tuple] = []
-    for key, (source, cost) in sorted(found.items(), key=lambda item: item[1][1]):
-        out.append((key, (), [source], cost))
+    for key, (sources, cost) in sorted(found.items(), key=lambda item: item[1][1]):
+        out.append((key, (), sources, cost))
         if key[4:] == (0, 0):
             break
     return out

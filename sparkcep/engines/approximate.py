@@ -43,7 +43,8 @@ class ApproximateEngine(SelectionEngine):
         super().__init__(prepared, chunk_rows, limits)
         assert prepared.approximate is not None
         self.reporter = Reporter(self.plan, prepared.approximate)
-        self._errors = selecting.Errors(np.array(prepared.approximate.copies.original, dtype=np.int64), prepared.approximate.costs)
+        found = prepared.approximate
+        self._errors = selecting.Errors(np.array(found.copies.original, dtype=np.int64), found.costs, found.sources, found.first_source)
         self._paths = np.zeros(0, dtype=np.int64)
 
     def _path(self, labels: np.ndarray) -> np.ndarray:

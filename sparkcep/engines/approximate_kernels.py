@@ -13,6 +13,39 @@ from sparkcep.engines.kernels import E_LABELS, E_ROWS, E_START
 E_ACCEPT = 5
 
 
+@kernel
+def _before(paths, base_a, source_a, base_b, source_b, size, sources, first_source):
+    """Whether of two ways to complete matches of ``size`` rows the first one's choices are preferred: compared from the start on, so the
+    last difference seen on the way back decides."""
+    less = False
+    for d in range(size, -1, -1):
+        if sources[source_a, 2] != sources[source_b, 2]:
+            less = sources[source_a, 2] < sources[source_b, 2]
+        if d > 0:
+            source_a = first_source[paths[base_a + d - 1]] + sources[source_a, 0]
+            source_b = first_source[paths[base_b + d - 1]] + sources[source_b, 0]
+    return less
+
+
+@kernel
+def _preferred_source(paths, base, size, accepting, sources, first_source):
+    """The preferred one of the cheapest ways to complete a match."""
+    best = first_source[accepting]
+    for source in range(best + 1, first_source[accepting + 1]):
+        if _before(paths, base, source, base, best, size, sources, first_source):
+            best = source
+    return best
+
+
+@kernel
+def derived_before(paths, base_a, accepting_a, base_b, accepting_b, size, sources, first_source):
+    """Whether the first of two ways to find one match, of equal cost, is the preferred one. ``base_a``, ``base_b``: where their edges
+    stand in ``paths``; ``accepting_a``, ``accepting_b``: their accepting edges."""
+    source_a = _preferred_source(paths, base_a, size, accepting_a, sources, first_source)
+    source_b = _preferred_source(paths, base_b, size, accepting_b, sources, first_source)
+    return _before(paths, base_a, source_a, base_b, source_b, size, sources, first_source)
+
+
 @allocating
 def missing_variables(events, paths, first_source, sources, skip_first, skip_variables):
     """(offsets int64 (n + 1), variables int64) of the missing ones of each event, in pattern order; see automaton.approximate.
@@ -30,18 +63,17 @@ def missing_variables(events, paths, first_source, sources, skip_first, skip_var
             size = events[i, E_ROWS]
             if size > 0:
                 base = events[i, E_LABELS]
-                at = np.int64(0)
+                source = _preferred_source(paths, base, size, events[i, E_ACCEPT], sources, first_source)
                 end = offsets[i + 1]
                 for d in range(size, -1, -1):
-                    edge = events[i, E_ACCEPT] if d == size else paths[base + d]
-                    source = first_source[edge] + at
                     skipped = sources[source, 1]
-                    at = sources[source, 0]
                     for k in range(skip_first[skipped + 1] - 1, skip_first[skipped] - 1, -1):
                         if fill == 1:
                             end -= 1
                             out[end] = skip_variables[k]
                         total += 1
+                    if d > 0:
+                        source = first_source[paths[base + d - 1]] + sources[source, 0]
             if fill == 0:
                 offsets[i + 1] = total
     return offsets, out

@@ -31,6 +31,7 @@ from sparkcep.automaton.selection import (
     E_VAR,
     E_WHERE,
 )
+from sparkcep.engines.approximate_kernels import derived_before
 from sparkcep.engines.cache import allocating, kernel
 from sparkcep.engines.interpreter import EXTEND, MAP, SEARCH, UNTAKEN, scan
 from sparkcep.engines.kernels import (
@@ -83,10 +84,12 @@ class SelectionArrays(NamedTuple):
 
 class Errors(NamedTuple):
     """Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``costs`` int64 (edges): of the match that an
-    accepting edge completes. Both empty for exact ones."""
+    accepting edge completes; ``sources``, ``first_source`` as in automaton.approximate. All empty for exact ones."""
 
     original: np.ndarray
     costs: np.ndarray
+    sources: np.ndarray
+    first_source: np.ndarray
 
 
 class SelectionScratch(NamedTuple):
@@ -295,7 +298,8 @@ def select_partitions(
                 negated = edges[e, E_NOT]
                 if v < 0:
                     # ---- complete?
-                    fine = frames[depth, F_DONE] == 0
+                    # approximately: another way to complete may be preferred
+                    fine = frames[depth, F_DONE] == 0 or (ambiguous and errors.costs.shape[0] > 0)
                     if depth == 0 and report_all:
                         fine = False  # empty matches are not reported
                     if where & AT_START != 0 and (s != low or (head_cut and part == 0)):
@@ -388,12 +392,17 @@ def select_partitions(
                         known = _reported(events, own, event_count, out_labels, out_rows, frames, labels, errors.original, depth)
                         if known >= 0:
                             found += 1  # no failure: behind other rows it leads to other matches
-                            if errors.costs.shape[0] > 0 and errors.costs[e] < errors.costs[events[known, 5]]:
-                                events[known, 5] = e
+                            if errors.costs.shape[0] > 0 and errors.costs[e] <= errors.costs[events[known, 5]]:
                                 base = events[known, 4]
-                                for d in range(1, depth + 1):
-                                    out_labels[base + d - 1] = labels[frames[d, F_ROW]]
-                                    out_path[base + d - 1] = frames[d - 1, F_EDGE]
+                                for d in range(depth):
+                                    out_path[label_count + d] = frames[d, F_EDGE]
+                                if errors.costs[e] < errors.costs[events[known, 5]] or derived_before(
+                                    out_path, label_count, e, base, events[known, 5], depth, errors.sources, errors.first_source
+                                ):
+                                    events[known, 5] = e
+                                    for d in range(depth):
+                                        out_labels[base + d] = labels[frames[d + 1, F_ROW]]
+                                        out_path[base + d] = out_path[label_count + d]
                             frames[depth, F_EDGE] += 1
                             continue
                     if number >= max_matches:
