@@ -52,9 +52,10 @@ class ApproximateEngine(SelectionEngine):
             self._paths = np.concatenate([self._paths, np.zeros(len(labels) - len(self._paths), dtype=np.int64)])
         return self._paths
 
-    def _emit(self, columns, events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray) -> Iterator[pa.Table]:
-        self._by_event = self.reporter.by_event(events, self._paths)
-        yield from super()._emit(columns, events, labels, scattered, offsets)
+    def _emit(self, columns, events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray, by_event=None) -> Iterator[pa.Table]:
+        if by_event is None:
+            by_event = self.reporter.by_event(events, self._paths)
+        yield from super()._emit(columns, events, labels, scattered, offsets, by_event)
 
 
 class ListedProxyEngine(EndingEngine, ApproximateEngine):
@@ -67,14 +68,13 @@ class ListedProxyEngine(EndingEngine, ApproximateEngine):
             data = self._kernel_data(columns, offsets, table.num_rows)
             offsets_done = offsets[: done + 1]
             best = self._best(data, offsets_done, columns)
-            positions = np.arange(table.num_rows) - np.repeat(offsets[:-1], np.diff(offsets))
+            positions = self._partition_positions(offsets)
             window = self.plan.windows[0]
             places = measured(window, columns.get(window[2]), positions, self.reporter.descending)
             best = self.reporter.reported(best, places, columns, positions)
             if self.plan.rows == "unmatched":
                 best = unmatched_events(best, np.arange(offsets_done[-1]), offsets_done)
-            self._by_event = best.by_event
-            yield from MatchEngine._emit(self, columns, best.events, best.labels, best.rows, offsets)
+            yield from self._emit(columns, best.events, best.labels, best.rows, offsets, best.by_event)
         self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
 
     def _taken_from(self, row: int) -> np.ndarray:

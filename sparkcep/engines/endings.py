@@ -48,12 +48,12 @@ class EndingEngine(MatchEngine):
         events[:, kernels.E_PART] = np.searchsorted(offsets, rows, side="right") - 1
         events[:, kernels.E_START], events[:, kernels.E_ROWS] = rows, 1
         events[:, kernels.E_LABELS] = np.arange(len(rows))
-        self._by_event = {}
+        by_event = {}
         if ending.numbers is not None:
-            self._by_event["cnt"] = decimals(ending.numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
+            by_event["cnt"] = decimals(ending.numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
         if ending.graphs is not None:
-            self._by_event["graph"] = ending.graphs
-        yield from self._emit(columns, events, np.zeros(len(rows), dtype=np.uint8), rows, offsets)
+            by_event["graph"] = ending.graphs
+        yield from self._emit(columns, events, np.zeros(len(rows), dtype=np.uint8), rows, offsets, by_event)
 
     def _first_needed(self, start: int) -> int:
         return start

@@ -11,7 +11,8 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, ranks, words
 from sparkcep.columns.types import adjusted, type_of
 from sparkcep.engines import gather
-from sparkcep.engines.kernels import E_NUMBER, E_ROWS
+from sparkcep.engines.kernels import E_LABELS, E_NUMBER, E_ROWS, E_START
+from sparkcep.engines.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.scope import ALL_ROWS
@@ -78,6 +79,10 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
         return schema.field(spec[1]).type if spec[1] else pa.int64()
     if kind == "bundle_size":
         return pa.int64()
+    if kind == "vector":
+        return pa.list_(pa.int64())
+    if kind in ("window_start", "window_end"):
+        return window_type(schema.field(spec[1]).type if spec[1] else None, spec[2])
     if kind == "rows":
         return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec[2])]))
     return _aggregate_type(spec[1], spec[3], schema)
@@ -153,6 +158,29 @@ def _row_kind(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array
     """What the row is to its approximate match."""
     labels = rows.position("L", ALL_ROWS, 0, 0, False, inside=True)[1]
     return rows.by_event["kind"].take(pa.array(labels, mask=labels < 0))
+
+
+def end_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the buffer at which matches of one row or more begin and end."""
+    sizes = events[:, E_ROWS]
+    if not len(scattered):
+        return events[:, E_START], events[:, E_START] + sizes - 1
+    base = events[:, E_LABELS]
+    return scattered[base], scattered[base + sizes - 1]
+
+
+def match_positions(events: np.ndarray, scattered: np.ndarray, positions: np.ndarray) -> pa.Array:
+    """The positions of each match's rows, a row that serves both sides of ``&`` once."""
+    sizes = np.maximum(events[:, E_ROWS], 0)
+    ends = np.cumsum(sizes)
+    first = events[:, E_LABELS] if len(scattered) else events[:, E_START]
+    at = np.repeat(first - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
+    rows = scattered[at] if len(scattered) else at
+    match = np.repeat(np.arange(len(events)), sizes)
+    fresh = np.ones(len(rows), dtype=bool)
+    fresh[1:] = (np.diff(rows) != 0) | (np.diff(match) != 0)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(match[fresh], minlength=len(events)))])
+    return pa.ListArray.from_arrays(_list_offsets(offsets), pa.array(positions[rows[fresh]]))
 
 
 def match_graphs(until: np.ndarray, items: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
@@ -283,5 +311,5 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
 
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
-    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size"), _by_event),
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "vector", "window_start", "window_end"), _by_event),
 }

@@ -71,7 +71,7 @@ class ProxyEngine(MatchEngine):
     def _process(self, last: bool) -> Iterator[pa.Table]:
         table, columns, offsets = self._buffer()
         rows = table.num_rows
-        positions = self._positions(offsets)
+        positions = self._partition_positions(offsets)
         window = self.plan.windows[0]
         places = measured(window, columns.get(window[2]), positions, self.reporter.descending)
         data = self._kernel_data(columns, offsets, rows)
@@ -104,8 +104,7 @@ class ProxyEngine(MatchEngine):
                 labels, scattered, paths = np.empty(wider, dtype=np.uint8), np.empty(wider, dtype=np.int64), np.empty(wider, dtype=np.int64)
         yield from self._turn(table, places, positions, columns, offsets, taken, chains, state, last)
 
-    def _positions(self, offsets: np.ndarray) -> np.ndarray:
-        """The number of each row of the buffer in its partition."""
+    def _partition_positions(self, offsets: np.ndarray) -> np.ndarray:
         out = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
         if self._going:
             out[: self._begin] = self._known
@@ -133,8 +132,7 @@ class ProxyEngine(MatchEngine):
         else:
             found.by_event.update(self.reporter.by_event(found.events, found.paths))
         taken[found.rows] = 1
-        self._by_event = found.by_event
-        yield from self._emit(columns, found.events, found.labels, found.rows, offsets)
+        yield from self._emit(columns, found.events, found.labels, found.rows, offsets, found.by_event)
 
     def _bundled(self, found: Found, places: Measured, columns: dict[str, pa.Array], positions: np.ndarray, open_part: int) -> Found:
         points = finding.last_rows(found.events, found.rows)
@@ -180,8 +178,7 @@ class ProxyEngine(MatchEngine):
         if self.plan.rows == "unmatched":
             none = self.reporter.reported(Found.none(), places, columns, positions)
             alone = unmatched_events(none, np.flatnonzero(~stays), offsets, taken)
-            self._by_event = alone.by_event
-            yield from self._emit(columns, alone.events, alone.labels, alone.rows, offsets)
+            yield from self._emit(columns, alone.events, alone.labels, alone.rows, offsets, alone.by_event)
         if last:
             self._batches, self._rows = [], 0
             return

@@ -22,11 +22,13 @@ from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VA
 from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
+from sparkcep.columns.types import type_of
 from sparkcep.engines import gather, interpreter, kernels
-from sparkcep.engines.outputs import Rows, leaf_column, leaf_type
-from sparkcep.engines.windows import check_window
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions
+from sparkcep.engines.windows import check_slide, check_window, sliding_windows
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
+from sparkcep.pattern.ranking import Ranking
 
 CHUNK_ROWS = 131_072
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
@@ -73,9 +75,13 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.selection[:1] in ((), ("STRICT",))
     )
     out = output_schema(plan, schema)
+    if plan.ranking:
+        _check_objectives(plan.ranking, out)
     if plan.selection:
         for window in plan.windows:
             check_window(window, schema)
+        if plan.slide:
+            check_slide(plan.windows[0], plan.slide, schema)
         if copies is not None:
             program, found = approximate_automaton(plan, copies, merge=lists_all(plan, conditions.has_history))
             live = selection_live(found.selection, conditions)
@@ -88,6 +94,14 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     program = compile_pattern(plan.pattern, plan.variables)
     memo, live = _memo(program, conditions)
     return Prepared(plan, schema, program, conditions, out, memo, live)
+
+
+def _check_objectives(ranking: Ranking, schema: pa.Schema) -> None:
+    for name in ranking.objectives:
+        t = type_of(schema.field(name).type)
+        if not (t.is_number or t.kind == "null"):
+            line, column, text = ranking.place
+            raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)
 
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
@@ -256,7 +270,6 @@ class MatchEngine:
         self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
         self._depth = 4096
         self._entries = 1024
-        self._by_event: dict[str, pa.Array] = {}  # leaves that say something of a whole match, of each event
         self._empty_slots = np.empty((0, 6), dtype=np.int64)
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
@@ -331,6 +344,7 @@ class MatchEngine:
             number=int(state[kernels.S_NUMBER]) if in_last else 0,
             covered=max(0, int(state[kernels.S_COVERED]) - cut) if in_last else 0,
             cut=bool(cut > open_low or was_cut),
+            dropped=cut - open_low + (self._carry.dropped if len(offsets) == 2 else 0),
             taken=self._taken_from(cut),
         )
         # copy, so that the dropped rows' buffers are freed
@@ -501,13 +515,20 @@ class MatchEngine:
         )
 
     def _emit(
-        self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray
+        self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray,
+        by_event: dict[str, pa.Array] | None = None,
     ) -> Iterator[pa.Table]:
+        """Output rows of matches. ``by_event``: for kinds of leaves that say something of a whole match, the value of each event."""
         plan = self.plan
+        by_event = dict(by_event or {})
+        if plan.slide:
+            events, by_event = self._in_windows(columns, events, labels, scattered, offsets, by_event)
+        if ("vector",) in (spec for _, spec in plan.leaves):
+            by_event["vector"] = match_positions(events, scattered, self._partition_positions(offsets))
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
-        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, self._by_event, plan.ansi)
+        rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, by_event, plan.ansi)
         leaves = dict(plan.leaves)
         arrays = []
         taken = pa.array(out_pos)
@@ -519,6 +540,26 @@ class MatchEngine:
             else:
                 arrays.append(columns[f.name].take(taken))
         yield pa.table(arrays, schema=self.p.output_schema)
+
+    def _in_windows(
+        self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray,
+        by_event: dict[str, pa.Array],
+    ) -> tuple[np.ndarray, dict[str, pa.Array]]:
+        """Each match once for each sliding window that holds all its rows."""
+        column = self.plan.windows[0][2]
+        kept = np.flatnonzero(events[:, kernels.E_ROWS] > 0)
+        first, last = end_rows(events[kept], scattered)
+        positions = self._partition_positions(offsets)
+        which, starts, ends = sliding_windows(self.plan.windows[0], self.plan.slide, columns.get(column), positions, first, last)
+        which = kept[which]
+        chosen = {name: values if name == "kind" else values.take(pa.array(which)) for name, values in by_event.items()}
+        return events[which], chosen | {"window_start": starts, "window_end": ends}
+
+    def _partition_positions(self, offsets: np.ndarray) -> np.ndarray:
+        """int64: the number of each row of the buffer in its partition."""
+        out = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
+        out[: int(offsets[1])] += self._carry.dropped
+        return out
 
     def _where(self, state: np.ndarray, columns: dict[str, pa.Array]) -> str:
         at = int(state[kernels.S_START])
@@ -559,12 +600,13 @@ class MatchEngine:
 
 @dataclass(frozen=True)
 class _Carry:
-    """Where the search stands in the partition that the kept rows belong to."""
+    """Where the search stands in the partition that the kept rows belong to; ``dropped``: rows of it that are gone."""
 
     start: int = 0
     number: int = 0
     covered: int = 0
     cut: bool = False
+    dropped: int = 0
     taken: np.ndarray = field(default_factory=lambda: _NO_MARKS)
 
 

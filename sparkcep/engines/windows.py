@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import lcm
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import null_marks, words
-from sparkcep.columns.types import type_of
+from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.pattern.options import NO_WINDOW
 from sparkcep.pattern.window import MICROS, ROWS
@@ -113,3 +114,69 @@ def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarr
         ends[first:last] = first + np.searchsorted(x, x + reach, side="left")
         backs[first:last] = first + np.searchsorted(x, x - reach, side="right")
     return ends, backs
+
+
+def check_slide(window: tuple, slide: tuple, schema: pa.Schema) -> None:
+    """Raises ClauseError where sliding windows cannot be told in the type of the order column."""
+    _, _, column, line, at, text = window
+    if not column or type_of(schema.field(column).type).kind != "date":
+        return
+    if Fraction(slide[1]) % _UNITS["date"] or Fraction(window[1]) % _UNITS["date"]:
+        message = "sliding windows over a DATE are of whole days; cast the ORDER BY expression to TIMESTAMP for others"
+        raise ClauseError("SLIDE", message, sqlstate=SEMANTIC, line=line, column=at, fragment=text)
+
+
+def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
+    """The type of WINDOW_START() over an order column (None: positions)."""
+    if column is None:
+        return pa.int64()
+    t = type_of(column)
+    if t.kind in _UNITS:
+        return column
+    if t.is_float or Fraction(step) * 10**t.scale % 1:
+        return pa.float64()
+    return pa.decimal128(38, t.scale) if t.kind == "decimal" else pa.int64()
+
+
+def sliding_windows(
+    window: tuple, slide: tuple, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray
+) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin at the
+    multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on."""
+    kind, size_text, *_ = window
+    size, step = Fraction(size_text), Fraction(slide[1])
+    t = None if column is None else type_of(column.type)
+    if t is not None:
+        unit = Fraction(1, _UNITS[t.kind]) if kind == MICROS else Fraction(10**t.scale)
+        size, step = size * unit, step * unit
+    values = positions if column is None else words(column)
+    ends = np.stack([values[first], values[last]])
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    if t is not None and t.is_float:
+        reach, pace, parts = float(size), float(step), 1
+        top, bottom = np.floor(low / pace).astype(np.int64), np.floor((high - reach) / pace).astype(np.int64) + 1
+    else:
+        # in whole parts of a value, so that both are whole
+        parts = lcm(size.denominator, step.denominator)
+        reach, pace = int(size * parts), int(step * parts)
+        top, bottom = low * parts // pace, (high * parts - reach) // pace + 1
+    if column is None:
+        bottom = np.maximum(bottom, 0)
+    counts = np.maximum(top - bottom + 1, 0)
+    which = np.repeat(np.arange(len(first)), counts)
+    number = np.repeat(bottom - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(len(which)) if len(first) else which
+    target = window_type(None if column is None else column.type, slide[1])
+    return which, _places(number * pace, parts, t, target), _places(number * pace + reach, parts, t, target)
+
+
+def _places(values: np.ndarray, parts: int, t: Type | None, target: pa.DataType) -> pa.Array:
+    """Places in the measure of a window, in parts of its unit, as values of its type."""
+    if pa.types.is_floating(target):
+        return pa.array(values / (parts * (10**t.scale if t is not None and not t.is_float else 1)), type=target)
+    whole = values // parts
+    if pa.types.is_decimal(target):
+        raw = b"".join(v.to_bytes(16, "little", signed=True) for v in whole.tolist())
+        return pa.Array.from_buffers(target, len(whole), [None, pa.py_buffer(raw)])
+    if pa.types.is_date32(target):
+        return pa.array(whole.astype(np.int32)).cast(target)
+    return pa.array(whole).cast(target)

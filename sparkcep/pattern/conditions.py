@@ -28,7 +28,7 @@ from dataclasses import replace
 from functools import reduce
 
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, APPROXIMATE, ENDINGS, NAVIGATIONS, PRIOR, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 
 # functions of one DOUBLE that the engine computes as Python's math module does
@@ -159,13 +159,12 @@ class ConditionSplitter:
         inner = list(scope.match_functions(expr))
         spans = {m.span for m in inner}
         for m in inner:
-            scope.check_planned(m)
             if m.value in NAVIGATIONS:
                 row, body = self._nav_row(m, variable)
                 if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
                     out.add(Row("special"))
                 out.add(row)
-            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *ENDINGS, *APPROXIMATE):
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *OF_MATCHES):
                 out.add(Row("special"))
         for node in scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
@@ -359,7 +358,7 @@ class ConditionSplitter:
                 scope.classifier_mask(inner)
                 return ("cls", row.which, row.mask, row.logical, row.physical)
             return None
-        if name in ENDINGS or name in APPROXIMATE:
+        if name in OF_MATCHES:
             raise scope.error(expr, name, f"{name}() stands in MEASURES only")
         if name == PRIOR:
             return self._prior(expr, variable)

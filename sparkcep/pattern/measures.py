@@ -12,6 +12,8 @@ Leaves are tuples:
 ``("missing",)``, ``("kind",)``                      MISSING(), ERROR_KIND()
 ``("bundle_start", column)``, ``("bundle_end", column)``  BUNDLE_START(), BUNDLE_END(): the column's value, or a position ("")
 ``("bundle_size",)``                                 BUNDLE_SIZE()
+``("window_start", column, step)``, ``("window_end", ...)``  WINDOW_START(), WINDOW_END() of a sliding window over the column ("": positions)
+``("vector",)``                                      the positions of the match's rows
 ``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
 ``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
 ===================================================  =======================================================
@@ -29,7 +31,7 @@ from dataclasses import dataclass, replace
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.approx import BUNDLE_LEAVES, BUNDLES, Approx
 from sparkcep.pattern.conditions import aggregate_parts
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, APPROXIMATE, ENDINGS, NAVIGATIONS, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, APPROXIMATE, ENDINGS, NAVIGATIONS, OF_MATCHES, RANKED, SLIDING, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 from sparkcep.sql.lexer import Span
 
@@ -70,14 +72,20 @@ class _Aggregate:
 
 class MeasureSplitter:
     """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
-    matches, if asked for; ``timed``: the input column that its window measures, "" for rows."""
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: of its SLIDE, "" for none; ``ranked``: those of
+    MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: Approx | None = None, timed: str = "") -> None:
+    def __init__(
+        self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: Approx | None = None, timed: str = "", step: str = "",
+        ranked: tuple[str, ...] = (),
+    ) -> None:
         self.scope = scope
         self.inputs = inputs
         self.one_row = one_row
         self.approx = approx
         self.timed = timed
+        self.step = step
+        self.ranked = ranked
         self._leaves: dict[tuple, str] = {}
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
@@ -98,13 +106,43 @@ class MeasureSplitter:
         if not self._leaves:
             self._leaf(("mno",))
 
+    def split_final(self, expr: Expr) -> str:
+        """As :meth:`split`, every leaf FINAL: one value for the whole match."""
+        one_row, self.one_row = self.one_row, True
+        try:
+            return self.split(expr)
+        finally:
+            self.one_row = one_row
+
+    def match_number(self) -> str:
+        return self._leaf(("mno",))
+
+    def vector(self) -> str:
+        """The column with the positions of the match's rows."""
+        return self._leaf(("vector",))
+
+    def approximate_errors(self) -> str:
+        assert self.approx is not None
+        return self._leaf(("errors", self.approx.whole))
+
+    def window_start(self) -> None:
+        """The column by which the matches of sliding windows are told apart."""
+        self._leaf((SLIDING["WINDOW_START"], self.timed, self.step))
+
+    def duration(self, window: tuple) -> str:
+        """How far the last row is from the first, in the measure of a plan's window; in rows where it has none."""
+        column = window[2] if window else ""
+        if not column:
+            return f"element_at({self.vector()}, -1) - {self.vector()}[0]"
+        ends = [self._leaf(("nav", which, ALL_ROWS, 0, 0, column, True)) for which in "LF"]
+        return f"abs({ends[0]} - {ends[1]})"
+
     def split(self, expr: Expr) -> str:
         """SQL text of the measure over leaf columns."""
         scope = self.scope
         scope.check_semantics(expr)
         swaps: dict[Span, str] = {}
         for call in scope.match_functions(expr):
-            scope.check_planned(call)
             swaps[call.span] = self._call(call)
         for node in scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
@@ -131,13 +169,23 @@ class MeasureSplitter:
         if name == "MATCH_NUMBER":
             if call.args:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
-            return self._leaf(("mno",))
+            # under TOP matches are numbered by rank
+            return RANKED["MATCH_RANK"] if "MATCH_RANK" in self.ranked else self.match_number()
+        if name in OF_MATCHES and (call.args or call.flags):
+            raise scope.error(call, name, f"{name} takes no argument")
         if name in ENDINGS:
-            if call.args or call.flags:
-                raise scope.error(call, name, f"{name} takes no argument")
             return self._leaf((ENDINGS[name],))
         if name in APPROXIMATE:
             return self._leaf(self._approximate(call))
+        if name in RANKED:
+            if name not in self.ranked:
+                hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
+                raise scope.error(call, name, f"{name}() is a measure of ranked matches; add {hint}")
+            return RANKED[name]
+        if name in SLIDING:
+            if not self.step:
+                raise scope.error(call, name, f"{name}() is a measure of sliding windows; write WINDOW ... SLIDE ... TOP k")
+            return self._leaf((SLIDING[name], self.timed, self.step))
         if name == "CLASSIFIER":
             if call.flags & {"final", "running"}:
                 raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")
@@ -148,8 +196,6 @@ class MeasureSplitter:
 
     def _approximate(self, call: Expr) -> tuple:
         scope, name = self.scope, call.value
-        if call.args or call.flags:
-            raise scope.error(call, name, f"{name} takes no argument")
         if self.approx is None:
             raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches; add APPROX k")
         leaf = APPROXIMATE[name]

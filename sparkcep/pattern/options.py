@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.pattern import nodes
-from sparkcep.pattern.approx import check_approx, constant
+from sparkcep.pattern.approx import check_approx
+from sparkcep.pattern.ranking import check_ranking, ranks_all
 from sparkcep.pattern.window import MICROS, NUMBER, window_size
 from sparkcep.sql.clause import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.sql.expression import Expr
@@ -20,7 +21,7 @@ def selection(clause: MatchClause) -> tuple[str, ...]:
         return (chosen.strategy if chosen else "ANY", "ALL")
     strategy = chosen.strategy if chosen else "STRICT"
     conjunction = nodes.contains(clause.pattern, nodes.Conjunct)
-    report = (chosen.report if chosen else None) or ("ALL" if strategy == "ANY" or conjunction else "FIRST")
+    report = (chosen.report if chosen else None) or ("ALL" if strategy == "ANY" or conjunction or ranks_all(clause) else "FIRST")
     extended = nodes.contains(clause.pattern, nodes.Within, nodes.Not)
     if (strategy, report) == ("STRICT", "FIRST") and clause.window is None and not extended:
         return ()
@@ -50,8 +51,6 @@ def check_options(clause: MatchClause) -> None:
     if clause.window is not None:
         if not clause.order_by:
             raise _fail(clause, clause.window.span, "WINDOW_WITHOUT_ORDER", "WINDOW needs the clause's ORDER BY, which it measures")
-        if clause.window.slide is not None and clause.top is None:
-            raise _fail(clause, clause.window.span, "SLIDE_WITHOUT_TOP", "SLIDE ranks the matches of each window, so it needs TOP k")
     if report == "ALL" and clause.skip is not None and clause.skip.mode in (TO_FIRST, TO_LAST):
         raise _fail(
             clause, clause.skip.span, "SKIP_WITH_ALL_MATCHES",
@@ -59,20 +58,7 @@ def check_options(clause: MatchClause) -> None:
         )
     _check_pattern(clause, strategy, report)
     check_approx(clause)
-    _check_ranking(clause)
-
-
-def _check_ranking(clause: MatchClause) -> None:
-    pref, top = clause.pref, clause.top
-    if pref is not None and pref.combine == "PRODUCT" and any(goal == "MIN" for goal, _ in pref.objectives):
-        raise _fail(clause, pref.span, "PREF", "COMBINE BY PRODUCT cannot be used with a MIN objective; combine by SUM")
-    if top is None:
-        return
-    number = constant(clause.text, top.k)
-    if number is None or number < 1 or number.denominator != 1:
-        raise _fail(clause, top.k.span, "TOP", f"TOP takes a whole number, 1 or more, not {top.k.span.of(clause.text)}")
-    if clause.skip is not None:
-        raise _fail(clause, clause.skip.span, "TOP", "TOP ranks all matches, so AFTER MATCH SKIP cannot be written with it")
+    check_ranking(clause)
 
 
 def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:

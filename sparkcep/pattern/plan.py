@@ -21,6 +21,7 @@ from sparkcep.pattern.equivalence import equal_columns
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
+from sparkcep.pattern.ranking import Ranking, ranking_of, slide_of
 from sparkcep.pattern.scope import ALL_ROWS, ENDINGS, PRIOR, Inputs, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
@@ -67,6 +68,8 @@ class Plan:
     prefilter: tuple = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
     approx: tuple = ()  # members of pattern.approx.Approx
+    slide: tuple = ()  # (kind, step) of the sliding windows whose matches are ranked
+    rank: tuple = ()  # members of pattern.ranking.Ranking
     equal_keys: tuple = ()  # (input column, tests that say so) in which all rows of a match agree, beside those of ``partition``
 
     @property
@@ -78,6 +81,11 @@ class Plan:
     def approximate(self) -> Approx | None:
         """The costs of approximate matches, where they are asked for."""
         return Approx(*self.approx) if self.approx else None
+
+    @property
+    def ranking(self) -> Ranking | None:
+        """How matches are scored and ranked, where that is asked for."""
+        return Ranking(*self.rank) if self.rank else None
 
     @property
     def counting(self) -> bool:
@@ -116,6 +124,8 @@ class Plan:
                 "equal_keys": tuple((name, ()) for name, _ in self.equal_keys),
                 "arrays": (),
                 "aggregates": (),
+                # the objectives that are leaves, whose types the engine knows
+                "rank": self.rank and (tuple(t for t in self.rank[0] if t in dict(self.leaves)), "", *self.rank[2:4], (), *self.rank[5:]),
             }
         )
 
@@ -132,7 +142,6 @@ def make_plan(
     ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
     """
     check_options(clause)
-    _reject_planned(clause)
     variables, ids = _variables(clause)
     scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
     _check_pattern(clause, clause.pattern)
@@ -144,10 +153,13 @@ def make_plan(
     _check_conjoined(clause, ids, conditions)
     selected, bounded = selection(clause), windows(clause)
     approx = approx_of(clause, tuple(variables))
+    slide = slide_of(clause)
     measures = MeasureSplitter(
-        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else ""
+        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else "", step=slide[1],
+        ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
     )
     outputs = _measures(clause, measures, settings.case_sensitive)
+    ranking = ranking_of(clause, measures, bounded[0] if bounded else (), key_texts(partition, clause.rows))
     if clause.rows == ONE_ROW and outputs and not partition:
         measures.ensure_leaf()  # constants alone: the table function still has to return a row for each match
     if clause.rows == ONE_ROW and not outputs and not partition:
@@ -195,23 +207,13 @@ def make_plan(
         bounds=settings.bounds(),
         equal_keys=equal_keys,
         approx=tuple(approx or ()),
+        slide=slide if slide[0] else (),
+        rank=tuple(ranking or ()),
     )
 
 
 def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
     return error_at(clause.text, span.start, span.end, error_class, message, sqlstate)
-
-
-def _reject_planned(clause: MatchClause) -> None:
-    for option, name in (
-        (clause.pref, "PREF"),
-        (clause.top, "TOP"),
-    ):
-        if option is None:
-            continue
-        raise _fail(
-            clause, option.span, "NOT_SUPPORTED_YET", f"{name} is not supported yet; leave it out", UNSUPPORTED
-        )
 
 
 def _variables(clause: MatchClause) -> tuple[list[str], dict[str, int]]:
@@ -337,6 +339,11 @@ def _keys(clause: MatchClause, inputs: Inputs, scope: Scope, qualifiers: frozens
     )
 
 
+def key_texts(partition: tuple, rows: str) -> tuple[str, ...]:
+    """The keys as SQL texts over the table function's output."""
+    return tuple(column if rows == ONE_ROW or not plain else quote(name) for name, column, plain in partition)
+
+
 def _equal_keys(columns: list[tuple], partition: tuple, inputs: Inputs) -> tuple:
     """The columns in which all rows of a match agree, as inputs; those of PARTITION BY are keys already."""
     keys = [(inputs.column(text), tests) for text, tests in columns]
@@ -419,7 +426,9 @@ def _check_counting(clause: MatchClause, leaves: tuple) -> None:
         return
     at = next(n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ENDINGS)
     name = at.value
-    if (clause.approx or selection(clause)[1:] != ("ALL",)) or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
+    if clause.approx or clause.pref or clause.top:
+        raise _fail(clause, at.span, name, f"{name}() stands for all matches that end at a row; leave APPROX, PREF and TOP out")
+    if selection(clause)[1:] != ("ALL",) or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
         raise _fail(clause, at.span, name, f"{name}() is of ALL MATCHES, with AFTER MATCH SKIP TO NEXT ROW; ask for them")
     if clause.rows != ONE_ROW:
         raise _fail(clause, at.span, name, f"{name}() gives one row for each last row, so it needs ONE ROW PER MATCH")

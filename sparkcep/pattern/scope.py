@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at
+from sparkcep.errors import SEMANTIC, ClauseError, error_at
 from sparkcep.sql.expression import Expr, render
 from sparkcep.sql.lexer import Span, quote
 
@@ -28,12 +28,10 @@ AGGREGATES = frozenset(
     BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG""".split()
 )
 PRIOR = "PRIOR"
-PLANNED = {
-    "MATCH_SCORE": "PREF",
-    "MATCH_RANK": "TOP",
-    "WINDOW_START": "WINDOW ... SLIDE",
-    "WINDOW_END": "WINDOW ... SLIDE",
-}
+RANK, SCORE = "__rank", "__score"  # columns of the ranking
+RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
+SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
+OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING])  # measures of whole matches, without arguments
 
 
 class Inputs:
@@ -109,8 +107,8 @@ class Scope:
         return node.op == "call" and (
             node.value in NAVIGATIONS
             or node.value in AGGREGATES
-            or node.value in PLANNED
-            or node.value in (PRIOR, *ENDINGS, *APPROXIMATE)
+            or node.value in OF_MATCHES
+            or node.value == PRIOR
             or node.value in ("CLASSIFIER", "MATCH_NUMBER")
         )
 
@@ -121,15 +119,6 @@ class Scope:
                 raise self.error(
                     node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
                 )
-
-    def check_planned(self, node: Expr) -> None:
-        if node.op == "call" and node.value in PLANNED:
-            raise self.error(
-                node,
-                "NOT_SUPPORTED_YET",
-                f"{node.value}() belongs to {PLANNED[node.value]}, which is not supported yet",
-                UNSUPPORTED,
-            )
 
     def columns(self, expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
         """Free column references and stars below ``expr``; lambda parameters are none."""

@@ -262,6 +262,8 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     for name, sql in plan.outputs:
         if sql not in names:
             raise _needs_rewriter(f"the measure {name}, computed around values of the match,")
+    if plan.ranking:
+        raise _needs_rewriter("PREF and TOP, whose order Spark decides,")
     if plan.ordered_inputs:
         raise _needs_rewriter("a condition with a Spark function over several rows")
     taken = [n for n in schema.names if re.fullmatch(r"__(?:[poclw]\d+|letters|matched|rn|row)", n)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkcep.pattern.approx import ALL, BUNDLES, PROXY, Approx
 from sparkcep.pattern.conditions import ORDER, looks_at_match, reads_labels
 from sparkcep.pattern.plan import Plan
+from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
 from sparkcep.settings import DEFAULT, Settings
 
@@ -37,6 +38,8 @@ def describe(plan: Plan) -> str:
         program = compile_pattern(plan.pattern, plan.variables)
         lines = [f"engine: {_engine(plan, program)}", "program:"]
         lines += ["  " + line for line in program.dump().splitlines()]
+    if plan.ranking:
+        lines += _ranking(plan, plan.ranking)
     lines.append("computed by Spark, per row:")
     lines += [f"  {name} = {text}" for name, text in plan.inputs]
     lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
@@ -160,6 +163,16 @@ def _conditions(plan: Plan) -> tuple[str, ...]:
     return tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
 
 
+def _ranking(plan: Plan, ranking: Ranking) -> list[str]:
+    lines = [f"score: {ranking.score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
+    if ranking.top:
+        of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
+        windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
+        lines.append(f"ranked by enumeration: every match is listed, Spark keeps the best {ranking.top} of {of}{windows}")
+        lines.append(f"  order: {', '.join(ranking.order)}")
+    return lines
+
+
 def _windows(plan: Plan) -> list[str]:
     lines = []
     for i, (kind, size, *_) in enumerate(plan.windows):
@@ -242,6 +255,10 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
     kind = spec[0]
     if kind == "mno":
         return "MATCH_NUMBER()"
+    if kind in ("window_start", "window_end"):
+        return f"{kind.upper()}()"
+    if kind == "vector":
+        return "positions of the match's rows"
     for name, leaf in (ENDINGS | APPROXIMATE).items():
         if kind == leaf:
             return f"{name}()"

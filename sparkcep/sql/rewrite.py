@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from sparkcep.errors import SYNTAX, UNSUPPORTED, error_at
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
 from sparkcep.pattern.measures import ELEMENT, POSITION
-from sparkcep.pattern.plan import LETTERS, Plan, make_plan
+from sparkcep.pattern.plan import LETTERS, Plan, key_texts, make_plan
+from sparkcep.pattern.ranking import Ranking
+from sparkcep.pattern.scope import RANK, SCORE
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
@@ -339,7 +341,21 @@ def subquery(plan: Plan, source: str, explaining: bool = False, months: Months |
     call = f"match_recognize(TABLE({_input(plan, source, months)}){about})"
     if months:
         call = f"(SELECT {', '.join(_given_back(name, kind) for name, kind in months.outputs)} FROM {call})"
-    return f"(SELECT {', '.join(_output(plan))} FROM {_aggregated(plan, call) if plan.aggregates else call})"
+    rows = _aggregated(plan, call) if plan.aggregates else call
+    return f"(SELECT {', '.join(_output(plan))} FROM {_ranked(plan, plan.ranking, rows) if plan.ranking else rows})"
+
+
+def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
+    """The rows with their score; with TOP those of the best matches of each partition and window, with their rank."""
+    objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
+    scored = f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
+    if not ranking.top:
+        return f"({scored})"
+    groups = [] if ranking.overall else list(key_texts(plan.partition, plan.rows))
+    groups += [name for name, spec in plan.leaves if spec[0] == "window_start"]
+    grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
+    rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
+    return f"(SELECT * FROM (SELECT *, {rank} FROM ({scored})) WHERE {RANK} <= {ranking.top})"
 
 
 def _as_months(text: str) -> str:
@@ -375,7 +391,11 @@ def _aggregated(plan: Plan, call: str) -> str:
 
 def _kept_leaves(plan: Plan) -> list[str]:
     """The leaf columns next to the aggregates: what only those need is left behind."""
-    used = {name for _, text in plan.outputs for name in re.findall(r"\b__l\d+\b", text)}
+    texts = [text for _, text in plan.outputs]
+    if plan.ranking:
+        texts += [*plan.ranking.objectives, *plan.ranking.order]
+    used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
+    used |= {name for name, spec in plan.leaves if plan.slide and spec[0] == "window_start"}
     return [name for name, _ in plan.leaves if name in used or not plan.aggregates]
 
 
@@ -467,5 +487,7 @@ def _output(plan: Plan) -> list[str]:
         keys.append(quote(name) if plain else f"{column} AS {quote(name)}")
         hidden.append(quote(name) if plain else column)
     hidden += _kept_leaves(plan) + [name for name, _ in plan.aggregates] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+    if plan.ranking:
+        hidden += [*(f"__g{i}" for i in range(len(plan.ranking.objectives))), SCORE, *([RANK] if plan.ranking.top else [])]
     rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"
     return [*keys, *measures, rest]
