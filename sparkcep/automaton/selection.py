@@ -43,6 +43,11 @@ class Selection:
     def nodes(self) -> int:
         return len(self.masks)
 
+    @property
+    def negates(self) -> bool:
+        """Whether an edge crosses a negation."""
+        return bool(self.edges[:, E_NOT].any())
+
     def accepts(self) -> np.ndarray:
         """uint8 (nodes): 1 where the match may be complete, 2 where only behind the partition's last row."""
         out = np.zeros(self.nodes, dtype=np.uint8)
@@ -120,7 +125,7 @@ def counts_by_numbers(plan: Plan, automaton: Selection, looks_at_match: bool) ->
 
 def matches_once(automaton: Selection) -> bool:
     """Whether each path of the automaton is a match of its own, and nothing but its rows decides that."""
-    return not (automaton.ambiguous or automaton.edges[:, E_NOT].any())
+    return not (automaton.ambiguous or automaton.negates)
 
 
 class _Builder:

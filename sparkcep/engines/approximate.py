@@ -26,12 +26,15 @@ def approximate_engine(prepared: Prepared) -> type[MatchEngine]:
     """The engine for a plan with APPROX."""
     from sparkcep.automaton.approximate import lists_all
     from sparkcep.engines.proxies import ProxyEngine
+    from sparkcep.engines.proxy_classes import ClassProxyEngine, keeps_classes
 
     approx = prepared.plan.approximate
     assert approx is not None
     if approx.report == ALL:
         return ApproximateEngine
-    return ListedProxyEngine if lists_all(prepared.plan, prepared.conditions.has_history) else ProxyEngine
+    if not lists_all(prepared.plan, prepared.conditions.has_history):
+        return ProxyEngine
+    return ClassProxyEngine if keeps_classes(prepared) else ListedProxyEngine
 
 
 class ApproximateEngine(SelectionEngine):

@@ -24,8 +24,12 @@ OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
 
 def merges_runs(automaton: Selection, conditions: Conditions) -> bool:
     """Whether slot values and windows decide a run's future, and no match is found twice."""
-    reads_more = conditions.labels_read or conditions.distinct_read or conditions.number_read or _reads_prior_row(conditions)
-    return matches_once(automaton) and not reads_more
+    return matches_once(automaton) and slots_decide(conditions)
+
+
+def slots_decide(conditions: Conditions) -> bool:
+    """Whether what the slots hold decides which rows a run can take."""
+    return not (conditions.labels_read or conditions.distinct_read or conditions.number_read or _reads_prior_row(conditions))
 
 
 def _reads_prior_row(conditions: Conditions) -> bool:
@@ -48,9 +52,9 @@ class MergedEngine(CountingEngine):
         self.merges = merges_runs(prepared.selection, prepared.conditions)
         if self.merges:
             self.uses_ends = True
-            self._window_live = _live_windows(prepared.selection)
+            self._window_live = live_windows(prepared.selection)
             self._present = _only_present(prepared.conditions)
-            self._read = _columns_read(prepared.conditions)
+            self._read = columns_read(prepared.conditions)
 
     def _endings(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
         if self.by_numbers and not self.drawing:
@@ -141,7 +145,7 @@ def _only_present(conditions: Conditions) -> np.ndarray:
     return counts
 
 
-def _columns_read(conditions: Conditions) -> np.ndarray:
+def columns_read(conditions: Conditions) -> np.ndarray:
     """int64 (slots): the only column that the row a FIRST or LAST slot holds, now or in a slot that takes it over, is read for (FLOAT_COLUMN more
     for floats), -1 where there are several or the row itself matters: two rows with equal values there have equal futures."""
     slots = conditions.slots.tolist()
@@ -158,7 +162,7 @@ def _columns_read(conditions: Conditions) -> np.ndarray:
     return np.array([r.pop() if is_row and len(r) == 1 else -1 for is_row, r in zip(rows, read)], dtype=np.int64).reshape(-1)
 
 
-def _live_windows(automaton: Selection) -> np.ndarray:
+def live_windows(automaton: Selection) -> np.ndarray:
     """int64 (nodes): the groups' windows that an edge reachable from each node checks before any opens them anew."""
     live = np.zeros(automaton.nodes, dtype=np.int64)
     changed = True

@@ -110,7 +110,7 @@ def _content(k, at, values):
 
 
 @kernel
-def _hash(place, info, ends, hi, bits, live, values):
+def hashed(place, info, ends, hi, bits, live, values):
     """A hash of what decides the future of a class."""
     node = info[place, C_NODE]
     h = (np.uint64(1469598103934665603) ^ np.uint64(node)) * np.uint64(1099511628211)
@@ -150,7 +150,7 @@ def _same_future(x, y, info, ends, hi, bits, live, values):
 
 
 @kernel
-def _find(place, classes, live, values):
+def find(place, classes, live, values):
     """Where in the table the class with the future of ``place`` stands, or the free entry for it."""
     table = classes.table
     mask = table.shape[0] - 1
@@ -161,7 +161,7 @@ def _find(place, classes, live, values):
 
 
 @kernel
-def _remove(place, info, table):
+def remove(place, info, table):
     """Takes a class out of the table; entries behind it move up, so that no search breaks off."""
     mask = table.shape[0] - 1
     h = info[place, C_HASH] & mask
@@ -197,7 +197,7 @@ def _crowd(classes, live, values, state):
     """Puts the classes alive into the table, which is empty."""
     for i in range(state[M_ALIVE]):
         c = classes.alive[i]
-        classes.info[c, C_HASH] = _hash(c, classes.info, classes.ends, classes.hi, classes.bits, live, values)
+        classes.info[c, C_HASH] = hashed(c, classes.info, classes.ends, classes.hi, classes.bits, live, values)
     refill(classes, state[M_ALIVE])
     state[M_HASHED] = 1
 
@@ -211,7 +211,7 @@ def _bury(everything, back, classes, state):
         c = alive[i]
         if everything or info[c, C_OVER] == 1 or info[c, C_START] < back:
             if state[M_HASHED] == 1:
-                _remove(c, info, classes.table)
+                remove(c, info, classes.table)
             classes.free[state[M_FREE]] = c
             state[M_FREE] += 1
         else:
@@ -473,8 +473,8 @@ def _settle(q, at_end, count, merging, want, automaton, values, classes, graph, 
             if merging:
                 same = np.int64(NONE)
                 if state[M_HASHED] == 1:
-                    info[c, C_HASH] = _hash(c, info, classes.ends, classes.hi, classes.bits, live, values)
-                    h = _find(c, classes, live, values)
+                    info[c, C_HASH] = hashed(c, info, classes.ends, classes.hi, classes.bits, live, values)
+                    h = find(c, classes, live, values)
                     same = classes.table[h] - 1
                     if same == NONE:
                         classes.table[h] = c + 1

@@ -52,7 +52,7 @@ class ProxyEngine(MatchEngine):
         assert prepared.approximate is not None
         self.reporter = Reporter(self.plan, prepared.approximate)
         self.strict = self.plan.selection[0] == "STRICT"
-        self._arrays = _arrays(prepared.approximate.selection, prepared.approximate.costs)
+        self._arrays = proxy_arrays(prepared.approximate.selection, prepared.approximate.costs)
         nodes = prepared.approximate.selection.nodes
         self._live, self._fresh = np.full(nodes, -1, dtype=np.int64), np.full(nodes, -1, dtype=np.int64)
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
@@ -80,7 +80,7 @@ class ProxyEngine(MatchEngine):
         taken[: self._begin] = self._taken
         state = np.zeros(self.state_size, dtype=np.int64)
         state[kernels.S_START], state[kernels.S_NUMBER], state[proxying.P_USED] = self._begin, self._number, self._used
-        chains = self._chains if self._chains is not None else _chains(ENTRIES, places.until.dtype)
+        chains = self._chains if self._chains is not None else empty_chains(ENTRIES, places.until.dtype)
         size = max(1024, rows // 4)
         events = np.zeros((size, 6), dtype=np.int64)
         labels, scattered, paths = np.empty(4 * size, dtype=np.uint8), np.empty(4 * size, dtype=np.int64), np.empty(4 * size, dtype=np.int64)
@@ -115,11 +115,9 @@ class ProxyEngine(MatchEngine):
         """The chains without entries that no run has any more, and with room for new ones."""
         used = proxying.compact(chains, self._live, int(state[proxying.P_USED]))
         state[proxying.P_USED] = used
-        wanted = max(2 * used, used + 2 * len(self._arrays.by_edge))
-        if wanted > len(chains.at):
-            chains = proxying.Chains(*(np.concatenate([a[:used], np.zeros(2 * wanted - used, dtype=a.dtype)]) for a in chains))
-            if sum(a.nbytes for a in chains) > self.limits.max_state_bytes:
-                raise self._state_limit(state, columns)
+        chains = wider_chains(chains, used, max(2 * used, used + 2 * len(self._arrays.by_edge)))
+        if sum(a.nbytes for a in chains) > self.limits.max_state_bytes:
+            raise self._state_limit(state, columns)
         return chains
 
     def _report(
@@ -205,7 +203,8 @@ class ProxyEngine(MatchEngine):
         return np.union1d(known, np.arange(max(low, first - max(self.back, 1)), begin))
 
 
-def _arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArrays:
+def proxy_arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArrays:
+    """The automaton with its edges by variable."""
     edges = automaton.edges
     source = np.repeat(np.arange(automaton.nodes), np.diff(automaton.first))
     taking = np.flatnonzero(edges[:, E_VAR] >= 0)
@@ -222,6 +221,14 @@ def _arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArrays:
     return proxying.ProxyArrays(edges, by_first, by_edge, source.astype(np.int64), accept, accept_end, costs, np.int64(tested))
 
 
-def _chains(size: int, measure: np.dtype) -> proxying.Chains:
+def empty_chains(size: int, measure: np.dtype) -> proxying.Chains:
+    """Room for entries of runs."""
     whole = [np.zeros(size, dtype=np.int64) for _ in range(7)]
     return proxying.Chains(*whole, digest=np.zeros(size, dtype=np.uint64), until=np.zeros(size, dtype=measure))
+
+
+def wider_chains(chains: proxying.Chains, used: int, wanted: int) -> proxying.Chains:
+    """The chains with room for ``wanted`` entries, of which ``used`` are there."""
+    if wanted <= len(chains.at):
+        return chains
+    return proxying.Chains(*(np.concatenate([a[:used], np.zeros(2 * wanted - used, dtype=a.dtype)]) for a in chains))

@@ -200,7 +200,7 @@ def proxy_partitions(
                         # ---- complete?
                         a = accept_end[target] if row + 1 == high else accept[target]
                         if a >= 0:
-                            if best < 0 or costs[a] < best_cost or (costs[a] == best_cost and _completes_better(chains, used, a, best, best_edge)):
+                            if best < 0 or costs[a] < best_cost or (costs[a] == best_cost and completes_better(chains, used, a, best, best_edge)):
                                 best = used
                                 best_edge = a
                                 best_cost = costs[a]
@@ -264,7 +264,7 @@ def proxy_partitions(
 
 
 @kernel
-def _completes_better(chains, a, edge_a, b, edge_b):
+def completes_better(chains, a, edge_a, b, edge_b):
     """As :func:`preferred`, of two runs that complete at one row at one cost."""
     if chains.start[a] == chains.start[b] and chains.depth[a] == chains.depth[b] and chains.digest[a] == chains.digest[b]:
         if chains.parent[a] == chains.parent[b] and chains.edge[a] == chains.edge[b]:

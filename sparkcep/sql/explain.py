@@ -137,9 +137,11 @@ def _approximate(plan: Plan, approx: Approx) -> list[str]:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif approx.report == ALL:
         how = "depth-first, one by one"
+    elif automaton.selection.negates or any(reads_labels(c) or _has(c, "mno") for _, cs in plan.conditions for c in cs):
+        how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
     else:
-        why = f"because the conditions of {', '.join(history)} look at the match" if history else "because a negation or a group's window looks at the rows taken"
-        how = f"out of all matches, which are gone through depth-first, {why}"
+        needed = f"the values of the match that {', '.join(history)} still need" if history else "the groups' windows still open"
+        how = f"in one pass with one run for each node and {needed}"
     costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
     if plan.selection[0] == "STRICT":
         costs["an extra row"] = approx.extra
