@@ -5,16 +5,21 @@
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
     python -m sparkcep demo [--out DIR] [--month N]
+    python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
+    python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
+    python -m sparkcep jar [--path]            what to put into spark-defaults.conf for both
 
-Exit codes: 0 done, 2 an error in a statement or an argument, 3 no Java.
+Exit codes: 0 done, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import sparkcep
 from sparkcep.errors import ClauseError
@@ -23,6 +28,7 @@ from sparkcep.sql.lexer import split_statements
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
 
 
@@ -60,6 +66,17 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
     demo.add_argument("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
     demo.set_defaults(action=_demo)
+    for name, action, about in (
+        ("spark-sql", _spark_sql, "start Spark's SQL shell with the clause; arguments as of spark-sql"),
+        ("thriftserver", _thriftserver, "start Spark's JDBC server with the clause; arguments as of its own start script"),
+    ):
+        # no prefix: everything behind the name is Spark's to read
+        command = commands.add_parser(name, help=about, add_help=False, prefix_chars="\0")
+        command.add_argument("arguments", nargs="*")
+        command.set_defaults(action=action)
+    jar = commands.add_parser("jar", help="print the settings that give any Spark application the clause")
+    jar.add_argument("--path", action="store_true", help="print only where the jar of the extension is")
+    jar.set_defaults(action=_jar)
     return parser
 
 
@@ -106,8 +123,6 @@ def _explain(options: argparse.Namespace) -> int:
 
 def start_spark(name: str) -> SparkSession:
     """A local session with the clause enabled and Spark's own messages kept to errors."""
-    import os
-
     from sparkcep.spark.java import require_java
 
     require_java()
@@ -128,17 +143,56 @@ def start_spark(name: str) -> SparkSession:
 
 
 def _with_spark(name: str, work) -> int:
-    from sparkcep.spark.java import JavaNotFoundError
-
-    try:
-        spark = start_spark(name)
-    except JavaNotFoundError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
+    spark = _needing_java(lambda: start_spark(name))
     try:
         work(spark)
     finally:
         spark.stop()
+    return 0
+
+
+def _needing_java(work: Callable[[], T]) -> T:
+    """What ``work`` gives; where Java or its compiler is missing, the program ends with code 3."""
+    from sparkcep.spark.java import JavaNotFoundError
+    from sparkcep.spark.jvm_build import JvmBuildError
+
+    try:
+        return work()
+    except JavaNotFoundError as error:
+        message = str(error)
+    except JvmBuildError as error:
+        message = f"{error}\nA JDK of version 17 or newer, in place of a JRE, is needed once to build the extension of Spark's parser."
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(3)
+
+
+def _spark_sql(options: argparse.Namespace) -> int:
+    from sparkcep.spark import launch
+
+    return _become(_needing_java(lambda: launch.shell(options.arguments)), {})
+
+
+def _thriftserver(options: argparse.Namespace) -> int:
+    from sparkcep.spark import launch
+
+    return _become(*_needing_java(lambda: launch.thrift_server(options.arguments)))
+
+
+def _become(command: list[str], environment: dict[str, str]) -> int:
+    """Runs ``command`` in this process's place, so that terminal, signals and exit code are its own."""
+    sys.stdout.flush()
+    os.execve(command[0], command, {**os.environ, **environment})
+
+
+def _jar(options: argparse.Namespace) -> int:
+    from sparkcep.spark import launch
+
+    settings = _needing_java(launch.settings)
+    if options.path:
+        print(settings["spark.driver.extraClassPath"])
+    else:
+        for key, value in settings.items():
+            print(f"{key:<28} {value}")
     return 0
 
 
