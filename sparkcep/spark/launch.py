@@ -108,7 +108,9 @@ def _defaults(arguments: Sequence[str]) -> dict[str, str]:
     path = Path(named) if named else _conf_dir() / "spark-defaults.conf"
     if not path.is_file():
         return {}
-    pairs = (re.fullmatch(r"([^#!\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)", line.strip()) for line in path.read_text("utf-8").splitlines())
+    pairs = (
+        re.fullmatch(r"([^#!\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)", line.strip()) for line in path.read_text("utf-8").splitlines()
+    )
     return {p[1]: p[2].strip() for p in pairs if p}
 
 
