@@ -4,12 +4,14 @@
     python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
+    python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
+    python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
     python -m sparkcep demo [--out DIR] [--month N]
     python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
     python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
     python -m sparkcep jar [--path]            what to put into spark-defaults.conf for both
 
-Exit codes: 0 done, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed.
+Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed.
 """
 
 from __future__ import annotations
@@ -83,6 +85,17 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about, add_help=False, prefix_chars="\0")
         command.add_argument("arguments", nargs="*")
         command.set_defaults(action=action)
+    lint = commands.add_parser("lint", help="look for errors and for what is seldom meant (no Java needed)")
+    lint.add_argument("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
+    lint.add_argument("--format", choices=["text", "json"], default="text", help="how findings are written (default text)")
+    lint.set_defaults(action=_lint)
+    fmt = commands.add_parser("fmt", help="lay out the clauses of a file anew (no Java needed)")
+    fmt.add_argument(
+        "files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output"
+    )
+    fmt.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
+    fmt.add_argument("--diff", action="store_true", help="write nothing; print what would change")
+    fmt.set_defaults(action=_fmt)
     jar = commands.add_parser("jar", help="print the settings that give any Spark application the clause")
     jar.add_argument("--path", action="store_true", help="print only where the jar of the extension is")
     jar.set_defaults(action=_jar)
@@ -120,6 +133,63 @@ def _each(options: argparse.Namespace, show) -> int:
         except ClauseError as error:
             raise UsageError(_pointed(error, statement)) from None
     return 0
+
+
+def _text_of(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    if not Path(name).is_file():
+        raise UsageError(f"there is no file {name}")
+    return Path(name).read_bytes().decode("utf-8")  # line ends as they are
+
+
+def _lint(options: argparse.Namespace) -> int:
+    import json
+
+    from sparkcep.tools.lint import ERROR, WARNING, lint
+
+    found = [(name, finding) for name in options.files for finding in lint(_text_of(name))]
+    if options.format == "json":
+        print(json.dumps([{"file": name, **finding.as_dict()} for name, finding in found], indent=1))
+    else:
+        for name, f in found:
+            print(f"{name}:{f.line}:{f.column}: {f.severity} {f.code}: {f.message}")
+    severities = {finding.severity for _, finding in found}
+    return 2 if ERROR in severities else 1 if WARNING in severities else 0
+
+
+def _fmt(options: argparse.Namespace) -> int:
+    from sparkcep.tools.fmt import format_sql
+
+    code = 0
+    for name in options.files:
+        text = _text_of(name)
+        try:
+            out = format_sql(text)
+        except ClauseError as error:
+            print(f"error: {name}: {_pointed(error, text)}", file=sys.stderr)
+            code = 2
+            continue
+        if options.diff:
+            _print_diff(name, text, out)
+        if options.check or options.diff:
+            if out != text and options.check:
+                print(f"{name} would be formatted")
+                code = max(code, 1)
+        elif name == "-":
+            print(out, end="")
+        elif out != text:
+            Path(name).write_bytes(out.encode("utf-8"))
+            print(f"{name} formatted")
+    return code
+
+
+def _print_diff(name: str, before: str, after: str) -> None:
+    import difflib
+
+    lines = (text.splitlines(keepends=True) for text in (before, after))
+    for line in difflib.unified_diff(*lines, fromfile=name, tofile=f"{name} formatted"):
+        print(line.rstrip("\r\n"))
 
 
 def _rewrite(options: argparse.Namespace) -> int:
