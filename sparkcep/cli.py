@@ -140,7 +140,10 @@ def _text_of(name: str) -> str:
         return sys.stdin.read()
     if not Path(name).is_file():
         raise UsageError(f"there is no file {name}")
-    return Path(name).read_bytes().decode("utf-8")  # line ends as they are
+    try:
+        return Path(name).read_bytes().decode("utf-8")  # line ends as they are
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8 text: {error}") from None
 
 
 def _lint(options: argparse.Namespace) -> int:

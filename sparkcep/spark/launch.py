@@ -103,15 +103,17 @@ def _option(arguments: Sequence[str], name: str) -> str | None:
 
 
 def _defaults(arguments: Sequence[str]) -> dict[str, str]:
-    """What the properties file says that spark-submit would read."""
+    """What the properties files say that spark-submit would read."""
     named = _option(arguments, "--properties-file")
-    path = Path(named) if named else _conf_dir() / "spark-defaults.conf"
-    if not path.is_file():
-        return {}
-    pairs = (
-        re.fullmatch(r"([^#!\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)", line.strip()) for line in path.read_text("utf-8").splitlines()
-    )
-    return {p[1]: p[2].strip() for p in pairs if p}
+    files = [Path(named)] if named else []
+    if not named or "--load-spark-defaults" in arguments:
+        files.insert(0, _conf_dir() / "spark-defaults.conf")
+    found: dict[str, str] = {}
+    for line in (line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()):
+        pair = re.fullmatch(r"([^#!\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)", line.strip())
+        if pair:
+            found[pair[1]] = pair[2].strip()
+    return found
 
 
 def _conf_dir() -> Path:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparkcep.errors import ClauseError
+from sparkcep.sql.clause import MatchClause
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
 from sparkcep.tools.places import Place, clauses
 
@@ -24,14 +26,18 @@ def format_sql(text: str) -> str:
     out = text
     for place in reversed(clauses(text)):
         out = out[: place.start] + _clause(text, place) + out[place.end :]
-    before, after = clauses(text), clauses(out)
-    if [p.clause for p in before] != [p.clause for p in after] or _comments(text, before) != _comments(out, after):
+    if _content(out) != _content(text):
         raise AssertionError("sparkcep fmt would change a clause or lose a comment; please report this statement")
     return out
 
 
-def _comments(text: str, places: list[Place]) -> list[str]:
-    return sorted(a.text for p in places for a in atoms(text, p) if a.kind == COMMENT)
+def _content(text: str) -> tuple[list[MatchClause], list[str]] | None:
+    """The clauses of ``text`` and the comments inside them; None if it cannot be read."""
+    try:
+        places = clauses(text)
+    except ClauseError:
+        return None
+    return [p.clause for p in places], sorted(a.text for p in places for a in atoms(text, p) if a.kind == COMMENT)
 
 
 def _clause(text: str, place: Place) -> str:

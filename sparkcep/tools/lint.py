@@ -152,10 +152,11 @@ def _reluctant_end(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         return  # every length is a match of its own
     for node, free, _ in _followed(clause.pattern):
         if isinstance(node, nodes.Repeat) and not node.greedy and free and node.max != node.min:
-            text, low = node.span.of(clause.text), f"{{{node.min}}}"
+            text = node.span.of(clause.text)
+            instead = f"write {{{node.min}}}" if node.min else "leave it out"
             yield (
                 node.span,
-                f"nothing has to follow {text}, so it always takes the fewest rows, {node.min}; write {low} or a greedy quantifier",
+                f"nothing has to follow {text}, so it always takes the fewest rows, {node.min}; {instead}, or make it greedy",
             )
 
 

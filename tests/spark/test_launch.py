@@ -70,6 +70,15 @@ def test_defaults_file(configuration, named):
     assert found == {"spark.sql.extensions": "io.delta.D,org.sparkcep.X", "spark.driver.extraClassPath": "/a.jar:/c/ours.jar"}
 
 
+def test_both_properties_files(configuration):
+    (configuration / "spark-defaults.conf").write_text("spark.sql.extensions a.A\nspark.driver.extraClassPath /a.jar\n")
+    (configuration / "mine.conf").write_text("spark.sql.extensions b.B\n")
+    named = ["--properties-file", str(configuration / "mine.conf")]
+    assert confs(launch.shell(named))["spark.driver.extraClassPath"] == "/c/ours.jar"
+    found = confs(launch.shell([*named, "--load-spark-defaults"]))
+    assert (found["spark.sql.extensions"], found["spark.driver.extraClassPath"]) == ("b.B,org.sparkcep.X", "/a.jar:/c/ours.jar")
+
+
 def test_thrift_server_listens_on_loopback(configuration):
     host = "hive.server2.thrift.bind.host"
     command, environment = launch.thrift_server(["--hiveconf", "hive.server2.authentication=LDAP"])

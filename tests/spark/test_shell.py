@@ -189,6 +189,7 @@ class TestALaterShell:
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, "a\t15\nb\t25\n15\n"), done.stderr
 
+    @pytest.mark.slow  # one more start of the same road
     def test_one_statement(self, folder):
         done = subprocess.run(
             [*SPARKCEP, "spark-sql", *SMALL, "-e", f"SELECT * FROM by_hand ORDER BY sym; SELECT * FROM quotes {BAD}"],
