@@ -72,7 +72,7 @@ class Shell:
             cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self.asked = 0
-        self.watch = threading.Timer(240, self.process.kill)  # a shell that hangs ends the tests with an error
+        self.watch = threading.Timer(600, self.process.kill)  # a shell that hangs ends the tests with an error
         self.watch.start()
 
     def run(self, statement: str) -> str:

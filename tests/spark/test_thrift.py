@@ -44,7 +44,7 @@ class Server:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self.watch = threading.Timer(240, self.process.kill)
+        self.watch = threading.Timer(600, self.process.kill)
         self.watch.start()
         until = time.monotonic() + 90
         while not self.accepts("127.0.0.1"):
