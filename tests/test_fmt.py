@@ -14,6 +14,7 @@ from sparkcep.sql.lexer import tokenize
 from sparkcep.sql.parser import parse_clause
 from sparkcep.tools import fmt
 from sparkcep.tools.fmt import WIDTH, format_sql
+from sparkcep.tools.lint import lint
 from sparkcep.tools.places import clauses, comments
 from tests.grammar.generate import Generator
 
@@ -117,6 +118,12 @@ def test_examples(path):
         lines = out[place.start : place.end].split("\n")[1:-1]
         assert all(len(line) <= WIDTH or "\n" not in line for line in lines)
         assert all(re.match(r"\s+\S", line) for line in lines)
+
+
+def test_the_page_shows_what_the_command_writes():
+    (shown,) = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "tools.md").read_text(encoding="utf-8"), re.S)
+    assert format_sql(shown) == shown
+    assert [f.code for f in lint(shown)] == ["ANY_ROW"]
 
 
 def test_what_is_no_clause_stays():
