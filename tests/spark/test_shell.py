@@ -185,7 +185,7 @@ class TestALaterShell:
         file.write_text(f"SELECT * FROM rises ORDER BY sym; -- a view\nSELECT p FROM quotes {MATCH} WHERE sym = 'a';\n")
         done = subprocess.run(
             [Path(find_spark_home(), "bin", "spark-sql"), *SMALL, "-f", file],
-            capture_output=True, text=True, cwd=folder, env=environment(SPARK_CONF_DIR=str(tmp_path)), timeout=120,
+            capture_output=True, text=True, cwd=folder, env=environment(SPARK_CONF_DIR=str(tmp_path)), timeout=300,
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, "a\t15\nb\t25\n15\n"), done.stderr
 
@@ -193,7 +193,7 @@ class TestALaterShell:
     def test_one_statement(self, folder):
         done = subprocess.run(
             [*SPARKCEP, "spark-sql", *SMALL, "-e", f"SELECT * FROM by_hand ORDER BY sym; SELECT * FROM quotes {BAD}"],
-            capture_output=True, text=True, cwd=folder, env=environment(), timeout=120,
+            capture_output=True, text=True, cwd=folder, env=environment(), timeout=300,
         )  # fmt: skip
         assert done.stdout == "a\t15\nb\t25\n", done.stderr
         assert done.returncode != 0 and "[SPARKCEP.UNKNOWN_VARIABLE]" in done.stderr

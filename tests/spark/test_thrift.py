@@ -46,7 +46,7 @@ class Server:
             )
         self.watch = threading.Timer(600, self.process.kill)
         self.watch.start()
-        until = time.monotonic() + 90
+        until = time.monotonic() + 180
         while not self.accepts("127.0.0.1"):
             if self.process.poll() is not None or time.monotonic() > until:
                 pytest.fail(f"the server did not start:\n{self.log.read_text()[-3000:]}")
@@ -165,7 +165,7 @@ def test_beeline(server):
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=90,
+        timeout=300,
     )
     assert "sym\tp\na\t15\nb\t25\n" in done.stdout
     assert done.returncode != 0 and "[SPARKCEP.UNKNOWN_VARIABLE]" in done.stderr and "state=42K0E" in done.stderr
