@@ -1,6 +1,7 @@
 """sparkcep: MATCH_RECOGNIZE for Spark SQL.
 
-``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause.
+``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
+``match_recognize`` applies one to a data frame.
 Importing the package starts neither Spark nor numba.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from sparkcep.errors import ClauseError, MatchRuntimeError
 
 __version__ = "0.1.0"
-__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "plot_matches", "rewrite"]
+__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot_matches", "rewrite"]
 
 
 def __getattr__(name: str):
@@ -25,6 +26,10 @@ def __getattr__(name: str):
         from sparkcep.spark import session
 
         return getattr(session, name)
+    if name == "match_recognize":
+        from sparkcep.spark.frames import match_recognize
+
+        return match_recognize
     if name == "plot_matches":
         from sparkcep.plot import plot_matches
 

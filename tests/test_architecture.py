@@ -44,6 +44,7 @@ HIDDEN = {
     "columns": {"sql", "engines", "ranking", "spark"},
     "engines": {"sql", "spark"},
     "ranking": {"sql", "spark"},
+    "tools": {"automaton", "columns", "engines", "ranking", "spark"},
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from pyspark.errors import AnalysisException, ParseException
 
 from sparkcep.errors import ClauseError
 from sparkcep.spark.rewriting import excerpt
+from sparkcep.spark.told import clause_error
 
 _PREFIX = "SPARKCEP."
-_TOLD = re.compile(
-    r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
-)
 
 
 class ClauseParseException(ClauseError, ParseException):
@@ -35,10 +31,11 @@ class ClauseParseException(ClauseError, ParseException):
 
     @classmethod
     def from_spark(cls, raised: AnalysisException) -> ClauseParseException | None:
-        """The clause error that the JVM's parser raised as ``raised``; None if it is an error of Spark's own."""
+        """The clause error that the JVM's parser, or ``analyze``, raised as ``raised``; None if it is an error of Spark's own."""
         condition = raised.getCondition() or ""
         if condition == "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON":
-            return cls._from_analyze(str(raised))
+            error = clause_error(str(raised))
+            return None if error is None else cls(error, str(error))
         if not condition.startswith(_PREFIX):
             return None
         told = raised.getMessageParameters() or {}
@@ -49,17 +46,6 @@ class ClauseParseException(ClauseError, ParseException):
             line=int(told.get("line", 0)),
             column=int(told.get("column", 0)),
             fragment=told.get("fragment", ""),
-        )
-        return cls(error, str(error))
-
-    @classmethod
-    def _from_analyze(cls, text: str) -> ClauseParseException | None:
-        """The clause error that the table function's ``analyze`` raised; Spark gives only its traceback."""
-        found = _TOLD.search(text)
-        if found is None:
-            return None
-        error = ClauseError(
-            found[1], found[2], sqlstate=found[6], line=int(found[3] or 0), column=int(found[4] or 0), fragment=found[5] or ""
         )
         return cls(error, str(error))
 

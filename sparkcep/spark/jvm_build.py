@@ -16,12 +16,15 @@ from pathlib import Path
 from sparkcep.spark.java import find_java_tool
 
 EXTENSION_CLASS = "org.sparkcep.SparkcepExtensions"
-_SOURCE = "SparkcepExtensions.java"
 _RELEASE = "17"  # what Spark 4 itself is compiled for
 
 
 class JvmBuildError(RuntimeError):
     """The parser extension could not be compiled; the message says why."""
+
+
+class NoCompilerError(JvmBuildError):
+    """There is Java, but no compiler with it."""
 
 
 def extension_jar(*, java_home: str | None = None, spark_home: str | None = None) -> Path:
@@ -30,27 +33,36 @@ def extension_jar(*, java_home: str | None = None, spark_home: str | None = None
     Also for a JVM that has yet to start: ``spark.jars`` = this path, ``spark.sql.extensions`` = EXTENSION_CLASS.
     """
     jars = _spark_jars(spark_home)
-    source = resources.files("sparkcep.spark.jvm").joinpath(_SOURCE).read_text(encoding="utf-8")
-    jar = _cache_dir() / f"sparkcep-parser-{_fingerprint(source, jars)}.jar"
+    sources = _sources()
+    jar = _cache_dir() / f"sparkcep-parser-{_fingerprint(sources, jars)}.jar"
     if not jar.exists():
-        _compile(source, jars, jar, java_home)
+        _compile(sources, jars, jar, java_home)
     return jar
 
 
-def _spark_jars(spark_home: str | None) -> Path:
-    if spark_home is None:
-        from pyspark.find_spark_home import _find_spark_home
+def _sources() -> dict[str, str]:
+    """Name and text of the package's Java files."""
+    files = (f for f in resources.files("sparkcep.spark.jvm").iterdir() if f.name.endswith(".java"))
+    return {f.name: f.read_text(encoding="utf-8") for f in sorted(files, key=lambda f: f.name)}
 
-        spark_home = _find_spark_home()
-    jars = Path(spark_home) / "jars"
+
+def find_spark_home() -> str:
+    """The Spark that pyspark starts: $SPARK_HOME, or the one inside the package."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return _find_spark_home()
+
+
+def _spark_jars(spark_home: str | None) -> Path:
+    jars = Path(spark_home or find_spark_home()) / "jars"
     if not any(jars.glob("spark-catalyst_*.jar")):
         raise JvmBuildError(f"no Spark jars to compile against in {jars}")
     return jars
 
 
-def _fingerprint(source: str, jars: Path) -> str:
+def _fingerprint(sources: dict[str, str], jars: Path) -> str:
     versions = sorted(p.name for p in jars.glob("spark-*.jar"))
-    return hashlib.sha256("\n".join([source, _RELEASE, *versions]).encode()).hexdigest()[:20]
+    return hashlib.sha256("\n".join([*sources, *sources.values(), _RELEASE, *versions]).encode()).hexdigest()[:20]
 
 
 def _cache_dir() -> Path:
@@ -66,17 +78,19 @@ def _cache_dir() -> Path:
     return base
 
 
-def _compile(source: str, jars: Path, jar: Path, java_home: str | None) -> None:
+def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | None) -> None:
     javac = find_java_tool("javac", java_home)
     if javac is None:
-        raise JvmBuildError("there is no Java compiler (javac), only a Java runtime")
+        raise NoCompilerError("there is no Java compiler (javac), only a Java runtime")
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
-            java_file, classes = Path(work, _SOURCE), Path(work, "classes")
-            java_file.write_text(source, encoding="utf-8")
+            classes = Path(work, "classes")
+            files = [Path(work, name) for name in sources]
+            for file in files:
+                file.write_text(sources[file.name], encoding="utf-8")
             command = [
                 str(javac), "--release", _RELEASE, "-encoding", "UTF-8", "-proc:none", "-nowarn",
-                "-cp", str(jars / "*"), "-d", str(classes), str(java_file),
+                "-cp", str(jars / "*"), "-d", str(classes), *map(str, files),
             ]  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:

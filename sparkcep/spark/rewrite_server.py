@@ -4,45 +4,79 @@ The JVM's parser asks this way, by a Py4J callback inside a Python driver, or, w
 process: ``python -m sparkcep.spark.rewrite_server`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over
 stdin and stdout until its stdin ends.
 
-Request: ``sql``, ``settings`` (configuration key to text, see sparkcep.settings), ``named_markers`` (see
-rewriting.rewrite_statement).
-Answer: ``sql`` and ``marker_prefix``, or ``error`` with the fields of a ClauseError.
+Requests, by their ``kind``:
+
+- none: a statement to rewrite. ``sql``, ``settings`` (configuration key to text, see sparkcep.settings), ``named_markers``
+  (see rewriting.rewrite_statement). Answer: ``sql`` and ``marker_prefix``, or ``error`` with the fields of a ClauseError.
+- ``functions``: what the JVM must know to run the Python functions itself (see python_functions.describe).
+- ``told``: the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
+
+A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import struct
 import sys
-from typing import BinaryIO
+import traceback
+from typing import Any, BinaryIO
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, rewrite_statement
+from sparkcep.spark.told import clause_error
 
 
 def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
+    kind = asked.get("kind")
+    if kind is None:
+        return json.dumps(_rewritten(asked))
+    if kind == "functions":
+        from sparkcep.spark.python_functions import describe  # pyspark is loaded only where it is needed
+
+        return json.dumps(describe())
+    if kind == "told":
+        error = clause_error(asked["text"])
+        return json.dumps({} if error is None else {"error": _fields(error, str(error))})
+    raise ValueError(f"there is no request of kind {kind!r}")
+
+
+def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
     try:
         settings = Settings.read(asked["settings"].get)
         sql = rewrite_statement(asked["sql"], settings=settings, named_markers=asked["named_markers"])
     except ClauseError as error:
-        fields = {name: getattr(error, name) for name in ("error_class", "sqlstate", "message", "line", "column", "fragment")}
-        return json.dumps({"error": {**fields, "description": f"{error}{excerpt(asked['sql'], error)}"}})
-    return json.dumps({"sql": sql, "marker_prefix": MARKER_PREFIX})
+        return {"error": _fields(error, f"{error}{excerpt(asked['sql'], error)}")}
+    return {"sql": sql, "marker_prefix": MARKER_PREFIX}
+
+
+def _fields(error: ClauseError, description: str) -> dict[str, Any]:
+    names = ("error_class", "sqlstate", "message", "line", "column", "fragment")
+    return {**{name: getattr(error, name) for name in names}, "description": description}
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
     """Answers requests until ``source`` ends."""
-    while head := source.read(4):
+    while len(head := source.read(4)) == 4:
         (size,) = struct.unpack(">i", head)
-        reply = answer(source.read(size).decode("utf-8")).encode("utf-8")
-        sink.write(struct.pack(">i", len(reply)) + reply)
+        request = source.read(size)
+        if len(request) < size:
+            return
+        try:
+            reply = answer(request.decode("utf-8"))
+        except Exception:  # told to the one who asked; the next request may be a good one
+            reply = json.dumps({"failure": traceback.format_exc()})
+        data = reply.encode("utf-8")
+        sink.write(struct.pack(">i", len(data)) + data)
         sink.flush()
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a shell is meant for its query
     replies = sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not break the protocol
     serve(sys.stdin.buffer, replies)

@@ -28,7 +28,8 @@ log = logging.getLogger("sparkcep")
 
 _MENTION = "match_recognize"
 _lock = threading.RLock()
-_prepared: weakref.WeakSet[Any] = weakref.WeakSet()
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions that have the functions
+_prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows the clause
 _parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded behind it
 
 
@@ -51,6 +52,17 @@ def disable(spark: SparkSession) -> None:
         session_class.sql = getattr(session_class.sql, "_sparkcep_original", session_class.sql)
         if not _is_connect(spark) and _parser is not None and _parser[0] is spark.sparkContext._gateway:
             _parser[1].setActive(False)
+
+
+def sql_over(frame: DataFrame, statement: str) -> DataFrame:
+    """The result of ``statement``, in which ``{frame}`` is that data frame; whether or not its session was enabled.
+
+    Only the functions are registered in the session: what it does with other statements stays as it is.
+    """
+    session = frame.sparkSession
+    _register(session)
+    sql = _session_class(session).sql
+    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, {"frame": frame})
 
 
 def _is_connect(spark: SparkSession) -> bool:
@@ -76,6 +88,7 @@ def _wrap(session_class: Any) -> None:
     @functools.wraps(original)
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
         if isinstance(sqlQuery, str) and _MENTION in sqlQuery.lower():
+            _prepare(self)
             return _run(self, original, sqlQuery, args, kwargs)
         return original(self, sqlQuery, args, **kwargs)
 
@@ -89,7 +102,6 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     from sparkcep.spark import months
     from sparkcep.spark.errors import ClauseParseException
 
-    _prepare(session)
     frames: dict[str, Any] = {}
     formatted = text
     if kwargs:
@@ -154,8 +166,20 @@ def _unformat(text: str, frames: dict[str, Any]) -> str:
 
 
 def _prepare(session: SparkSession) -> None:
-    """Registers the table function in ``session`` and, where possible, teaches its JVM parser; once a session."""
+    """Registers the functions in ``session`` and, where possible, teaches its JVM parser; once a session."""
     if session in _prepared:
+        return
+    with _lock:
+        _registered.discard(session)
+        _register(session)
+        if not _is_connect(session):
+            _teach_parser(session)
+        _prepared.add(session)
+
+
+def _register(session: SparkSession) -> None:
+    """Registers the functions in ``session``, once."""
+    if session in _registered:
         return
     from sparkcep.spark.table_function import GRAPH_FUNCTIONS, register
 
@@ -168,8 +192,7 @@ def _prepare(session: SparkSession) -> None:
             _choose_worker_python(session)
             register(session)
             publish(session, GRAPH_FUNCTIONS)
-            _teach_parser(session)
-        _prepared.add(session)
+        _registered.add(session)
 
 
 def _choose_worker_python(spark: SparkSession) -> None:

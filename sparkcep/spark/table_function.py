@@ -21,7 +21,17 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, YearMonthIntervalType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
 from pyspark.util import PythonEvalType
 
 from sparkcep import graph as graphs
@@ -313,10 +323,10 @@ def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
     return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed)
 
 
-_MATCHES = "array<array<struct<position: bigint, variable: string>>>"
+_MATCHES = ArrayType(ArrayType(StructType([StructField("position", LongType()), StructField("variable", StringType())])))
 GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, its type
     "expand_matches": (_expand, _MATCHES),
-    "count_matches": (_count, "decimal(38,0)"),
+    "count_matches": (_count, DecimalType(38, 0)),
     "sample_matches": (_sample, _MATCHES),
 }
 

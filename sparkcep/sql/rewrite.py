@@ -16,9 +16,11 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sparkcep.errors import SYNTAX, UNSUPPORTED, error_at
+from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
 from sparkcep.pattern.measures import ELEMENT, POSITION
 from sparkcep.pattern.plan import LETTERS, Plan, key_texts, make_plan
@@ -249,17 +251,37 @@ class _Rewriter:
         if text.lstrip().startswith("--sparkcep"):
             return close + 1  # already rewritten
         prefix = self._table_arguments(table_close + 1, close - 2)
-        clause = parse_clause(prefix + text)
+        # where the clause's text would begin, if the literal has no escapes; else errors stand at the literal
+        begin = literal.start + 1 - len(prefix) if literal.text[1:-1] == text else None
+        with self._placed(prefix + text, begin, literal.start):
+            clause = parse_clause(prefix + text)
         inner = self.tokens[i + 4 : table_close]
         inside = self._rewritten(inner[0].start, inner[-1].end)
         is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
         source = f"({inside})" if is_query else inside
-        self._replace(clause, i, i + 1, self.tokens[close].end, source)
+        with self._placed(prefix + text, begin, literal.start):
+            self._replace(clause, i, i + 1, self.tokens[close].end, source)
         return close + 1
+
+    @contextmanager
+    def _placed(self, text: str, begin: int | None, first: int) -> Iterator[None]:
+        """Errors that count in ``text`` count in the statement, where it begins at ``begin``; at ``first`` if they lie before that."""
+        try:
+            yield
+        except ClauseError as error:
+            if not error.line:
+                raise
+            offset = sum(len(line) + 1 for line in text.split("\n")[: error.line - 1]) + error.column - 1
+            line, column = position(self.text, first if begin is None else max(begin + offset, first))
+            name = error.error_class.removeprefix("SPARKCEP.")
+            raise ClauseError(
+                name, error.message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment
+            ) from None
 
     def _rewritten(self, start: int, end: int) -> str:
         """A part of the statement with the clauses inside it rewritten."""
-        sql, found = rewrite_all(self.text[start:end], self.settings)
+        with self._placed(self.text[start:end], start, start):
+            sql, found = rewrite_all(self.text[start:end], self.settings)
         self.found += found
         return sql
 

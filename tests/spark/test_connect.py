@@ -26,7 +26,9 @@ import json, sys
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, lit
 
+from sparkcep import match_recognize
 from sparkcep.errors import ClauseError
 from sparkcep.spark.session import disable, enable
 
@@ -57,6 +59,14 @@ ticks.createOrReplaceTempView("ticks")
 low = MATCH.replace("10", "?")
 query = "SELECT * FROM ticks " + MATCH
 run("plain", lambda: spark.sql(query))
+rest = MATCH.partition("ORDER BY ts ")[2][:-1]
+run("frame", lambda: match_recognize(ticks, partition_by=col("sym"), order_by=ticks.ts.asc(), clause=rest))
+run("frame_named", lambda: match_recognize(ticks, partition_by=["sym"], order_by="ts", clause=rest))
+run("frame_bad", lambda: match_recognize(ticks, partition_by="sym", clause="ORDER BY ts\\n" + rest.replace("DEFINE A", "DEFINE X")))
+try:
+    match_recognize(ticks, partition_by=lit("sym"), clause="ORDER BY ts " + rest)
+except TypeError as error:
+    report["frame_literal"] = str(error)
 run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
 run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
 run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
@@ -103,7 +113,7 @@ def test_it_is_a_connect_session(report):
     assert report["module"].startswith("pyspark.sql.connect.")
 
 
-@pytest.mark.parametrize("name", ["plain", "script", "view", "ctas", "new_session", "view_disabled"])
+@pytest.mark.parametrize("name", ["plain", "script", "view", "ctas", "new_session", "view_disabled", "frame", "frame_named"])
 def test_rows(report, name):
     assert report[name] == EXPECTED
 
@@ -132,6 +142,13 @@ def test_clause_error_is_a_spark_parse_exception(report):
     assert error["clause"] and error["parse"] and error["analysis"]
     assert error["condition"].startswith("SPARKCEP.")
     assert error["place"] == [1, f"SELECT * FROM ticks {BAD}".index("DEFINE X") + 8, "X"]
+
+
+def test_frames(report):
+    error = report["frame_bad"]
+    assert error["clause"] and error["parse"]
+    assert error["place"] == [2, BAD.partition("ORDER BY ts ")[2].index("DEFINE X") + 8, "X"]
+    assert "more than the name of a column" in report["frame_literal"]
 
 
 def test_spark_errors_keep_their_class(report):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import struct
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark import jvm_build, session  # noqa: E402
 from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java  # noqa: E402
 from sparkcep.spark.rewriting import name_markers  # noqa: E402
+from sparkcep.spark.table_function import GRAPH_FUNCTIONS  # noqa: E402
 
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")
@@ -270,8 +272,6 @@ class TestTheJvmParser:
     def test_helper_process_in_place_of_the_callback(self, enabled, monkeypatch):
         extension = session._load_extension(enabled)
         extension.setRewriter(None)
-        conf = enabled._jsparkSession.sessionState().conf()
-        conf.setConfString("spark.pyspark.driver.python", sys.executable)
         try:
             found = enabled._jsparkSession.sql(f"SELECT * FROM ticks {MATCH}").collectAsList()
             assert len(found) == len(EXPECTED)
@@ -279,7 +279,6 @@ class TestTheJvmParser:
                 enabled._jsparkSession.sql(f"SELECT * FROM ticks {BAD}")
             assert caught.value.getCondition().startswith("SPARKCEP.")
         finally:
-            conf.unsetConf("spark.pyspark.driver.python")
             extension.setRewriter(session._Rewriter())
 
 
@@ -303,14 +302,14 @@ def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
     assert [p.name for p in jar.parent.iterdir()] == [jar.name]
     assert jar.parent.stat().st_mode & 0o077 == 0
     monkeypatch.setattr(jvm_build, "_RELEASE", "21")
-    assert jvm_build._fingerprint("x", jvm_build._spark_jars(None)) not in jar.name
+    assert jvm_build._fingerprint(jvm_build._sources(), jvm_build._spark_jars(None)) not in jar.name
 
 
 @needs_javac
 def test_compile_errors_are_told(monkeypatch, tmp_path):
     jars = jvm_build._spark_jars(None)
     with pytest.raises(jvm_build.JvmBuildError, match="cannot find symbol"):
-        jvm_build._compile("class Broken { NoSuchType x; }", jars, tmp_path / "out.jar", None)
+        jvm_build._compile({"Broken.java": "class Broken { NoSuchType x; }"}, jars, tmp_path / "out.jar", None)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(jvm_build.JvmBuildError, match="no Spark jars"):
         jvm_build.extension_jar(spark_home=str(tmp_path))
@@ -333,13 +332,26 @@ def test_require_java(monkeypatch, tmp_path):
 
 
 def test_rewrite_server_protocol():
-    def ask(**request):
-        text = json.dumps({"settings": {}, "named_markers": False, **request}).encode()
+    def framed(text: bytes) -> bytes:
         return struct.pack(">i", len(text)) + text
 
-    asked = [ask(sql="SELECT 'ü'"), ask(sql=f"SELECT * FROM ticks {BAD}"), ask(sql=f"SELECT * FROM ticks {MATCH}")]
+    def ask(**request):
+        return framed(json.dumps({"settings": {}, "named_markers": False, **request}).encode())
+
+    asked = [
+        ask(sql="SELECT 'ü'"),
+        ask(sql=f"SELECT * FROM ticks {BAD}"),
+        framed(b"{ no JSON"),
+        framed(b"\xff\xfe"),
+        ask(kind="unheard of"),
+        ask(kind="told", text="Error: [SPARKCEP.X] a message (line 2, column 3: 'f') SQLSTATE: 42K0E\n at ..."),
+        ask(kind="told", text="Error: division by zero"),
+        ask(kind="functions"),
+        ask(sql=f"SELECT * FROM ticks {MATCH}"),
+    ]
     command = [sys.executable, "-m", "sparkcep.spark.rewrite_server"]
-    out = subprocess.run(command, input=b"".join(asked), capture_output=True, check=True).stdout
+    # a request that is cut off at the end is left
+    out = subprocess.run(command, input=b"".join(asked) + asked[0][:-1], capture_output=True, check=True).stdout
     answers = []
     while out:
         (size,) = struct.unpack(">i", out[:4])
@@ -347,8 +359,19 @@ def test_rewrite_server_protocol():
         out = out[4 + size :]
     assert answers[0]["sql"] == "SELECT 'ü'"
     assert answers[1]["error"]["fragment"] == "X" and answers[1]["error"]["line"] == 1
-    assert "match_recognize(TABLE(" in answers[2]["sql"]
-    assert len(answers) == 3
+    assert "JSONDecodeError" in answers[2]["failure"] and "UnicodeDecodeError" in answers[3]["failure"]
+    assert "'unheard of'" in answers[4]["failure"]
+    assert (answers[5]["error"]["error_class"], answers[5]["error"]["column"]) == ("SPARKCEP.X", 3)
+    assert answers[6] == {}
+    assert {f["name"] for f in answers[7]["functions"]} == {"match_recognize", *GRAPH_FUNCTIONS}
+    assert "match_recognize(TABLE(" in answers[8]["sql"]
+    assert len(answers) == len(asked)
+
+
+def test_java_and_python_name_the_same_functions():
+    source = jvm_build._sources()["PythonFunctions.java"]
+    named = re.findall(r'"(\w+)"', re.search(r"SCALARS = \{(.*?)\}", source)[1])
+    assert named == list(GRAPH_FUNCTIONS)
 
 
 def test_worker_python_is_only_chosen_where_unset(enabled, monkeypatch):

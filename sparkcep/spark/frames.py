@@ -1,0 +1,166 @@
+"""``match_recognize(frame, ...)``: the clause over a PySpark data frame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+
+from sparkcep.errors import ClauseError, error_at, position
+from sparkcep.spark.errors import ClauseParseException
+from sparkcep.spark.session import sql_over
+from sparkcep.sql.lexer import quote
+from sparkcep.sql.parser import parse_clause
+
+if TYPE_CHECKING:
+    from sparkcep.sql.clause import MatchClause
+
+    Key = str | Column
+    Keys = Key | Sequence[Key]
+
+_HEAD = "SELECT * FROM {frame} MATCH_RECOGNIZE (\n"
+_ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
+
+
+def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None = None, order_by: Keys | None = None) -> DataFrame:
+    """The matches of a row pattern in ``frame``, as a data frame that is computed when it is used.
+
+    Works in classic sessions and in Spark Connect, whether or not ``enable`` was called.
+
+    Args:
+        frame: the rows to search.
+        clause: what stands between the parentheses of MATCH_RECOGNIZE: ``"MEASURES ... PATTERN (...) DEFINE ..."``. It may begin with
+            PARTITION BY and ORDER BY itself.
+        partition_by: keys of the partitions: one key or several, each the name of a column, a SQL expression as text, or a column
+            of the frame (``frame.symbol``, ``col("symbol")``).
+        order_by: the order of the rows, in the same forms; a text may end in ASC or DESC and NULLS FIRST or NULLS LAST, a column may be
+            ``col("day").desc()``.
+
+    Returns:
+        The columns that ``SELECT * FROM frame MATCH_RECOGNIZE (...)`` has.
+
+    Raises:
+        TypeError: an argument of another type, or a column that is more than a column's name.
+        ClauseError: an error in the clause, with its line and column in ``clause``; also a pyspark ParseException. Raised before any
+            job starts.
+
+    Example::
+
+        sparkcep.match_recognize(
+            ticks, partition_by="symbol", order_by="day",
+            clause="MEASURES FIRST(day) AS a, LAST(day) AS b PATTERN (UP{3,}) DEFINE UP AS price > PREV(price)",
+        )
+    """
+    if not isinstance(frame, DataFrame):
+        raise TypeError(f"match_recognize needs a pyspark DataFrame, not {type(frame).__name__}")
+    if not isinstance(clause, str):
+        raise TypeError(f"clause must be the text between the parentheses of MATCH_RECOGNIZE, not {type(clause).__name__}")
+    partition = [_text(frame, key, "partition_by") for key in _listed(partition_by, "partition_by")]
+    order = [_text(frame, key, "order_by") for key in _listed(order_by, "order_by")]
+    try:
+        cut, keys = _keys(parse_clause(clause), clause, partition, order)
+    except ClauseError as error:
+        raise ClauseParseException.of(error, clause) from None
+    statement = f"{clause[:cut]}{keys}{clause[cut:]}"
+    try:
+        return sql_over(frame, f"{_HEAD}{_unformatted(statement)}\n)")
+    except ClauseError as error:
+        raise ClauseParseException.of(_placed(error, statement, clause, cut, len(keys)), clause) from None
+
+
+def _listed(keys: Any, argument: str) -> list[Any]:
+    if keys is None:
+        return []
+    if isinstance(keys, (str, Column)):
+        return [keys]
+    if isinstance(keys, Sequence):
+        return list(keys)
+    raise _wrong(keys, argument)
+
+
+def _wrong(key: Any, argument: str) -> TypeError:
+    return TypeError(
+        f"{argument} takes names of columns, SQL expressions as text, columns, or a list of these, not {type(key).__name__}"
+    )
+
+
+def _text(frame: DataFrame, key: Any, argument: str) -> str:
+    """SQL text of one key."""
+    if isinstance(key, Column):
+        return _of_column(frame, key, argument)
+    if not isinstance(key, str):
+        raise _wrong(key, argument)
+    if key in frame.columns:
+        return quote(key)
+    words = "PARTITION BY" if argument == "partition_by" else "ORDER BY"
+    try:
+        parsed = parse_clause(f"{words} {key}\nPATTERN (A)")
+        alone = len(parsed.partition_by) == 1 if argument == "partition_by" else len(parsed.order_by) == 1
+        reason = "" if alone else "; give several as a list"
+    except ClauseError as error:
+        alone, reason = False, f": {error.message}"
+    if not alone:
+        told = ClauseError(
+            "ARGUMENT", f"{argument}: {key!r} is no column of the frame and not one SQL expression{reason}", fragment=key
+        )
+        raise ClauseParseException.of(told, "")
+    return key
+
+
+def _of_column(frame: DataFrame, column: Column, argument: str) -> str:
+    """A column's name and order. What it is shows only in its text: classic and Connect columns have no common structure."""
+    shown = re.fullmatch(r"Column<'(.*)'>", repr(column), re.S)
+    name, order = _ORDERED.fullmatch(shown[1]).groups() if shown else ("", "")
+    names = {form: known for known in frame.columns for form in (known, quote(known), f"`{known}`")}
+    if name not in names or _is_literal(column) or (order and argument == "partition_by"):
+        raise TypeError(
+            f"{argument}: {column} is more than the name of a column of the frame; write the expression as text, "
+            "or give it a name with frame.withColumn first"
+        )
+    return quote(names[name]) + order
+
+
+def _is_literal(column: Column) -> bool:
+    # Connect shows lit("a") as it shows col("a")
+    return type(getattr(column, "_expr", None)).__name__ == "LiteralExpression"
+
+
+def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[str]) -> tuple[int, str]:
+    """Where in the clause the keys given as arguments belong, and their text. Raises ClauseError."""
+    for argument, given, written in (
+        ("partition_by", partition, parsed.partition_by),
+        ("order_by", order, [item.expr for item in parsed.order_by]),
+    ):
+        if given and written:
+            words = argument.upper().replace("_", " ")
+            span = written[0].span
+            raise error_at(
+                clause,
+                span.start,
+                span.end,
+                "ARGUMENT",
+                f"the argument {argument} is given, and the clause has {words} too; keep one",
+            )
+    text = f" PARTITION BY {', '.join(partition)}" if partition else ""
+    text += f" ORDER BY {', '.join(order)}" if order else ""
+    cut = parsed.partition_by[-1].span.end if parsed.partition_by else 0
+    return cut, f"{text} " if text else ""
+
+
+def _unformatted(text: str) -> str:
+    """``text`` as a part of a format string."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _placed(error: ClauseError, statement: str, clause: str, cut: int, inserted: int) -> ClauseError:
+    """``error``, which counts in the whole SQL statement, with its place in the clause; none if it is in the inserted keys."""
+    line, column = 0, 0
+    if error.line > 1:
+        before = statement.split("\n")[: error.line - 2]
+        offset = sum(len(x) + 1 for x in before) + error.column - 1
+        if not cut <= offset < cut + inserted:
+            line, column = position(clause, offset if offset < cut else offset - inserted)
+    name = error.error_class.removeprefix("SPARKCEP.")
+    return ClauseError(name, error.message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment)

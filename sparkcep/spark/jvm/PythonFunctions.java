@@ -1,0 +1,295 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase;
+import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.PythonUDTFAnalyzeResult;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedPolymorphicPythonUDTF;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.DataType;
+import scala.Function0;
+import scala.Function2;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction0;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * The functions {@code match_recognize}, {@code expand_matches}, ... in a JVM that no Python driver lives beside.
+ *
+ * <p>They become built-in ones, which every new session has and permanent views may use. What they run is asked of the
+ * rewriter at their first use: it pickles references to the functions of the installed package.
+ */
+final class PythonFunctions {
+  private static final String TABLE_FUNCTION = "match_recognize";
+  private static final String[] SCALARS = {"expand_matches", "count_matches", "sample_matches"};
+  private static final String FAILED = "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON";
+
+  private static Map<String, Definition> definitions;
+
+  private PythonFunctions() {}
+
+  /** One function as Python describes it; {@code returns} is null for the table function. */
+  private record Definition(PythonFunction function, int evalType, DataType returns) {}
+
+  /** Puts the functions into the registries that each new session copies. */
+  static void publish() {
+    register(TableFunctionRegistry.builtin(), TABLE_FUNCTION, "python_udtf", new TableBuilder());
+    for (String name : SCALARS) {
+      register(FunctionRegistry.builtin(), name, "python_udf", new ScalarBuilder(name));
+    }
+  }
+
+  private static <T> void register(
+      FunctionRegistryBase<T> registry, String name, String source, AbstractFunction1<Seq<Expression>, T> builder) {
+    String usage = "_FUNC_ - see the documentation of sparkcep.";
+    ExpressionInfo info =
+        new ExpressionInfo(PythonFunctions.class.getName(), null, name, usage, "", "", "", "", "", "", source);
+    registry.registerFunction(identifier(name), info, builder);
+  }
+
+  private static FunctionIdentifier identifier(String name) {
+    try {
+      // Spark 4.3 has three-part names
+      Method qualified = FunctionRegistry.class.getMethod("builtinFunctionIdentifier", String.class);
+      return (FunctionIdentifier) qualified.invoke(null, name);
+    } catch (NoSuchMethodException e) {
+      return new FunctionIdentifier(name);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static final class TableBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
+    @Override
+    public LogicalPlan apply(Seq<Expression> arguments) {
+      Definition d = definition(TABLE_FUNCTION);
+      Object udtf = construct(
+          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", TABLE_FUNCTION, d.function, d.evalType, false);
+      LogicalPlan plan = (LogicalPlan) build(udtf, arguments);
+      return (LogicalPlan) plan.transformExpressions(new TellClauseErrors());
+    }
+  }
+
+  private static final class ScalarBuilder extends AbstractFunction1<Seq<Expression>, Expression> {
+    private final String name;
+
+    ScalarBuilder(String name) {
+      this.name = name;
+    }
+
+    @Override
+    public Expression apply(Seq<Expression> arguments) {
+      Definition d = definition(name);
+      Object udf = construct(
+          "org.apache.spark.sql.execution.python.UserDefinedPythonFunction", name, d.function, d.returns, d.evalType, true);
+      return (Expression) build(udf, arguments);
+    }
+  }
+
+  /** Errors that the table function's {@code analyze} raises in its Python worker, told as our own. */
+  private static final class TellClauseErrors extends AbstractPartialFunction<Expression, Expression> {
+    @Override
+    public boolean isDefinedAt(Expression expression) {
+      return expression instanceof UnresolvedPolymorphicPythonUDTF;
+    }
+
+    @Override
+    public <A extends Expression, B> B applyOrElse(A expression, scala.Function1<A, B> otherwise) {
+      if (!isDefinedAt(expression)) {
+        return otherwise.apply(expression);
+      }
+      UnresolvedPolymorphicPythonUDTF udtf = (UnresolvedPolymorphicPythonUDTF) expression;
+      Analyze analyze = new Analyze(udtf.resolveElementMetadata());
+      @SuppressWarnings("unchecked")
+      B told = (B) withAnalyze(udtf, analyze);
+      return told;
+    }
+  }
+
+  /** {@code udtf} with another analyze function; its other fields, one more in each Spark version, stay. */
+  private static Expression withAnalyze(UnresolvedPolymorphicPythonUDTF udtf, Analyze analyze) {
+    Object[] fields = new Object[udtf.productArity()];
+    for (int i = 0; i < fields.length; i++) {
+      Object field = udtf.productElement(i);
+      fields[i] = field instanceof Function2 ? analyze : field;
+    }
+    return (Expression) construct(UnresolvedPolymorphicPythonUDTF.class.getName(), fields);
+  }
+
+  private static final class Analyze
+      extends AbstractFunction2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> {
+    private final Function2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> spark;
+
+    Analyze(Function2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> spark) {
+      this.spark = spark;
+    }
+
+    @Override
+    public PythonUDTFAnalyzeResult apply(PythonFunction function, Seq<Expression> arguments) {
+      try {
+        return spark.apply(function, arguments);
+      } catch (Throwable raised) { // Scala does not declare what it throws
+        throw PythonFunctions.<RuntimeException>unchecked(told(raised));
+      }
+    }
+
+    private static Throwable told(Throwable raised) {
+      if (!(raised instanceof AnalysisException) || !FAILED.equals(((AnalysisException) raised).getCondition())) {
+        return raised;
+      }
+      ObjectNode request = JsonNodeFactory.instance.objectNode();
+      request.put("kind", "told").put("text", raised.getMessage());
+      try {
+        JsonNode answer = RewritingParser.ask(request);
+        return answer.has("error") ? new ClauseException(null, answer.get("error")) : raised;
+      } catch (HelperProcess.HelperException | JsonProcessingException e) {
+        raised.addSuppressed(e);
+        return raised;
+      }
+    }
+  }
+
+  private static synchronized Definition definition(String name) {
+    if (definitions == null) {
+      ObjectNode request = JsonNodeFactory.instance.objectNode();
+      request.put("kind", "functions");
+      try {
+        definitions = read(RewritingParser.ask(request));
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      } catch (HelperProcess.HelperException e) {
+        throw PythonFunctions.<RuntimeException>unchecked(e);
+      }
+    }
+    return definitions.get(name);
+  }
+
+  private static Map<String, Definition> read(JsonNode answer) throws IOException {
+    Map<String, Definition> out = new HashMap<>();
+    for (JsonNode one : answer.get("functions")) {
+      List<Object> command = new ArrayList<>();
+      for (byte b : one.get("command").binaryValue()) {
+        command.add(b);
+      }
+      Map<String, String> environment = new HashMap<>();
+      environment.put("PYTHONHASHSEED", "0"); // as a Python driver sets it for its workers
+      PythonFunction function = new SimplePythonFunction(
+          scala.jdk.javaapi.CollectionConverters.asScala(command).toSeq(),
+          environment, new ArrayList<>(), workerPython(answer.get("python").asText()), answer.get("version").asText(),
+          new ArrayList<>(), null);
+      DataType returns = one.get("returns").isNull() ? null : DataType.fromJson(one.get("returns").asText());
+      out.put(one.get("name").asText(), new Definition(function, one.get("eval_type").asInt(), returns));
+    }
+    return out;
+  }
+
+  /** Workers on this machine run the rewriter's own Python unless another was chosen; elsewhere its path says nothing. */
+  private static String workerPython(String rewriters) {
+    SparkConf conf = SparkEnv.get().conf();
+    String chosen = conf.get("spark.pyspark.python", System.getenv("PYSPARK_PYTHON"));
+    if (chosen != null && !chosen.isEmpty()) {
+      return chosen;
+    }
+    return conf.get("spark.master", "").startsWith("local") ? rewriters : "python3";
+  }
+
+  // Spark's constructors and builders differ between 4.1 and 4.3 in how many arguments they take
+
+  private static Object construct(String className, Object... first) {
+    try {
+      Class<?> type = Class.forName(className, true, PythonFunctions.class.getClassLoader());
+      for (Constructor<?> constructor : type.getConstructors()) {
+        Object[] arguments = fitting(constructor.getParameterTypes(), first, type);
+        if (arguments != null) {
+          return constructor.newInstance(arguments);
+        }
+      }
+      throw new IllegalStateException("this Spark's " + className + " is not one that sparkcep knows");
+    } catch (InvocationTargetException e) {
+      throw PythonFunctions.<RuntimeException>unchecked(e.getCause());
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** {@code first} and the default values behind them; null where the types do not fit. */
+  private static Object[] fitting(Class<?>[] types, Object[] first, Class<?> owner) throws ReflectiveOperationException {
+    if (types.length < first.length) {
+      return null;
+    }
+    Object[] out = new Object[types.length];
+    for (int i = 0; i < types.length; i++) {
+      if (i >= first.length) {
+        try {
+          out[i] = owner.getMethod("apply$default$" + (i + 1)).invoke(null);
+          continue;
+        } catch (NoSuchMethodException e) {
+          return null;
+        }
+      }
+      boolean fits = types[i] == int.class
+          ? first[i] instanceof Integer
+          : types[i] == boolean.class ? first[i] instanceof Boolean : first[i] == null || types[i].isInstance(first[i]);
+      if (!fits) {
+        return null;
+      }
+      out[i] = first[i];
+    }
+    return out;
+  }
+
+  private static Object build(Object function, Seq<Expression> arguments) {
+    try {
+      for (Method method : function.getClass().getMethods()) {
+        if (method.getName().equals("builder")) {
+          return method.getParameterCount() == 1
+              ? method.invoke(function, arguments)
+              : method.invoke(function, arguments, parser());
+        }
+      }
+      throw new IllegalStateException("this Spark's " + function.getClass() + " has no builder");
+    } catch (InvocationTargetException e) {
+      throw PythonFunctions.<RuntimeException>unchecked(e.getCause());
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** The session's parser: {@code analyze} may ask for expressions as text. */
+  private static Function0<Object> parser() {
+    return new AbstractFunction0<>() {
+      @Override
+      public Object apply() {
+        return org.apache.spark.sql.classic.SparkSession.active().sessionState().sqlParser();
+      }
+    };
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> E unchecked(Throwable raised) throws E {
+    throw (E) raised;
+  }
+}

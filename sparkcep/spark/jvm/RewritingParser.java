@@ -1,0 +1,109 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.NamedParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.VariableSubstitution;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Rewrites the text of statements, leaves all other calls to Spark's parser. */
+final class RewritingParser implements InvocationHandler {
+  private static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final ParserInterface spark;
+
+  RewritingParser(ParserInterface spark) {
+    this.spark = spark;
+  }
+
+  @Override
+  public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
+    if (SparkcepExtensions.isActive() && takesStatement(method, args)) {
+      String text = substituted((String) args[0]);
+      if (MENTION.matcher(text).find()) {
+        args = rewritten(text, args);
+      }
+    }
+    try {
+      return method.invoke(spark, args);
+    } catch (InvocationTargetException e) {
+      throw e.getCause();
+    }
+  }
+
+  private static boolean takesStatement(Method method, Object[] args) {
+    return args != null
+        && args.length > 0
+        && args[0] instanceof String
+        && (method.getName().startsWith("parsePlan") || method.getName().equals("parseQuery"));
+  }
+
+  /** The text with its {@code ${variables}} filled in: Spark would do so behind us, and {@code ${} is no SQL. */
+  private static String substituted(String text) {
+    boolean wanted = text.contains("${") && SQLConf.get().variableSubstituteEnabled();
+    return wanted ? new VariableSubstitution().substitute(text) : text;
+  }
+
+  private static Object[] rewritten(String text, Object[] args)
+      throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
+    boolean positional = args.length > 1 && args[1] instanceof PositionalParameterContext;
+    JsonNode answer = ask(request(text, positional));
+    if (answer.has("error")) {
+      throw new ClauseException(text, answer.get("error"));
+    }
+    String sql = answer.get("sql").asText();
+    if (sql.equals(text)) {
+      return args;
+    }
+    Object[] out = args.clone();
+    out[0] = sql;
+    if (positional) {
+      out[1] = named((PositionalParameterContext) args[1], answer.get("marker_prefix").asText());
+    }
+    return out;
+  }
+
+  private static ObjectNode request(String text, boolean positional) {
+    SQLConf conf = SQLConf.get();
+    ObjectNode request = JSON.createObjectNode();
+    request.put("sql", text);
+    ObjectNode settings = request.putObject("settings");
+    settings.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
+    settings.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
+    CollectionConverters.asJava(conf.getAllConfs())
+        .forEach((key, value) -> { if (key.startsWith("sparkcep.")) settings.put(key, value); });
+    request.put("named_markers", positional);
+    return request;
+  }
+
+  /** The rewriter's answer to a request of any kind. */
+  static JsonNode ask(ObjectNode request) throws HelperProcess.HelperException, JsonProcessingException {
+    JsonNode answer = JSON.readTree(SparkcepExtensions.rewriter().apply(JSON.writeValueAsString(request)));
+    if (answer.has("failure")) {
+      throw new HelperProcess.HelperException("sparkcep's rewriter failed:\n" + answer.get("failure").asText(), null);
+    }
+    return answer;
+  }
+
+  private static NamedParameterContext named(PositionalParameterContext context, String prefix) {
+    Map<String, Expression> named = new HashMap<>();
+    for (int i = 0; i < context.params().size(); i++) {
+      named.put(prefix + (i + 1), context.params().apply(i));
+    }
+    return new NamedParameterContext(
+        scala.collection.immutable.Map.from(CollectionConverters.asScala(named)));
+  }
+}

@@ -1,0 +1,133 @@
+"""How Spark's own JVM programs, the SQL shell and the thrift server, are started with the clause.
+
+The same three settings, written into spark-defaults.conf, do it for programs that are started in another way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkcep.spark.java import require_java
+from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar, find_spark_home
+
+_CLASS_PATH, _EXTENSIONS, _PYTHON = "spark.driver.extraClassPath", "spark.sql.extensions", "spark.sparkcep.python"
+_BIND_HOST = "hive.server2.thrift.bind.host"
+_THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+_LOOPBACK = "127.0.0.1"
+
+
+def settings() -> dict[str, str]:
+    """What a Spark application must be configured with: the class path of its driver, the extension, the Python that rewrites.
+
+    Builds the extension's jar if there is none yet. Raises JavaNotFoundError, JvmBuildError.
+    """
+    require_java()
+    return {_CLASS_PATH: str(extension_jar()), _EXTENSIONS: EXTENSION_CLASS, _PYTHON: sys.executable}
+
+
+def shell(arguments: Sequence[str]) -> list[str]:
+    """The command that starts spark-sql with the clause; ``arguments`` are its own. Raises as ``settings`` does."""
+    given = _with_settings(arguments, settings())
+    return [str(_spark_home() / "bin" / "spark-sql"), *given]
+
+
+def thrift_server(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command that starts the thrift server with the clause, and variables to add to its environment.
+
+    It listens on the loopback interface unless ``arguments`` or Spark's or Hive's configuration say otherwise, and with a local
+    master so does its web page. Raises as ``settings`` does.
+    """
+    given = _with_settings(arguments, settings())
+    if not _chooses_host(arguments):
+        given += ["--hiveconf", f"{_BIND_HOST}={_LOOPBACK}"]
+    environment = {"SPARK_CONNECT_MODE": "0"}  # as bin/spark-sql has it: a classic session
+    if _is_local(arguments) and "SPARK_LOCAL_IP" not in os.environ:
+        environment["SPARK_LOCAL_IP"] = _LOOPBACK
+    return [str(_spark_home() / "bin" / "spark-submit"), "--class", _THRIFT_SERVER, *given], environment
+
+
+def _spark_home() -> Path:
+    return Path(find_spark_home())
+
+
+def _with_settings(arguments: Sequence[str], ours: dict[str, str]) -> list[str]:
+    """``arguments`` with ``ours`` added to what they, or the defaults file, say of the class path and the extensions."""
+    defaults = _defaults(arguments)
+    out = list(arguments)
+    added = []
+    for key, separator in ((_CLASS_PATH, os.pathsep), (_EXTENSIONS, ",")):
+        places = _places(out, key)
+        for i, head, value in places:
+            out[i] = head + _joined(value, ours[key], separator)
+        if not places:
+            added += ["--conf", f"{key}={_joined(defaults.get(key, ''), ours[key], separator)}"]
+    if _PYTHON not in defaults:
+        added += ["--conf", f"{_PYTHON}={ours[_PYTHON]}"]  # one among the arguments comes later, and wins
+    return added + out
+
+
+def _joined(theirs: str, ours: str, separator: str) -> str:
+    parts = [p for p in theirs.split(separator) if p.strip()]
+    return separator.join(parts if ours in parts else [*parts, ours])
+
+
+def _places(arguments: Sequence[str], key: str) -> list[tuple[int, str, str]]:
+    """Where arguments of spark-submit set ``key``: index, the text before the value, the value."""
+    found = []
+    before = ""
+    for i, argument in enumerate(arguments):
+        named = re.match(r"(?:--conf=|-c=)?" + re.escape(key) + r"\s*=", argument)
+        if named and (before in ("--conf", "-c") or argument.startswith("-")):
+            found.append((i, named[0], argument[named.end() :]))
+        elif key == _CLASS_PATH and before == "--driver-class-path":
+            found.append((i, "", argument))
+        elif key == _CLASS_PATH and argument.startswith("--driver-class-path="):
+            head, _, value = argument.partition("=")
+            found.append((i, f"{head}=", value))
+        before = argument
+    return found
+
+
+def _option(arguments: Sequence[str], name: str) -> str | None:
+    """The value of ``name VALUE`` or ``name=VALUE``; None if it is not there."""
+    for i, argument in enumerate(arguments):
+        if argument == name and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith(f"{name}="):
+            return argument.partition("=")[2]
+    return None
+
+
+def _defaults(arguments: Sequence[str]) -> dict[str, str]:
+    """What the properties files say that spark-submit would read."""
+    named = _option(arguments, "--properties-file")
+    files = [Path(named)] if named else []
+    if not named or "--load-spark-defaults" in arguments:
+        files.insert(0, _conf_dir() / "spark-defaults.conf")
+    found: dict[str, str] = {}
+    for line in (line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()):
+        pair = re.fullmatch(r"([^#!\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)", line.strip())
+        if pair:
+            found[pair[1]] = pair[2].strip()
+    return found
+
+
+def _conf_dir() -> Path:
+    return Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
+
+
+def _chooses_host(arguments: Sequence[str]) -> bool:
+    if os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST") or any(_BIND_HOST in a for a in arguments):
+        return True
+    hive = _conf_dir() / "hive-site.xml"
+    return any(_BIND_HOST in key for key in _defaults(arguments)) or (hive.is_file() and _BIND_HOST in hive.read_text("utf-8"))
+
+
+def _is_local(arguments: Sequence[str]) -> bool:
+    masters = [value for _, _, value in _places(arguments, "spark.master")]
+    master = _option(arguments, "--master") or (masters[-1] if masters else None) or os.environ.get("MASTER")
+    return (master or _defaults(arguments).get("spark.master", "local[*]")).startswith("local")

@@ -1,0 +1,164 @@
+"""A clause as the pieces that a formatter moves: keywords, names, expressions and comments, each with its part in the clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sparkcep.pattern import nodes
+from sparkcep.sql.clause import TO_FIRST, TO_LAST, MatchClause
+from sparkcep.sql.expression import Expr
+from sparkcep.sql.lexer import WORD, Span, Token, tokenize
+from sparkcep.tools.places import Place, comments
+
+KEYWORD, NAME, EXPRESSION, PATTERN, COMMENT = "keyword", "name", "expression", "pattern", "comment"
+_SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN WINDOW WITHIN APPROX PREF TOP SUBSET DEFINE".split())
+
+
+@dataclass
+class Atom:
+    """``gap``: what stands before it in the source: "", " " or a line break; ``part``: the expression it belongs to, if any."""
+
+    text: str
+    kind: str
+    gap: str
+    begins: bool = False  # a section
+    part: int | None = None
+
+    @property
+    def ends_line(self) -> bool:
+        return self.kind == COMMENT and self.text.startswith("--")
+
+    @property
+    def own_line(self) -> bool:
+        """A comment with nothing before it in its line."""
+        return self.kind == COMMENT and self.gap == "\n"
+
+
+@dataclass
+class _Roles:
+    """What the parsed clause says of its tokens."""
+
+    expressions: list[Span] = field(default_factory=list)
+    verbatim: list[Span] = field(default_factory=list)  # text whose blanks count
+    names: set[int] = field(default_factory=set)  # starts of tokens that are names
+    named: list[Span] = field(default_factory=list)  # spans in which every word is one
+    options: list[Span] = field(default_factory=list)  # whose words begin no section, but for the first
+
+
+def atoms(text: str, place: Place) -> list[Atom]:
+    """The clause's tokens in their order, with its comments between them."""
+    roles = _roles(place.clause)
+    out: list[Atom] = []
+    at, depth, in_pattern = place.start, 0, False
+    inside = [t for t in tokenize(text[: place.end]) if place.start <= t.start and t.text]
+    for span, token in _joined(text, inside, roles.verbatim):
+        gap = _add_comments(text, at, span.start, out)
+        part = next((i for i, e in enumerate(roles.expressions) if e.start <= span.start < e.end), None)
+        if part is not None:
+            kind = EXPRESSION
+        elif in_pattern and token.kind != WORD or span.start in roles.names:
+            kind = PATTERN if in_pattern else NAME
+        else:
+            kind = NAME if token.kind != WORD or _inside(span, roles.named) else KEYWORD
+        begins = (
+            kind == KEYWORD
+            and depth == 0
+            and token.upper in _SECTIONS
+            and not any(o.start < span.start < o.end for o in roles.options)
+        )
+        words = token.upper if kind == KEYWORD else text[span.start : span.end]
+        out.append(Atom(words, kind, gap, begins, part))
+        if part is None:
+            opened = token.text == "("
+            in_pattern = in_pattern or (opened and depth == 0 and len(out) > 1 and out[-2].begins and out[-2].text == "PATTERN")
+            depth += opened - (token.text == ")")
+            in_pattern = in_pattern and depth > 0
+        at = span.end
+    _add_comments(text, at, place.end, out)
+    return out
+
+
+def _joined(text: str, tokens: list[Token], verbatim: list[Span]) -> Iterator[tuple[Span, Token]]:
+    """Spans of the atoms, each with its first token: a verbatim text, ``{-``, ``-}`` and any other token are one each."""
+    i = 0
+    while i < len(tokens):
+        token = tokens[i]
+        end = token.end
+        whole = [s.end for s in verbatim if s.start <= token.start < s.end]
+        if whole:
+            end = max(whole)
+        elif text[token.start : token.start + 2] in ("{-", "-}") and not any(s.start == token.start for s in verbatim):
+            end = token.start + 2
+        yield Span(token.start, end), token
+        while i < len(tokens) and tokens[i].start < end:
+            i += 1
+
+
+def _add_comments(text: str, start: int, end: int, out: list[Atom]) -> str:
+    """Adds the comments of a gap; returns what stands between the last of them and the next token."""
+    at = start
+    for comment in comments(text, start, end):
+        before = _gap(text[at : comment.start])
+        out.append(Atom(comment.of(text).rstrip(), COMMENT, before))
+        at = comment.end
+    return _gap(text[at:end])
+
+
+def _gap(blanks: str) -> str:
+    return "\n" if "\n" in blanks else " " if blanks else ""
+
+
+def _inside(span: Span, spans: list[Span]) -> bool:
+    return any(s.start <= span.start < s.end for s in spans)
+
+
+def _roles(clause: MatchClause) -> _Roles:
+    r = _Roles()
+    keys = [*clause.partition_by, *(item.expr for item in clause.order_by)]
+    r.verbatim += [key.span for key in keys]  # the text of a key names its column in the result
+    rest: list[Expr] = [m.expr for m in clause.measures] + [d.condition for d in clause.defines]
+    for node in nodes.walk(clause.pattern):
+        if isinstance(node, nodes.Within):
+            rest.append(node.size)
+        elif isinstance(node, nodes.Var):
+            r.names.add(node.span.start)
+    r.names |= {m.name_span.start for m in clause.measures} | {d.span.start for d in clause.defines}
+    r.named += [s.span for s in clause.subsets]
+    if clause.skip is not None:
+        if clause.skip.mode in (TO_FIRST, TO_LAST):
+            r.names.add(clause.skip.span.start)
+        else:
+            r.options.append(clause.skip.span)
+    if clause.window is not None:
+        rest += [e for e in (clause.window.size, clause.window.slide) if e is not None]
+    if clause.approx is not None:
+        rest += [clause.approx.k, *(w for _, w in clause.approx.weights)]
+        if clause.approx.weights:
+            r.named.append(_weights(clause))
+    if clause.pref is not None:
+        rest += [e for _, e in clause.pref.objectives]
+    if clause.top is not None:
+        rest.append(clause.top.k)
+    r.options += [o.span for o in (clause.selection, clause.window, clause.approx, clause.pref, clause.top) if o is not None]
+    r.expressions += [e.span for e in (*keys, *rest)]
+    for expression in rest:
+        r.verbatim += [s for node in expression.walk() if (s := _sliced(clause.text, node)) is not None]
+    return r
+
+
+def _weights(clause: MatchClause) -> Span:
+    """From the parenthesis of WEIGHTS to the last weight: its words are variables."""
+    text, approx = clause.text, clause.approx
+    assert approx is not None
+    words = tokenize(text[approx.k.span.end : approx.span.end])
+    return Span(approx.k.span.end + words[1].start, approx.weights[-1][1].span.end)
+
+
+def _sliced(text: str, node: Expr) -> Span | None:
+    """The part of an expression that the parser keeps as text."""
+    if node.op == "cast":
+        return Span(node.args[0].span.end, node.span.end)
+    if node.op == "subquery" and isinstance(node.value, str) and text.startswith(node.value, node.span.start - 1):
+        return Span(node.span.start - 1, node.span.start - 1 + len(node.value))  # the argument of a call, which has no parentheses
+    return node.span if node.op in ("lit", "interval", "subquery") else None

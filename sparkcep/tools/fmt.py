@@ -1,0 +1,235 @@
+"""``sparkcep fmt``: one layout for what stands between the parentheses of MATCH_RECOGNIZE.
+
+Tokens are kept, blanks and line breaks are chosen anew, words of the clause are written in capitals. Text outside the clauses,
+comments, and the text of keys (which names their output columns) stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparkcep.errors import ClauseError
+from sparkcep.sql.clause import MatchClause
+from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
+from sparkcep.tools.places import Place, clauses
+
+WIDTH = 120
+_STEP = "  "
+_LISTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE"])
+
+
+def format_sql(text: str) -> str:
+    """``text`` with its clauses laid out. Raises ClauseError where a clause cannot be read.
+
+    The result reads as the same clauses, and formatting it again changes nothing.
+    """
+    out = text
+    for place in reversed(clauses(text)):
+        out = out[: place.start] + _clause(text, place) + out[place.end :]
+    if _content(out) != _content(text):
+        raise AssertionError("sparkcep fmt would change a clause or lose a comment; please report this statement")
+    return out
+
+
+def _content(text: str) -> tuple[list[MatchClause], list[str]] | None:
+    """The clauses of ``text`` and the comments inside them; None if it cannot be read."""
+    try:
+        places = clauses(text)
+    except ClauseError:
+        return None
+    return [p.clause for p in places], sorted(a.text for p in places for a in atoms(text, p) if a.kind == COMMENT)
+
+
+def _clause(text: str, place: Place) -> str:
+    line = text[text.rfind("\n", 0, place.word.start) + 1 : place.word.start]
+    base = line[: len(line) - len(line.lstrip())]
+    pieces = atoms(text, place)
+    out = _Lines()
+    while pieces and pieces[0].kind == COMMENT and not pieces[0].own_line:
+        out.behind(pieces.pop(0), base + _STEP)
+    tail = _cut_tail(pieces)
+    for section in _sections(pieces):
+        section.write(out, base + _STEP)
+    for comment in tail:
+        out.line(base + _STEP, comment.text)
+    out.line(base, "")
+    return out.text("\r\n" if "\r\n" in text else "\n")
+
+
+class _Lines:
+    """Text under construction, which begins behind the opening parenthesis."""
+
+    def __init__(self) -> None:
+        self.lines = [""]
+        self.closed = False  # the last line ends in a comment that takes all behind it
+
+    def line(self, indent: str, text: str) -> None:
+        self.lines.append(indent + text)
+        self.closed = False
+
+    def behind(self, comment: Atom, indent: str) -> None:
+        """A comment in the line that was written last, or in a new one where that cannot be."""
+        if self.closed:
+            self.line(indent, comment.text)
+        else:
+            self.lines[-1] += f" {comment.text}"
+        self.closed = comment.ends_line
+
+    def text(self, newline: str) -> str:
+        return newline.join(self.lines)
+
+
+def _cut_tail(pieces: list[Atom]) -> list[Atom]:
+    """Takes away the comments that stand in lines of their own behind everything else."""
+    at = len(pieces)
+    while at and pieces[at - 1].kind == COMMENT:
+        at -= 1
+    while at < len(pieces) and not pieces[at].own_line:
+        at += 1
+    tail = pieces[at:]
+    del pieces[at:]
+    return tail
+
+
+@dataclass
+class _Section:
+    """``lead``: comments in lines before it; ``body``: all of it; ``trail``: comments behind it in its last line."""
+
+    lead: list[Atom] = field(default_factory=list)
+    body: list[Atom] = field(default_factory=list)
+    trail: list[Atom] = field(default_factory=list)
+
+    def write(self, out: _Lines, indent: str) -> None:
+        for comment in self.lead:
+            out.line(indent, comment.text)
+        flat = _flat(self.body)
+        if flat is not None and len(indent) + len(flat) <= WIDTH:
+            out.line(indent, flat)
+        elif self.body[0].text in _LISTS:
+            self._write_list(out, indent)
+        else:
+            _write_loose(out, indent, self.body)
+        for comment in self.trail:
+            out.behind(comment, indent)
+
+    def _write_list(self, out: _Lines, indent: str) -> None:
+        words = 2 if self.body[0].text in ("PARTITION", "ORDER") else 1
+        at = next(i + 1 for i, a in enumerate(self.body) if a.kind == KEYWORD and (words := words - 1) == 0)
+        head, rest = self.body[:at], self.body[at:]
+        _write_loose(out, indent, head)
+        for item in _items(rest):
+            while item and item[0].kind == COMMENT:
+                comment = item.pop(0)
+                if comment.own_line:
+                    out.line(indent + _STEP, comment.text)
+                else:
+                    out.behind(comment, indent + _STEP)
+            trail = []
+            while item and item[-1].kind == COMMENT and not item[-1].own_line:
+                trail.insert(0, item.pop())
+            flat = _flat(item)
+            if flat is not None and len(indent + _STEP) + len(flat) <= WIDTH:
+                out.line(indent + _STEP, flat)
+            elif item:
+                _write_loose(out, indent + _STEP, item)
+            for comment in trail:
+                out.behind(comment, indent + _STEP)
+
+
+def _sections(pieces: list[Atom]) -> list[_Section]:
+    out: list[_Section] = [_Section()]
+    waiting: list[Atom] = []  # comments of which the next token says whose they are
+    for atom in pieces:
+        if atom.kind == COMMENT:
+            waiting.append(atom)
+            continue
+        if atom.begins:
+            own = next((i for i, c in enumerate(waiting) if c.own_line), len(waiting))
+            if out[-1].body:
+                out[-1].trail = waiting[:own]
+                out.append(_Section(lead=waiting[own:]))
+            else:
+                out[-1].lead = waiting
+        else:
+            out[-1].body += waiting
+        waiting = []
+        out[-1].body.append(atom)
+    out[-1].trail = waiting
+    for section in out:
+        _comma_first(section.body)
+    return out
+
+
+def _comma_first(body: list[Atom]) -> None:
+    """``a -- note`` and a comma in the next line: the comma goes before the comment, or it would stand alone."""
+    for i, atom in enumerate(body):
+        j = i
+        while _is_comma(atom) and j and body[j - 1].kind == COMMENT:
+            body[j - 1], body[j] = body[j], body[j - 1]
+            body[j - 1].gap, body[j].gap = "", body[j].gap or " "
+            j -= 1
+
+
+def _is_comma(atom: Atom) -> bool:
+    return atom.text == "," and atom.kind != EXPRESSION
+
+
+def _items(pieces: list[Atom]) -> list[list[Atom]]:
+    """The elements of a list, each with its comma and the comments behind that in the same line."""
+    out: list[list[Atom]] = [[]]
+    depth, ended = 0, False
+    for atom in pieces:
+        if ended and not (atom.kind == COMMENT and not atom.own_line):
+            out.append([])
+            ended = False
+        out[-1].append(atom)
+        if atom.kind not in (EXPRESSION, COMMENT):
+            depth += (atom.text == "(") - (atom.text == ")")
+        ended = ended or (_is_comma(atom) and depth == 0)
+    return out
+
+
+def _flat(pieces: list[Atom]) -> str | None:
+    """All in one line; None where a comment or a text with line breaks forbids that."""
+    if any(a.ends_line or a.own_line or "\n" in a.text for a in pieces):
+        return None
+    return "".join(_between(a, b) + b.text for a, b in zip([None, *pieces], pieces))
+
+
+def _write_loose(out: _Lines, indent: str, pieces: list[Atom]) -> None:
+    """Line breaks inside expressions and patterns stay where they were; the lines behind the first are indented."""
+    line, last, full = "", None, False
+    lines = []
+    for atom in pieces:
+        broken = last is not None and (full or atom.gap == "\n")
+        if broken:
+            lines.append(line)
+            line = atom.text
+        else:
+            line += _between(last, atom) + atom.text
+        full = atom.ends_line or (broken and atom.kind == COMMENT)
+        last = atom
+    for i, text in enumerate([*lines, line]):
+        out.line(indent if i == 0 else indent + _STEP, text)
+
+
+def _between(left: Atom | None, right: Atom) -> str:
+    """The blank between two atoms of one line."""
+    if left is None:
+        return ""
+    if COMMENT in (left.kind, right.kind):
+        return " "
+    if left.part is not None and left.part == right.part:
+        return " " if right.gap else ""  # as written: in `a - -1` and `x < = y` it counts
+    if PATTERN in (left.kind, right.kind):
+        return _in_pattern(left, right)
+    if left.text in ("(", "~") or right.text in (")", ","):
+        return ""
+    return "" if right.text == "(" and left.text in ("MAX", "MIN", "PERMUTE") else " "
+
+
+def _in_pattern(left: Atom, right: Atom) -> str:
+    a, b = left.text, right.text
+    in_bounds = left.kind == PATTERN and (a == "{" or (a == "," and (b.isdigit() or b == "}")))
+    tight = a in ("(", "~") or b in (")", ",", "*", "+", "?", "{", "}") or (b == "(" and a == "PERMUTE")
+    return "" if in_bounds or tight else " "

@@ -1,0 +1,283 @@
+"""``sparkcep lint``: errors of a file's statements at their places, and what is legal in a clause but seldom meant.
+
+No Spark is needed. The rules look at the clause as written; docs/tools.md tells the reason of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+from sparkcep.errors import ClauseError, position
+from sparkcep.pattern import nodes
+from sparkcep.pattern.options import selection
+from sparkcep.pattern.scope import ENDINGS
+from sparkcep.sql.clause import PAST_LAST, MatchClause
+from sparkcep.sql.expression import Expr
+from sparkcep.sql.lexer import Span, tokenize
+from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.tools.places import Place, clauses, comments, statements
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+_IGNORE = re.compile(r"(?:--|/\*)\s*sparkcep:\s*ignore\b[ \t]*([A-Z_]+(?:\s*,\s*[A-Z_]+)*)?")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``code``: an error class (SPARKCEP....) or the name of a rule; ``line`` and ``column`` count from 1 in the file."""
+
+    code: str
+    severity: str
+    line: int
+    column: int
+    fragment: str
+    message: str
+
+    def as_dict(self) -> dict[str, str | int]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    severity: str
+    check: Callable[[MatchClause], Iterator[tuple[Span | None, str]]]  # None: the word MATCH_RECOGNIZE
+
+
+RULES: dict[str, _Rule] = {}
+IGNORE = "IGNORE"  # the code of a comment that asks to ignore what there is not
+
+
+def lint(text: str) -> list[Finding]:
+    """What is to be said about the statements of ``text``, in its order: of each its first error, or else what the rules find."""
+    ignored, wrong = _ignored(text)
+    kept = [f for f in _findings(text) if f.severity == ERROR or (f.line, f.code) not in ignored]
+    return sorted([*kept, *wrong], key=lambda f: (f.line, f.column, f.code))
+
+
+def _findings(text: str) -> Iterator[Finding]:
+    try:
+        spans = list(statements(text))
+    except ClauseError as error:
+        yield _of_error(error)
+        return
+    for span in spans:
+        # blanks in place of what comes before, so that places are those of the file
+        alone = re.sub(r"[^\r\n]", " ", text[: span.start]) + span.of(text)
+        try:
+            rewrite_all(alone)
+            places = clauses(alone)
+        except ClauseError as error:
+            yield _of_error(error)
+            continue
+        for place in places:
+            yield from _judged(alone, place)
+
+
+def _of_error(error: ClauseError) -> Finding:
+    return Finding(error.error_class, ERROR, error.line, error.column, error.fragment, error.message)
+
+
+def _judged(text: str, place: Place) -> Iterator[Finding]:
+    for code, rule in RULES.items():
+        for span, message in rule.check(place.clause):
+            where = span or place.word
+            fragment = where.of(text).split("\n")[0][:60]
+            yield Finding(code, rule.severity, *position(text, where.start), fragment, message)
+
+
+def _ignored(text: str) -> tuple[set[tuple[int, str]], list[Finding]]:
+    """(line, rule) pairs not to report, and comments that name no rule. A comment counts for its line; if it has that line to itself, for
+    the next line that is no such comment."""
+    out: set[tuple[int, str]] = set()
+    wrong: list[Finding] = []
+    try:
+        tokens = tokenize(text)
+    except ClauseError:
+        return out, wrong
+    lines = text.split("\n")
+    edges = [0, *(t.end for t in tokens)]
+    for comment in (c for start, t in zip(edges, tokens) for c in comments(text, start, t.start)):
+        asked = _IGNORE.match(comment.of(text))
+        if asked is None:
+            continue
+        line, column = position(text, comment.start)
+        codes = re.split(r"\s*,\s*", asked[1]) if asked[1] else []
+        if unknown := [c for c in codes if c not in RULES] or ([] if codes else [""]):
+            what = f"there is no rule {unknown[0]}" if unknown[0] else "name the rules to ignore"
+            wrong.append(Finding(IGNORE, WARNING, line, column, comment.of(text)[:60], f"{what}; the rules are {', '.join(RULES)}"))
+        if not lines[line - 1][: column - 1].strip():
+            line = next(
+                (n for n, code in enumerate(lines[line:], line + 1) if code.strip() and not code.lstrip().startswith("--")), line
+            )
+        out |= {(line, code) for code in codes}
+    return out, wrong
+
+
+# -- the rules ----------------------------------------------------------------------------------------------------
+
+
+def _rule(code: str, severity: str):
+    def add(check: Callable[[MatchClause], Iterator[tuple[Span | None, str]]]):
+        RULES[code] = _Rule(severity, check)
+        return check
+
+    return add
+
+
+@_rule("NO_ORDER", WARNING)
+def _no_order(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    if not clause.order_by:
+        yield None, "without ORDER BY the rows of a partition come in no particular order, and matches differ from run to run"
+
+
+@_rule("NO_WINDOW", WARNING)
+def _no_window(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    if clause.window is not None or not _skips_rows(clause):
+        return
+    bounded = {id(n) for group in nodes.walk(clause.pattern) if isinstance(group, nodes.Within) for n in nodes.walk(group)}
+    for node in _unbounded(clause):
+        if id(node) not in bounded:
+            text = node.span.of(clause.text)
+            yield (
+                node.span,
+                f"{text} has no upper bound, rows are passed over and there is no WINDOW: every run stays open to the end of its partition",
+            )
+            return
+
+
+@_rule("RELUCTANT_END", WARNING)
+def _reluctant_end(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    if _reports_all(clause):
+        return  # every length is a match of its own
+    for node, free, _ in _followed(clause.pattern):
+        if isinstance(node, nodes.Repeat) and not node.greedy and free and node.max != node.min:
+            text = node.span.of(clause.text)
+            instead = f"write {{{node.min}}}" if node.min else "leave it out"
+            yield (
+                node.span,
+                f"nothing has to follow {text}, so it always takes the fewest rows, {node.min}; {instead}, or make it greedy",
+            )
+
+
+@_rule("ANY_ROW", INFO)
+def _any_row(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    seen = set()
+    for node in nodes.walk(clause.pattern):
+        if isinstance(node, nodes.Var) and _is_any(clause, node) and node.name.lower() not in seen:
+            seen.add(node.name.lower())
+            yield node.span, f"{node.name} is not in DEFINE, so any row matches it"
+
+
+@_rule("SWALLOWS_PARTITION", WARNING)
+def _swallows(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    if _skips_rows(clause) or _reports_all(clause):
+        return
+    for node, _, rows_follow in _followed(clause.pattern):
+        if isinstance(node, nodes.Repeat) and node.greedy and node.max is None and rows_follow and _is_any(clause, node.item):
+            text = node.span.of(clause.text)
+            yield (
+                node.span,
+                f"{text} takes all rows to the end of the partition, then goes back to the last row where the rest matches; {text}? stops at the first one",
+            )
+
+
+@_rule("MANY_MATCHES", WARNING)
+def _many_matches(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    if not _reports_all(clause) or (clause.skip is not None and clause.skip.mode == PAST_LAST) or _counts(clause):
+        return
+    repeats = list(_unbounded(clause))
+    if len(repeats) > 1:
+        yield (
+            repeats[1].span,
+            "ALL MATCHES lists every choice of rows for each of the unbounded quantifiers; bound them, or take MATCH_COUNT() or MATCH_GRAPH()",
+        )
+
+
+@_rule("UNUSED_SUBSET", WARNING)
+def _unused_subset(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    used = {clause.skip.target.lower()} if clause.skip is not None and clause.skip.target else set()
+    for expression in _expressions(clause):
+        used |= {str(node.value[0]).lower() for node in expression.walk() if node.op in ("col", "star") and node.value}
+    for subset in clause.subsets:
+        if subset.name.lower() not in used:
+            yield subset.span, f"nothing refers to the subset {subset.name}"
+
+
+# -- what the rules ask -------------------------------------------------------------------------------------------
+
+
+def _skips_rows(clause: MatchClause) -> bool:
+    return clause.selection is not None and clause.selection.strategy != "STRICT"
+
+
+def _reports_all(clause: MatchClause) -> bool:
+    return selection(clause)[1:] == ("ALL",)
+
+
+def _counts(clause: MatchClause) -> bool:
+    return any(node.op == "call" and node.value in ENDINGS for m in clause.measures for node in m.expr.walk())
+
+
+def _expressions(clause: MatchClause) -> Iterator[Expr]:
+    yield from (m.expr for m in clause.measures)
+    yield from (d.condition for d in clause.defines)
+    if clause.pref is not None:
+        yield from (e for _, e in clause.pref.objectives)
+
+
+def _unbounded(clause: MatchClause) -> Iterator[nodes.Repeat]:
+    return (n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Repeat) and n.max is None)
+
+
+def _is_any(clause: MatchClause, node: nodes.Node) -> bool:
+    """Whether any row matches a pattern of one row."""
+    match node:
+        case nodes.Var(name):
+            return name.lower() not in {d.variable.lower() for d in clause.defines}
+        case nodes.Alternate(items):
+            return any(_is_any(clause, i) for i in items)
+        case nodes.Exclude(item):
+            return _is_any(clause, item)
+    return False
+
+
+def _rows(node: nodes.Node) -> int:
+    """The fewest rows that a pattern takes."""
+    match node:
+        case nodes.Var():
+            return 1
+        case nodes.Alternate(items):
+            return min(map(_rows, items))
+        case nodes.Concat(items) | nodes.Permute(items) | nodes.Conjunct(items):
+            return sum(map(_rows, items))
+        case nodes.Repeat(item, low):
+            return low * _rows(item)
+        case nodes.Exclude(item) | nodes.Within(item):
+            return _rows(item)
+    return 0
+
+
+def _is_free(node: nodes.Node) -> bool:
+    """Whether a pattern can be passed without a row and without a condition."""
+    return _rows(node) == 0 and not nodes.contains(node, nodes.Start, nodes.End, nodes.Not)
+
+
+def _followed(node: nodes.Node, free: bool = True, rows: bool = False) -> Iterator[tuple[nodes.Node, bool, bool]]:
+    """Each node, whether the pattern may end right behind it (False where that is hard to say), and whether rows must follow."""
+    yield node, free, rows
+    match node:
+        case nodes.Concat(items):
+            for i, item in enumerate(items):
+                rest = items[i + 1 :]
+                yield from _followed(item, free and all(map(_is_free, rest)), rows or any(map(_rows, rest)))
+        case nodes.Alternate(items):
+            for item in items:
+                yield from _followed(item, free, rows)
+        case nodes.Repeat(item, low):
+            yield from _followed(item, free and low <= 1, rows)
+        case nodes.Exclude(item) | nodes.Within(item):
+            yield from _followed(item, free, rows)
+        case nodes.Permute(items) | nodes.Conjunct(items):
+            for item in items:
+                yield from _followed(item, False, rows)

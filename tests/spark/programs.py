@@ -1,0 +1,105 @@
+"""Spark's own programs, started as a user starts them, for the tests of the shell and of the thrift server."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sparkcep.spark.java import find_java_tool
+
+needs_javac = pytest.mark.skipif(find_java_tool("javac") is None, reason="no Java compiler here")
+
+SPARKCEP = [sys.executable, "-m", "sparkcep"]
+SMALL = [
+    "--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",
+    "--conf", "spark.sql.session.timeZone=UTC", "--driver-memory", "1g",
+]  # fmt: skip
+# every start of Java says what Spark's scripts turned on
+_NOISE = re.compile(r"WARNING: Using incubator modules|Picked up |Using Spark's default log4j|Setting default log level|To adjust")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's variables without those by which a test run chooses Pythons and Sparks."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_")) and k != "PYTHONPATH"}
+    return {**kept, "SPARK_LOCAL_IP": "127.0.0.1", **more}
+
+
+def helpers(of: int) -> list[int]:
+    """The rewriter processes that the JVM ``of`` started."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    found = (line.split(None, 2) for line in listed.splitlines() if "sparkcep.spark.rewrite_server" in line)
+    return [int(pid) for pid, parent, _ in found if int(parent) == of]
+
+
+def wait_until_gone(pid: int, seconds: float = 20) -> bool:
+    """Whether the process ``pid`` ends in time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+        if not state or state.startswith("Z"):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def as_hive_writes(expected: str) -> str:
+    """The text of an ``.expected`` file, in which lists stand as Python writes them, as Spark's shell has it."""
+    lines = (line.split("\t") for line in expected.splitlines())
+    return "".join("\t".join(_cell(c) for c in line) + "\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    if text in ("True", "False"):
+        return text.lower()
+    return json.dumps(ast.literal_eval(text), separators=(",", ":")) if text.startswith("[") else text
+
+
+class Shell:
+    """An interactive spark-sql, fed and read through pipes."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*SPARKCEP, "spark-sql", *SMALL, "--hiveconf", "spark.sql.cli.print.header=true", *arguments],
+            cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self.asked = 0
+        self.watch = threading.Timer(600, self.process.kill)  # a shell that hangs ends the tests with an error
+        self.watch.start()
+
+    def run(self, statement: str) -> str:
+        """What the shell writes for ``statement``: rows with their header, or an error."""
+        self.asked += 1
+        end = f"the end of {self.asked}"
+        self.process.stdin.write(f"{statement.rstrip().rstrip(';')}\n;\nSELECT '{end}' AS e;\n".encode())
+        self.process.stdin.flush()
+        lines = []
+        for line in self.process.stdout:
+            line = line.decode().rstrip("\n")
+            if line == end:
+                # the header of the marker's own row goes with it
+                return "".join(f"{x}\n" for x in lines[:-1])
+            # the shell repeats what it reads, behind its prompts, long lines with a \\r at each 80th character
+            if not re.match(r"spark-sql \(|Time taken: |\s*> ", line) and not _NOISE.match(line):
+                lines.append(line)
+        raise EOFError("the shell ended: " + "\n".join(lines[-30:]))
+
+    @property
+    def helper(self) -> int:
+        (pid,) = helpers(self.process.pid)
+        return pid
+
+    def kill(self) -> None:
+        self.watch.cancel()
+        self.process.kill()
+        self.process.wait(30)
+        self.process.stdin.close()
+        self.process.stdout.close()

@@ -1,0 +1,177 @@
+"""``sparkcep.match_recognize(frame, ...)`` in a classic session; test_connect.py has the remote one."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import AnalysisException, ParseException  # noqa: E402
+from pyspark.sql import functions as F  # noqa: E402
+
+import sparkcep  # noqa: E402
+from sparkcep.errors import ClauseError  # noqa: E402
+from sparkcep.spark import session  # noqa: E402
+
+REST = "MEASURES A.price AS p\nPATTERN (A{1,2}?) -- reluctant\nDEFINE A AS price > 10"
+FOUND = [("a", 15), ("b", 25)]
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    columns = "sym STRING, ts INT, price INT, `my ``key``` STRING, at STRUCT<day: DATE>"
+    day = datetime.date(2024, 5, 17)
+    data = [("a", 1, 5, "k", (day,)), ("a", 2, 15, "k", (day,)), ("b", 1, 25, "k", (day,))]
+    return spark.createDataFrame(data, columns)
+
+
+def rows(found):
+    return sorted(tuple(row) for row in found.collect())
+
+
+def made(key):
+    """Columns can only be made once there is a session."""
+    return key() if callable(key) else key
+
+
+@pytest.mark.parametrize(
+    ("partition", "order"),
+    [
+        ("sym", "ts"),
+        (["sym"], ("ts",)),
+        (lambda: F.col("sym"), lambda: F.col("ts").asc()),
+        ("`sym`", "ts DESC NULLS LAST"),
+        (["sym"], lambda: [F.col("ts").desc_nulls_first(), "price"]),
+        ("upper(lower(sym)) ", "ts + 1"),
+    ],
+)
+def test_keys(frame, partition, order):
+    found = sparkcep.match_recognize(frame, partition_by=made(partition), order_by=made(order), clause=REST)
+    assert sorted(row.p for row in found.collect()) == [15, 25]
+
+
+def test_keys_are_columns_of_the_result(frame):
+    found = sparkcep.match_recognize(frame, partition_by=[frame.sym, frame["`my ``key```"]], order_by=frame.ts, clause=REST)
+    assert found.columns == ["sym", "my `key`", "p"]
+    named = sparkcep.match_recognize(frame, partition_by="my `key`", order_by=["sym", "ts"], clause=REST)
+    assert rows(named) == [("k", 15), ("k", 25)]
+    expression = sparkcep.match_recognize(frame, partition_by="year(at.day)", order_by="ts", clause=REST)
+    assert expression.columns == ["year(at.day)", "p"]
+
+
+def test_order_counts(frame):
+    last = "MEASURES LAST(price) AS p PATTERN (A+)"
+    for order, expected in (("ts", 15), (frame.ts.desc(), 5), ("ts DESC", 5), ([F.desc("ts")], 5)):
+        found = sparkcep.match_recognize(frame.where("sym = 'a'"), order_by=order, clause=last)
+        assert rows(found) == [(expected,)]
+
+
+def test_keys_in_the_clause(frame):
+    assert rows(sparkcep.match_recognize(frame, clause=f"PARTITION BY sym ORDER BY ts {REST}")) == FOUND
+    assert rows(sparkcep.match_recognize(frame, order_by="ts", clause=f"PARTITION BY sym -- key\n{REST}")) == FOUND
+    assert rows(sparkcep.match_recognize(frame, partition_by="sym", clause=f"ORDER BY ts {REST}")) == FOUND
+    assert (
+        rows(sparkcep.match_recognize(frame, partition_by=[], order_by=None, clause=f"PARTITION BY sym ORDER BY ts {REST}"))
+        == FOUND
+    )
+
+
+def test_result_is_a_lazy_frame(spark, frame):
+    jobs = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("frames", "none may start")
+    found = sparkcep.match_recognize(frame, partition_by="sym", order_by="ts", clause=REST).where("p > 20").join(frame, "sym")
+    assert found.schema["p"].dataType.simpleString() == "int"
+    assert jobs.getJobIdsForGroup("frames") == []
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert [row.p for row in found.collect()] == [25]
+    assert not [t.name for t in spark.catalog.listTables() if t.name.startswith("_pyspark_")]
+
+
+def test_it_needs_no_enable(spark):
+    session.disable(spark)
+    try:
+        fresh = spark.newSession()
+        frame = fresh.sql("SELECT * FROM VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)")
+        assert rows(sparkcep.match_recognize(frame, partition_by="sym", order_by="ts", clause=REST)) == FOUND
+        with pytest.raises(ParseException) as caught:
+            fresh.sql(f"SELECT * FROM VALUES (1, 2) AS t(ts, price) MATCH_RECOGNIZE (ORDER BY ts {REST})")
+        assert not isinstance(caught.value, ClauseError)
+    finally:
+        session.enable(spark)
+
+
+def failure(frame, **arguments) -> ClauseError:
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.match_recognize(frame, **arguments)
+    assert isinstance(caught.value, ParseException)
+    return caught.value
+
+
+@pytest.mark.parametrize("clause_has", ["", "PARTITION BY sym ", "PARTITION BY sym\n", "PARTITION BY sym ORDER BY ts\n"])
+@pytest.mark.parametrize(
+    ("wrong", "right", "error_class"),
+    [
+        ("DEFINE X", "DEFINE A", "UNKNOWN_VARIABLE"),  # found while planning
+        ("PATTERN (A{2,1})", "PATTERN (A{1,2}?)", "QUANTIFIER"),  # while parsing
+        ("DEFINE A AS A.price > sum(A.sym)", "DEFINE A AS price > 10", "DATATYPE_MISMATCH"),  # while analysing, in a Python worker
+    ],
+)
+def test_errors_are_placed_in_the_clause(frame, clause_has, wrong, right, error_class):
+    clause = clause_has + REST.replace(right, wrong)
+    keys = {"partition_by": "sym", "order_by": "ts"}
+    given = {k: v for k, v in keys.items() if k.replace("_", " ").upper() not in clause_has}
+    error = failure(frame, clause=clause, **given)
+    assert error.error_class == f"SPARKCEP.{error_class}"
+    line = clause.split("\n")[error.line - 1]
+    assert line[error.column - 1 :].startswith(error.fragment) and error.fragment
+    assert f"== SQL (line {error.line}, position {error.column}) ==\n{line}\n" in str(error)
+
+
+@pytest.mark.parametrize("argument", ["partition_by", "order_by"])
+def test_keys_in_both_places(frame, argument):
+    error = failure(frame, clause=f"PARTITION BY sym\nORDER BY ts {REST}", **{argument: "price"})
+    assert error.error_class == "SPARKCEP.ARGUMENT" and f"argument {argument} is given" in error.message
+    assert (error.line, error.fragment) == ((1, "sym") if argument == "partition_by" else (2, "ts"))
+
+
+@pytest.mark.parametrize("key", ["", "sym,", "sym, ts", "sym PATTERN (B)", "a b", "(sym", "sym)", "sym DESC NULLS", "'x"])
+def test_a_text_is_one_expression(frame, key):
+    for argument in ("partition_by", "order_by"):
+        error = failure(frame, clause=REST, **{argument: key})
+        assert error.error_class == "SPARKCEP.ARGUMENT" and repr(key) in error.message and argument in error.message
+    assert "give several as a list" in failure(frame, clause=REST, partition_by="sym, ts").message
+
+
+@pytest.mark.parametrize("clause", ["", "PATTERN (A)) JOIN x ON (true", "MATCH_RECOGNIZE (PATTERN (A))", "PATTERN (A) PATTERN (B)"])
+def test_a_text_is_one_clause(frame, clause):
+    failure(frame, clause=clause, order_by="ts")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"partition_by": 1}, "partition_by takes names of columns"),
+        ({"order_by": ["ts", None]}, "order_by takes names of columns.*not NoneType"),
+        ({"partition_by": lambda: F.upper("sym")}, "write the expression as text"),
+        ({"partition_by": lambda: F.lit("sym")}, "more than the name"),
+        ({"partition_by": lambda: F.col("sym").desc()}, "more than the name"),
+        ({"order_by": lambda: F.col("nowhere")}, "more than the name of a column of the frame"),
+        ({"clause": None}, "clause must be the text"),
+    ],
+)
+def test_wrong_types(frame, arguments, said):
+    with pytest.raises(TypeError, match=said):
+        sparkcep.match_recognize(frame, **{"clause": REST, **{name: made(value) for name, value in arguments.items()}})
+
+
+def test_not_a_frame():
+    with pytest.raises(TypeError, match="pyspark DataFrame, not list"):
+        sparkcep.match_recognize([], clause=REST)
+
+
+def test_sparks_errors_stay_sparks(frame):
+    with pytest.raises(AnalysisException) as caught:
+        sparkcep.match_recognize(frame, partition_by="sym", order_by="nowhere", clause=REST)
+    assert not isinstance(caught.value, ClauseError) and caught.value.getCondition().startswith("UNRESOLVED_COLUMN")

@@ -1,0 +1,146 @@
+"""How arguments and settings of spark-sql and of the thrift server are put together; no Java is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from sparkcep.cli import main  # noqa: E402
+from sparkcep.spark import jvm_build, launch  # noqa: E402
+
+OURS = {"spark.driver.extraClassPath": "/c/ours.jar", "spark.sql.extensions": "org.sparkcep.X", "spark.sparkcep.python": "/bin/py"}
+
+
+@pytest.fixture(autouse=True)
+def configuration(monkeypatch, tmp_path):
+    """An empty folder of Spark's configuration, and settings that need no compiler."""
+    for name in ("SPARK_LOCAL_IP", "HIVE_SERVER2_THRIFT_BIND_HOST", "MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(launch, "settings", lambda: OURS)
+    return tmp_path
+
+
+def confs(command: list[str]) -> dict[str, str]:
+    """What spark-submit makes of a command: the last --conf of a key wins."""
+    pairs = [command[i + 1].partition("=") for i, a in enumerate(command[:-1]) if a in ("--conf", "-c")]
+    pairs += [a.partition("=")[2].partition("=") for a in command if a.startswith("--conf=")]
+    return {key: value for key, _, value in pairs}
+
+
+def test_settings_and_arguments():
+    command = launch.shell(["-e", "SELECT 1", "--conf", "a.b=c=d"])
+    assert Path(command[0]).name == "spark-sql" and Path(command[0]).is_file()
+    assert command[-4:] == ["-e", "SELECT 1", "--conf", "a.b=c=d"]
+    assert confs(command) == {**OURS, "a.b": "c=d"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "value"),
+    [
+        (["--conf", "spark.sql.extensions=io.delta.D"], "spark.sql.extensions", "io.delta.D,org.sparkcep.X"),
+        (["-c", "spark.sql.extensions=io.delta.D"], "spark.sql.extensions", "io.delta.D,org.sparkcep.X"),
+        (["--conf=spark.sql.extensions=io.delta.D"], "spark.sql.extensions", "io.delta.D,org.sparkcep.X"),
+        (["--conf", "spark.sql.extensions=org.sparkcep.X"], "spark.sql.extensions", "org.sparkcep.X"),
+        (["--conf", "spark.driver.extraClassPath=/a.jar:/b.jar"], "spark.driver.extraClassPath", "/a.jar:/b.jar:/c/ours.jar"),
+        (["--conf", "spark.sparkcep.python=/other"], "spark.sparkcep.python", "/other"),
+    ],
+)
+def test_what_the_user_gives_is_kept(arguments, key, value):
+    assert confs(launch.shell(arguments)) == {**OURS, key: value}
+
+
+@pytest.mark.parametrize("arguments", [["--driver-class-path", "/a.jar"], ["--driver-class-path=/a.jar"]])
+def test_class_path_option(arguments):
+    command = launch.shell(arguments)
+    assert command[-1].endswith("/a.jar:/c/ours.jar")
+    assert "spark.driver.extraClassPath" not in confs(command)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_defaults_file(configuration, named):
+    file = configuration / ("mine.conf" if named else "spark-defaults.conf")
+    file.write_text(
+        "# comment\nspark.sql.extensions   io.delta.D\nspark.driver.extraClassPath=/a.jar\nspark.sparkcep.python: /other\n"
+    )
+    found = confs(launch.shell(["--properties-file", str(file)] if named else []))
+    assert found == {"spark.sql.extensions": "io.delta.D,org.sparkcep.X", "spark.driver.extraClassPath": "/a.jar:/c/ours.jar"}
+
+
+def test_both_properties_files(configuration):
+    (configuration / "spark-defaults.conf").write_text("spark.sql.extensions a.A\nspark.driver.extraClassPath /a.jar\n")
+    (configuration / "mine.conf").write_text("spark.sql.extensions b.B\n")
+    named = ["--properties-file", str(configuration / "mine.conf")]
+    assert confs(launch.shell(named))["spark.driver.extraClassPath"] == "/c/ours.jar"
+    found = confs(launch.shell([*named, "--load-spark-defaults"]))
+    assert (found["spark.sql.extensions"], found["spark.driver.extraClassPath"]) == ("b.B,org.sparkcep.X", "/a.jar:/c/ours.jar")
+
+
+def test_thrift_server_listens_on_loopback(configuration):
+    host = "hive.server2.thrift.bind.host"
+    command, environment = launch.thrift_server(["--hiveconf", "hive.server2.authentication=LDAP"])
+    assert command[1:3] == ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"]
+    assert command[-4:] == ["--hiveconf", "hive.server2.authentication=LDAP", "--hiveconf", f"{host}=127.0.0.1"]
+    assert environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert confs(command) == OURS
+    chosen, _ = launch.thrift_server(["--hiveconf", f"{host}=0.0.0.0"])
+    assert [a for a in chosen if host in a] == [f"{host}=0.0.0.0"]
+    (configuration / "hive-site.xml").write_text(f"<property><name>{host}</name><value>10.0.0.1</value></property>")
+    assert not [a for a in launch.thrift_server([])[0] if host in a]
+
+
+@pytest.mark.parametrize("arguments", [["--master", "yarn"], ["--master=spark://x:7077"], ["--conf", "spark.master=yarn"]])
+def test_the_web_page_of_a_cluster_is_left_alone(arguments):
+    assert "SPARK_LOCAL_IP" not in launch.thrift_server(arguments)[1]
+
+
+def test_commands_take_everything_behind_their_name(monkeypatch):
+    became = []
+    monkeypatch.setattr("os.execve", lambda *call: became.append(call))
+    main(["spark-sql", "-h", "--conf", "a=b", "-e", "SELECT 1"])
+    program, command, _ = became[0]
+    assert program == command[0] and command[-5:] == ["-h", "--conf", "a=b", "-e", "SELECT 1"]
+    main(["thriftserver", "--hiveconf", "hive.server2.thrift.port=10001"])
+    assert "hive.server2.thrift.port=10001" in became[1][1] and became[1][2]["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def test_jar_prints_what_the_defaults_file_needs(monkeypatch, capsys, configuration):
+    assert main(["jar"]) == 0
+    (configuration / "spark-defaults.conf").write_text(capsys.readouterr().out)
+    assert launch._defaults([]) == OURS
+    assert main(["jar", "--path"]) == 0
+    assert capsys.readouterr().out == "/c/ours.jar\n"
+
+
+class TestWithoutAJdk:
+    @pytest.fixture(autouse=True)
+    def real_settings(self, monkeypatch, tmp_path):
+        monkeypatch.undo()
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        monkeypatch.setenv("SPARKCEP_CACHE_DIR", str(tmp_path / "cache"))
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+    @pytest.mark.parametrize("command", ["spark-sql", "thriftserver", "jar"])
+    def test_no_java(self, command, capsys):
+        assert main([command]) == 3
+        assert "Java 17" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("command", ["spark-sql", "thriftserver", "jar"])
+    def test_only_a_runtime(self, command, capsys, tmp_path):
+        (tmp_path / "java").write_text("#!/bin/sh\n")
+        (tmp_path / "java").chmod(0o755)
+        assert main([command]) == 3
+        said = capsys.readouterr().err
+        assert "no Java compiler (javac), only a Java runtime" in said and "JDK of version 17" in said
+
+    def test_a_jar_that_was_built_needs_no_compiler(self, monkeypatch, capsys, tmp_path):
+        (tmp_path / "java").write_text("#!/bin/sh\n")
+        (tmp_path / "java").chmod(0o755)
+        name = f"sparkcep-parser-{jvm_build._fingerprint(jvm_build._sources(), jvm_build._spark_jars(None))}.jar"
+        (tmp_path / "cache").mkdir()
+        (tmp_path / "cache" / name).touch()
+        assert main(["jar"]) == 0
+        assert name in capsys.readouterr().out

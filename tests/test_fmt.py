@@ -1,0 +1,205 @@
+"""``sparkcep fmt``: the same clause in one layout, no comment lost, nothing to do the second time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sparkcep.cli import main
+from sparkcep.errors import ClauseError
+from sparkcep.sql.lexer import tokenize
+from sparkcep.sql.parser import parse_clause
+from sparkcep.tools import fmt
+from sparkcep.tools.fmt import WIDTH, format_sql
+from sparkcep.tools.lint import lint
+from sparkcep.tools.places import clauses, comments
+from tests.grammar.generate import Generator
+
+ROOT = Path(__file__).resolve().parents[1]
+VALID, BATCHES = 800, 8
+
+UNTIDY = """-- a report
+SELECT  x FROM ticks match_recognize ( -- find
+  partition by  symbol, upper( x )  order by ts desc nulls last
+  -- the measures
+  measures FIRST(A.price)   as p, -- first
+     LAST(B.price) AS q   -- second
+     , (SELECT  max(x) FROM  y) as r, cast(a as decimal(10,  2)) as z
+  one row per match  after match skip to last B
+  pattern ( (A|B  {2,3} ?)+ PERMUTE ( C , D ){- E -} ^ ~ F ( G H ) within interval  '5' minute $ )
+  event selection skip till next match
+  window 5 rows
+  subset U=(A,B)
+  define A as price>PREV(price) and
+      -- own
+      volume > 3, B as case when a then b
+        else c end > 0
+  -- the end
+) as m where x in (1,  2);
+"""
+TIDY = """-- a report
+SELECT  x FROM ticks match_recognize ( -- find
+  PARTITION BY symbol, upper( x )
+  ORDER BY ts DESC NULLS LAST
+  -- the measures
+  MEASURES
+    FIRST(A.price) AS p, -- first
+    LAST(B.price) AS q, -- second
+    (SELECT  max(x) FROM  y) AS r,
+    cast(a as decimal(10,  2)) AS z
+  ONE ROW PER MATCH
+  AFTER MATCH SKIP TO LAST B
+  PATTERN ((A | B{2,3}?)+ PERMUTE(C, D) {- E -} ^ ~F (G H) WITHIN interval  '5' minute $)
+  EVENT SELECTION SKIP TILL NEXT MATCH
+  WINDOW 5 ROWS
+  SUBSET U = (A, B)
+  DEFINE
+    A AS price>PREV(price) and
+      -- own
+      volume > 3,
+    B AS case when a then b else c end > 0
+  -- the end
+) as m where x in (1,  2);
+"""
+
+
+def test_layout():
+    assert format_sql(UNTIDY) == TIDY
+    assert format_sql(TIDY) == TIDY
+
+
+def comments_of(text: str) -> list[str]:
+    tokens = tokenize(text)
+    edges = [0, *(t.end for t in tokens)]
+    return sorted(c.of(text).rstrip() for start, t in zip(edges, tokens) for c in comments(text, start, t.start))
+
+
+@pytest.mark.parametrize("seed", range(0, VALID, VALID // BATCHES))
+def test_random_clauses(seed):
+    for i in range(seed, seed + VALID // BATCHES):
+        generator = Generator(Random(i))
+        clause = generator.text("match_clause")
+        before, after = "SELECT 1 -- x\n, * FROM  t\tMATCH_RECOGNIZE (", ") AS m  WHERE  true"
+        try:
+            parsed = parse_clause(clause)
+        except ClauseError:
+            continue  # what the grammar leaves to the reader of the clause
+        out = format_sql(before + clause + "\n" + after)
+        assert out.startswith(before) and out.endswith(after)
+        inner = out[len(before) : -len(after)]
+        assert parse_clause(inner) == parsed, (i, clause)
+        assert comments_of(out) == comments_of(before + clause + "\n" + after), (i, clause)
+        assert format_sql(out) == out, (i, clause)
+        keys = [e.span.of(parsed.text) for e in parsed.partition_by]
+        assert [e.span.of(inner) for e in parse_clause(inner).partition_by] == keys
+
+
+def test_few_random_clauses_are_passed_over():
+    read = 0
+    for i in range(200):
+        try:
+            parse_clause(Generator(Random(i)).text("match_clause"))
+            read += 1
+        except ClauseError:
+            pass
+    assert read > 190
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "sql_examples").rglob("*.sql")), ids=lambda p: p.stem)
+def test_examples(path):
+    text = path.read_text(encoding="utf-8")
+    out = format_sql(text)
+    assert [p.clause for p in clauses(out)] == [p.clause for p in clauses(text)]
+    assert comments_of(out) == comments_of(text) and format_sql(out) == out
+    for place in clauses(out):
+        lines = out[place.start : place.end].split("\n")[1:-1]
+        assert all(len(line) <= WIDTH or "\n" not in line for line in lines)
+        assert all(re.match(r"\s+\S", line) for line in lines)
+
+
+def test_the_page_shows_what_the_command_writes():
+    (shown,) = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "tools.md").read_text(encoding="utf-8"), re.S)
+    assert format_sql(shown) == shown
+    assert [f.code for f in lint(shown)] == ["ANY_ROW"]
+
+
+def test_what_is_no_clause_stays():
+    text = "SELECT match_recognize (a,  b) FROM match_recognize(TABLE( t ),  'pattern (A)'), x /* MATCH_RECOGNIZE ( */ WHERE 'MATCH_RECOGNIZE ('  = y"
+    assert format_sql(text) == text
+
+
+def test_several_clauses_and_indentation():
+    text = "SELECT 1;\n  SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE(pattern(A)))\n\tMATCH_RECOGNIZE(pattern(B))"
+    assert format_sql(text) == (
+        "SELECT 1;\n  SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE(\n    PATTERN (A)\n  ))\n\tMATCH_RECOGNIZE(\n\t  PATTERN (B)\n\t)"
+    )
+
+
+def test_line_ends_are_those_of_the_file():
+    text = "SELECT *\r\nFROM t MATCH_RECOGNIZE (order by x\r\n  -- note\r\n pattern (A))\r\n"
+    assert format_sql(text) == "SELECT *\r\nFROM t MATCH_RECOGNIZE (\r\n  ORDER BY x\r\n  -- note\r\n  PATTERN (A)\r\n)\r\n"
+
+
+def test_long_lists_are_broken_at_their_items():
+    measures = ", ".join(f"LAST(A.column_number_{i}) AS c{i}" for i in range(6))
+    out = format_sql(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES {measures} PATTERN (A))")
+    assert out.count("\n    LAST(") == 6
+
+
+def test_a_result_that_is_not_the_same_is_never_given(monkeypatch):
+    monkeypatch.setattr(fmt, "_between", lambda left, right: "")
+    with pytest.raises(AssertionError, match="please report"):
+        format_sql(UNTIDY)
+
+
+class TestCommand:
+    @pytest.fixture
+    def file(self, tmp_path):
+        path = tmp_path / "report.sql"
+        path.write_text(UNTIDY)
+        return path
+
+    def test_it_writes_the_file(self, file, capsys):
+        assert main(["fmt", str(file)]) == 0
+        assert file.read_text() == TIDY and "formatted" in capsys.readouterr().out
+        stamp = file.stat().st_mtime_ns
+        assert main(["fmt", str(file)]) == 0
+        assert file.stat().st_mtime_ns == stamp
+
+    def test_check_and_diff_write_nothing(self, file, capsys):
+        assert main(["fmt", "--check", str(file)]) == 1
+        assert "would be formatted" in capsys.readouterr().out
+        assert main(["fmt", "--diff", str(file)]) == 0
+        out = capsys.readouterr().out
+        assert f"--- {file}" in out and "\n+  PARTITION BY symbol, upper( x )\n" in out
+        assert main(["fmt", "--check", "--diff", str(file)]) == 1
+        assert file.read_text() == UNTIDY
+        file.write_text(TIDY)
+        assert main(["fmt", "--check", "--diff", str(file)]) == 0
+
+    def test_errors_leave_the_file(self, file, capsys):
+        file.write_text("SELECT * FROM t MATCH_RECOGNIZE (\nPATERN (A))")
+        other = file.with_name("good.sql")
+        other.write_text(UNTIDY)
+        assert main(["fmt", str(file), str(other)]) == 2
+        said = capsys.readouterr().err
+        assert "SPARKCEP.SYNTAX" in said and "line 2, column 1" in said and str(file) in said
+        assert file.read_text().endswith("PATERN (A))") and other.read_text() == TIDY
+        assert main(["fmt", str(file.with_name("nowhere.sql"))]) == 2
+        assert "there is no file" in capsys.readouterr().err
+
+    def test_files_that_are_no_text(self, file, capsys):
+        file.write_bytes(b"SELECT '\xff'")
+        for command in ("fmt", "lint"):
+            assert main([command, str(file)]) == 2
+            assert "is not UTF-8 text" in capsys.readouterr().err
+
+    def test_standard_input(self, monkeypatch, capsys):
+        import io
+
+        monkeypatch.setattr("sys.stdin", io.StringIO(UNTIDY))
+        assert main(["fmt", "-"]) == 0
+        assert capsys.readouterr().out == TIDY

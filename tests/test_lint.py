@@ -1,0 +1,259 @@
+"""``sparkcep lint``: each rule finds what it is for, at its place, and nothing beside it; comments and exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sparkcep.cli import main
+from sparkcep.errors import ClauseError
+from sparkcep.tools.lint import RULES, lint
+from sparkcep.tools.places import clauses
+from tests.grammar.generate import Generator, Mutator
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAD = "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts "
+
+
+def codes(clause: str) -> list[str]:
+    """The rules, but ANY_ROW, that find something in a clause that is ordered."""
+    return [f.code for f in lint(f"{HEAD}{clause})") if f.code != "ANY_ROW"]
+
+
+DEFINE = "DEFINE A AS x > 1, B AS x > 2, C AS x > 3"
+ALL, NEXT = "EVENT SELECTION SKIP TILL ANY MATCH", "EVENT SELECTION SKIP TILL NEXT MATCH"
+
+FOUND = {
+    "NO_WINDOW": [
+        f"PATTERN (A B+ C) {NEXT} {DEFINE}",
+        f"PATTERN (A (B+) WITHIN INTERVAL 5 MINUTES C*) {NEXT} {DEFINE}",
+        f"PATTERN (A B{{2,}}) {ALL} {DEFINE}",
+    ],
+    "RELUCTANT_END": [
+        f"PATTERN (A B+?) {DEFINE}",
+        f"PATTERN (A B*? C?) {DEFINE}",
+        f"PATTERN (A (B C{{2,5}}? | C)) {DEFINE}",
+        f"PATTERN ((A B??)+) {DEFINE}",
+        f"PATTERN ({{- A B+? -}}) {DEFINE}",
+        f"PATTERN (A B+?) WINDOW 5 ROWS {NEXT} {DEFINE}",
+    ],
+    "SWALLOWS_PARTITION": [
+        "PATTERN (A X* B) DEFINE A AS x > 1, B AS x > 2",
+        "PATTERN (A {- X+ -} B) DEFINE A AS x > 1, B AS x > 2",
+        "PATTERN (A (X | A){2,} (C | B)) DEFINE A AS x > 1, B AS x > 2, C AS x > 3",
+        "PATTERN ((X* A)+) DEFINE A AS x > 1",
+    ],
+    "MANY_MATCHES": [
+        f"PATTERN (A+ B+) WINDOW 5 ROWS {ALL} {DEFINE}",
+        f"PATTERN ((A+ B)*) WINDOW 5 ROWS {ALL} {DEFINE}",
+        f"PATTERN (A+ B{{3,}}) WINDOW 5 ROWS EVENT SELECTION STRICT CONTIGUITY ALL MATCHES {DEFINE}",
+    ],
+    "UNUSED_SUBSET": [f"MEASURES count(A.*) AS n PATTERN (A B) SUBSET U = (A, B) {DEFINE.replace(', C AS x > 3', '')}"],
+}
+NOT_FOUND = {
+    "NO_WINDOW": [
+        f"PATTERN (A B+ C) WINDOW 50 ROWS {NEXT} {DEFINE}",
+        f"PATTERN (A (B+) WITHIN INTERVAL 5 MINUTES C) {NEXT} {DEFINE}",
+        f"PATTERN (A B C) {ALL} {DEFINE}",
+        f"PATTERN (A B+ C) {DEFINE}",
+    ],
+    "RELUCTANT_END": [
+        f"PATTERN (A B+? C) {DEFINE}",
+        f"PATTERN (A B+? $) {DEFINE}",
+        f"PATTERN ((A B+?){{2}}) {DEFINE}",
+        f"PATTERN (A B{{2}}?) {DEFINE}",
+        f"PATTERN (A B+) {DEFINE}",
+        f"PATTERN (A B+?) WINDOW 5 ROWS {ALL} {DEFINE}",
+    ],
+    "SWALLOWS_PARTITION": [
+        "PATTERN (A X*? B) DEFINE A AS x > 1, B AS x > 2",
+        "PATTERN (A X{0,9} B) DEFINE A AS x > 1, B AS x > 2",
+        "PATTERN (A X* $) DEFINE A AS x > 1",
+        "PATTERN (A X*) DEFINE A AS x > 1",
+        "PATTERN (A x* B) DEFINE A AS x > 1, B AS x > 2, X AS x < 7",
+        f"PATTERN (A X* B) WINDOW 5 ROWS {NEXT} DEFINE A AS x > 1, B AS x > 2",
+    ],
+    "MANY_MATCHES": [
+        f"PATTERN (A+ B{{1,3}}) WINDOW 5 ROWS {ALL} {DEFINE}",
+        f"MEASURES MATCH_COUNT() AS n PATTERN (A+ B+) WINDOW 5 ROWS {ALL} {DEFINE}",
+        f"AFTER MATCH SKIP PAST LAST ROW PATTERN (A+ B+) WINDOW 5 ROWS {ALL} {DEFINE}",
+        f"PATTERN (A+ B+) WINDOW 5 ROWS {NEXT} {DEFINE}",
+    ],
+    "UNUSED_SUBSET": [
+        "MEASURES count(u.*) AS n PATTERN (A B) SUBSET U = (A, B) DEFINE B AS x > 2",
+        "PATTERN (A B) SUBSET U = (A, B) DEFINE B AS x > avg(U.x)",
+        "AFTER MATCH SKIP TO LAST U PATTERN (A B) SUBSET U = (A, B) DEFINE B AS x > 2",
+        "MEASURES classifier(U) AS c PATTERN (A B) SUBSET U = (A, B) DEFINE B AS x > 2",
+    ],
+}
+
+
+def defined(clause: str) -> str:
+    """``clause`` without definitions of variables that its pattern does not have."""
+    pattern = clause.partition("PATTERN")[2].partition("DEFINE")[0]
+    kept = [d for d in clause.partition("DEFINE ")[2].split(", ") if re.search(rf"\b{d[0]}\b", pattern, re.I)]
+    return f"{clause.partition('DEFINE ')[0]}DEFINE {', '.join(kept)}"
+
+
+@pytest.mark.parametrize(("rule", "clause"), [(r, c) for r, all_of in FOUND.items() for c in all_of])
+def test_a_rule_finds(rule, clause):
+    assert rule in codes(defined(clause))
+
+
+@pytest.mark.parametrize(("rule", "clause"), [(r, c) for r, all_of in NOT_FOUND.items() for c in all_of])
+def test_a_rule_is_silent(rule, clause):
+    found = codes(defined(clause))
+    assert rule not in found and not any(c.startswith("SPARKCEP.") for c in found)
+
+
+def test_order():
+    (found,) = lint("SELECT 1;\nSELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) DEFINE A AS x > 1)")
+    assert (found.code, found.severity, found.line, found.column, found.fragment) == (
+        "NO_ORDER",
+        "warning",
+        2,
+        17,
+        "MATCH_RECOGNIZE",
+    )
+
+
+def test_undefined_variables_are_told_once():
+    found = [f for f in lint(f"{HEAD}\n PATTERN (strt A+ STRT | B)\nDEFINE A AS x > 1)")]
+    assert [(f.code, f.severity, f.line, f.fragment) for f in found] == [
+        ("ANY_ROW", "info", 2, "strt"),
+        ("ANY_ROW", "info", 2, "B"),
+    ]
+
+
+def test_places_are_those_of_the_file():
+    text = f"-- häßlich\nSELECT ';' AS a;\n\n  {HEAD}\n  PATTERN (A B+?)\n  DEFINE A AS x > 1, B AS x > 2);\nSELECT 2"
+    (found,) = lint(text)
+    assert (found.line, found.column, found.fragment) == (5, 14, "B+?")
+
+
+def test_errors_of_each_statement():
+    text = (
+        "SELECT * FROM t MATCH_RECOGNIZE (PATERN (A));\n"
+        f"{HEAD}PATTERN (A) DEFINE X AS x > 1);\n"
+        f"{HEAD}PATTERN (A B+?) DEFINE A AS x > 1, B AS x > 2);\n"
+        "SELECT * FROM match_recognize(TABLE(t), 'PARTITION BY k PATTERN (A) DEFINE X AS x > 1');\n"
+    )
+    found = lint(text)
+    assert [(f.code, f.line) for f in found if f.severity == "error"] == [
+        ("SPARKCEP.SYNTAX", 1), ("SPARKCEP.UNKNOWN_VARIABLE", 2), ("SPARKCEP.UNKNOWN_VARIABLE", 4),
+    ]  # fmt: skip
+    assert [(f.code, f.line) for f in found if f.severity != "error"] == [("RELUCTANT_END", 3)]
+    assert [f.column for f in found if f.line == 4] == [text.splitlines()[3].index("X AS") + 1]
+    assert [f.code for f in lint("SELECT 'x")] == ["SPARKCEP.UNTERMINATED_LITERAL"]
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("SELECT 1, m.* FROM match_recognize(TABLE(t),\n 'PARTITION BY k\n PATTERN (A) DEFINE WRONG AS x > 1') m", "WRONG"),
+        ("SELECT * FROM match_recognize(TABLE(t) PARTITION BY (k) ORDER BY (b), 'PATTERN (A) DEFINE WRONG AS x > 1')", "WRONG"),
+        ("SELECT * FROM match_recognize(TABLE(t) PARTITION BY (k), 'PATTERN (A) DEFINE WRONG AS x = \\'1\\'')", "'PATTERN"),
+        ("SELECT * FROM match_recognize(TABLE(t) PARTITION BY (1 +) ORDER BY (b), 'PATTERN (A)')", "'PATTERN"),
+        (
+            "SELECT * FROM match_recognize(TABLE(SELECT * FROM u MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) DEFINE WRONG AS true)), "
+            "'PARTITION BY k PATTERN (A)')",
+            "WRONG",
+        ),
+    ],
+)
+def test_errors_inside_a_call_of_the_table_function(text, at):
+    (found,) = (f for f in lint(text) if f.severity == "error")
+    before = text[: text.index(at)]
+    assert (found.line, found.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def test_ignore_comments():
+    clause = "PATTERN (A B+?){} {}\n DEFINE A AS x > 1, B AS x > 2"
+    both = f"{HEAD}{clause.format('', '')}) -- sparkcep: ignore RELUCTANT_END"
+    assert [f.code for f in lint(both)] == ["RELUCTANT_END"]  # it stands in the next line
+    assert lint(f"{HEAD}{clause.format('', '-- sparkcep: ignore RELUCTANT_END')})") == []
+    assert lint(f"{HEAD}{clause.format('', '/* sparkcep: ignore NO_ORDER , RELUCTANT_END: as asked for */')})") == []
+    assert lint(f"-- sparkcep: ignore RELUCTANT_END, because\n-- it is an example\n\n{HEAD}{clause.format('', '')})") == []
+    # what a string says is no comment
+    assert [
+        f.code
+        for f in lint(f"SELECT '-- sparkcep: ignore RELUCTANT_END'\nFROM t MATCH_RECOGNIZE (ORDER BY x {clause.format('', '')})")
+    ]
+    for comment, said in (("-- sparkcep: ignore NO_SUCH", "no rule NO_SUCH"), ("-- sparkcep: ignore", "name the rules")):
+        (found,) = lint(f"{comment}\nSELECT 1")
+        assert (found.code, found.severity) == ("IGNORE", "warning") and said in found.message
+
+
+def test_errors_cannot_be_ignored():
+    found = lint(f"-- sparkcep: ignore UNKNOWN_VARIABLE\n{HEAD}PATTERN (A) DEFINE X AS x > 1)")
+    assert [f.code for f in found] == ["IGNORE", "SPARKCEP.UNKNOWN_VARIABLE"]
+
+
+def test_examples_have_no_errors():
+    for path in sorted((ROOT / "sql_examples").rglob("*.sql")):
+        assert [f for f in lint(path.read_text(encoding="utf-8")) if f.severity == "error"] == [], path
+
+
+def test_each_rule_is_documented():
+    page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([A-Z_]+)` \| (?:warning|info) \|", page, re.M) == list(RULES)
+
+
+COLUMN = len(f"{HEAD}PATTERN (A ") + 1
+
+
+class TestCommand:
+    @pytest.fixture
+    def file(self, tmp_path):
+        path = tmp_path / "report.sql"
+        path.write_text(f"{HEAD}PATTERN (A B+?) DEFINE A AS x > 1, B AS x > 2)")
+        return path
+
+    def test_text(self, file, capsys):
+        assert main(["lint", str(file)]) == 1
+        assert capsys.readouterr().out.startswith(f"{file}:1:{COLUMN}: warning RELUCTANT_END: nothing has to follow B+?")
+
+    def test_json(self, file, capsys):
+        assert main(["lint", "--format", "json", str(file)]) == 1
+        (found,) = json.loads(capsys.readouterr().out)
+        assert found["file"] == str(file) and (found["code"], found["line"], found["column"]) == ("RELUCTANT_END", 1, COLUMN)
+
+    def test_exit_codes(self, file, capsys):
+        file.write_text(f"{HEAD}PATTERN (A B) DEFINE B AS x > 2)")
+        assert main(["lint", str(file)]) == 0  # an info only
+        assert "info ANY_ROW" in capsys.readouterr().out
+        file.write_text("SELECT 1")
+        assert main(["lint", str(file), "--format", "json"]) == 0
+        assert json.loads(capsys.readouterr().out) == []
+        file.write_text(f"{HEAD}PATTERN (A) DEFINE X AS x > 2)")
+        assert main(["lint", str(file)]) == 2
+        assert main(["lint", str(file.with_name("nowhere.sql"))]) == 2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_clauses(seed):
+    """Valid or broken, every text is judged, and every place is one in it."""
+    judged = 0
+    for i in range(200):
+        generator = Generator(Random(1000 * seed + i))
+        pieces = generator.pieces("match_clause")
+        clause = generator.layout(pieces) if i % 2 else Mutator(generator).text(pieces)
+        text = f"SELECT 1;\nSELECT * FROM t MATCH_RECOGNIZE ({clause}\n) AS m"
+        lines = text.split("\n")
+        for f in lint(text):
+            assert f.line <= len(lines) and f.column <= len(lines[f.line - 1]) + 1, (i, f, text)
+        try:
+            places = clauses(text)
+        except ClauseError:
+            continue
+        # what these clauses mean is wrong as a rule, so that lint stops at the error: the rules must bear them all the same
+        for place in places:
+            for rule in RULES.values():
+                for span, _ in rule.check(place.clause):
+                    judged += 1
+                    assert span is None or place.start <= span.start < span.end <= place.end
+    assert judged > 100
