@@ -18,7 +18,7 @@ from sparkcep.engines.cache import kernel
 from sparkcep.engines.interpreter import MAP, scan
 from sparkcep.engines.kernels import DONE, ERROR, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_PART, S_START, put_event
 from sparkcep.engines.merged_kernels import C_HASH, C_NODE, find, hashed, remove
-from sparkcep.engines.proxy_kernels import NONE, P_USED, PROXY_STATE, completes_better, append, preferred
+from sparkcep.engines.proxy_kernels import NONE, P_USED, PROXY_STATE, append, completes_better, preferred
 
 # state behind that of proxy_kernels: places given back, places ever used
 P_FREE, P_PLACES, CLASS_STATE = range(PROXY_STATE, PROXY_STATE + 3)

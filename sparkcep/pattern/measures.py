@@ -31,7 +31,19 @@ from dataclasses import dataclass, replace
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.approx import BUNDLE_LEAVES, BUNDLES, Approx
 from sparkcep.pattern.conditions import aggregate_parts
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, APPROXIMATE, ENDINGS, NAVIGATIONS, OF_MATCHES, RANKED, SLIDING, Inputs, Row, Scope
+from sparkcep.pattern.scope import (
+    AGGREGATES,
+    ALL_ROWS,
+    APPROXIMATE,
+    ENDINGS,
+    NAVIGATIONS,
+    OF_MATCHES,
+    RANKED,
+    SLIDING,
+    Inputs,
+    Row,
+    Scope,
+)
 from sparkcep.sql.expression import Expr, render
 from sparkcep.sql.lexer import Span
 
