@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from sparkcep.ranking.best import Keys, top_matches
+from sparkcep.ranking.strata import DynamicPaths, PQArray, k_ssp
 from tests.oracle import ranking as oracle
 
 PATTERNS = {
@@ -145,3 +148,60 @@ def test_partitions_and_spans(seed):
         keep = (lambda rows: True) if span is None else (lambda rows, s=span: s[rows[-1]] <= rows[0])
         best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, 0, n, keep, **plain_keys(keys))
         assert listed(found, weights).get(0, []) == expected(best), f"{pattern} k={k} span={span!r}\n{letters!r}\n{weights!r}\n{keys!r}"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_algorithms_of_the_thesis(seed):
+    """k-SSP and k-DSSP; TOP k is a prefix of TOP k + 1."""
+    rng = random.Random(7200 + seed)
+    for _ in range(120):
+        pattern, first, edges, letters, _, _ = case(rng)
+        if "back" in pattern:
+            continue
+        n = len(letters)
+        weights = np.array([[rng.randint(0, rng.choice([1, 3, 50])) for _ in range(n)] for _ in range(int(edges[:, 0].max()) + 1)])
+        low, high = windows_of(rng, n)
+        k = rng.choice([1, 2, 5, 12])
+        array = PQArray(first, edges, letters, weights)
+        dynamic = DynamicPaths(array, k)
+        got = listed(top_matches(first, edges, letters, weights, k, low, high), weights)
+        more = listed(top_matches(first, edges, letters, weights, k + 1, low, high), weights)
+        for i, (a, b) in enumerate(zip(low.tolist(), high.tolist())):
+            where = f"{pattern} {a}:{b} k={k}\n{letters!r}\n{weights!r}"
+            best = got.get(i, [])
+            assert more.get(i, [])[:k] == best, where
+            assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, k, a, b)] == best, where
+            assert [(repr(p.score), p.rows, p.edges) for p in dynamic.move(a, b)] == best, where
+
+
+def test_against_yen():
+    """Plain sequences: the scores of the k shortest paths that networkx finds in the stratified stream graph."""
+    rng = random.Random(7300)
+    for _ in range(60):
+        pattern = rng.choice(["A B", "A B C", "A B C D"])
+        first, edges = automaton(pattern)
+        n, k = rng.randint(4, 24), rng.choice([1, 3, 10])
+        strata = len(first) - 2
+        letters = np.array([1 << rng.randrange(strata) for _ in range(n)])
+        weights = np.random.default_rng(rng.getrandbits(32)).integers(0, 100, (strata, n))
+        expected_scores = yen(letters, weights, 0, n, strata, k)
+        assert top_matches(first, edges, letters, weights, k).score.tolist() == expected_scores
+
+
+def yen(letters: np.ndarray, weights: np.ndarray, low: int, high: int, strata: int, k: int) -> list[int]:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(["s", "d"])
+    rows = [[r for r in range(low, high) if letters[r] >> v & 1] for v in range(strata)]
+    for r in rows[0]:
+        graph.add_edge("s", (0, r), weight=1000 - int(weights[0, r]))  # positive, and all paths have equally many vertices
+    for v in range(1, strata):
+        for r in rows[v]:
+            for p in rows[v - 1]:
+                if p < r:
+                    graph.add_edge((v - 1, p), (v, r), weight=1000 - int(weights[v, r]))
+    for r in rows[-1]:
+        graph.add_edge((strata - 1, r), "d", weight=0)
+    if not nx.has_path(graph, "s", "d"):
+        return []
+    paths = itertools.islice(nx.shortest_simple_paths(graph, "s", "d", weight="weight"), k)
+    return [sum(int(weights[v, r]) for v, r in path[1:-1]) for path in paths]
