@@ -184,7 +184,7 @@ class _Task:
         width = self.width or self._width(k)
         store = _Store(self.net, self.lists, dtype)
         if self.span is None:
-            item, rest = b.rank_windows, (self.low, self.high, k, width, slack, neg)
+            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, slack, neg)
         else:
             item, rest = b.rank_spans, (self.span, k, width, slack, neg)
         while True:
@@ -213,7 +213,7 @@ class _Store:
         self.pool = np.empty((POOL, C_FIELDS), dtype=np.int64)
         self.lists = b.Lists(np.zeros((lists, 6), dtype=np.int64), np.zeros((lists, 2), dtype=dtype), *self._arena(ARENA))
         self.work = self._work(CANDIDATES, edges)
-        self.used = np.zeros(5, dtype=np.int64)
+        self.used = np.zeros(6, dtype=np.int64)
         self.state = np.zeros(b.STATE, dtype=np.int64)
         self.out = self._out(64, 256)
 

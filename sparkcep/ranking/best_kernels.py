@@ -34,7 +34,7 @@ DONE, GROW, FULL, REBUILD = range(4)
 L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND = range(6)  # columns of Lists.info
 B_SCORE, B_LOWER = range(2)
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
-U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM = range(5)  # numbers in use, or asked for with GROW
+U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
 S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_SHORT, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS = range(14)
 STATE = 14
 START, ROWS, EMIT = range(3)
@@ -381,58 +381,84 @@ def _merge(pool, lists, work, used, r, row, slack, neg):
         _cut(pool, lists, i, limit, complete)
 
 
+@inlined
+def _hopeless(lists, source, target, w):
+    """Whether all that ``source`` has and all that it lacks is below the bound of ``target``, which then keeps the best of it as its lower score."""
+    info = lists.info
+    bounds = lists.bounds
+    if info[target, L_BOUNDED] == 0 or info[source, L_SIZE] == 0:
+        return False
+    b = bounds[target, B_SCORE]
+    s = lists.score[info[source, L_AT]] + w
+    if info[source, L_BOUNDED] == 1:
+        s = max(s, bounds[source, B_SCORE] + w)
+    if s < b:
+        bounds[target, B_LOWER] = max(bounds[target, B_LOWER], s)
+        return True
+    return False
+
+
 @kernel
-def take_row(net, stream, pool, lists, work, used, row, low, limit, best, matches, spans, slack, neg):
-    """Extends all lists by ``row``. ``limit``: of a node's list; ``best``: of the list of matches, where a span of rows bounds each match (``spans``), else it is as the others'.
-    ``matches``: whether to look for complete ones. Returns DONE, GROW or REBUILD, both before anything but bounds is changed."""
-    letters = stream.letters[row]
-    used[U_CANDIDATES] = 0
-    used[U_RUNS] = 0
-    for v in range(net.by_first.shape[0] - 1):
-        if (letters >> v) & 1 == 0:
-            continue
-        w = stream.weights[v, row]
-        for i in range(net.by_first[v], net.by_first[v + 1]):
-            e = net.by_edge[i]
-            q = net.source[e]
-            t = net.target[e]
-            source = NONE
-            if q > 0:
-                source = net.base[q]
-                if net.keyed[q] == 1:
-                    if stream.right[e, row] < 0:
+def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
+    """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``, int64 (rows), if it is not empty). ``limit``: of a node's list;
+    ``best``: of the list of matches, where spans of rows bound each match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones.
+    Returns DONE, GROW or REBUILD, the latter two before anything but bounds is changed by row ``used[U_ROW]``."""
+    info = lists.info
+    while row < end:
+        used[U_ROW] = row
+        letters = stream.letters[row]
+        used[U_CANDIDATES] = 0
+        used[U_RUNS] = 0
+        if span.shape[0] > 0:
+            low = span[row]
+        for v in range(net.by_first.shape[0] - 1):
+            if (letters >> v) & 1 == 0:
+                continue
+            w = stream.weights[v, row]
+            for i in range(net.by_first[v], net.by_first[v + 1]):
+                e = net.by_edge[i]
+                q = net.source[e]
+                t = net.target[e]
+                source = NONE
+                if q > 0:
+                    source = net.base[q]
+                    if net.keyed[q] == 1:
+                        if stream.right[e, row] < 0:
+                            continue
+                        source += stream.right[e, row]
+                    if info[source, L_FIRST] < low:
+                        _purge(lists, source, low)
+                    if info[source, L_SIZE] == 0 and info[source, L_BOUNDED] == 0:
                         continue
-                    source += stream.right[e, row]
-                _purge(lists, source, low)
-                if lists.info[source, L_SIZE] == 0 and lists.info[source, L_BOUNDED] == 0:
-                    continue
-            if net.opens[t] == 1:
-                target = net.base[t]
-                key = 0
-                if net.keyed[t] == 1:
-                    key = stream.left[t, row]
-                    target += key
-                if key >= 0:
-                    _purge(lists, target, low)
-                    if _collect(stream, pool, lists, work, used, source, target, e, row, w, limit, slack, False) == GROW:
-                        return GROW
-            if matches and net.accepts[t] == 1:
-                if not spans:
-                    _purge(lists, MATCHES, low)
-                code = _collect(stream, pool, lists, work, used, source, MATCHES, e, row, w, best if spans else limit, slack, spans)
-                if code != DONE:
-                    return code
-    runs = used[U_RUNS]
-    if runs == 0:
-        return DONE
-    room = 0
-    for r in range(runs):
-        room += 2 * (lists.info[work.runs[r, R_LIST], L_SIZE] + used[U_CANDIDATES])
-    if used[U_POOL] + used[U_CANDIDATES] + runs > pool.shape[0] or used[U_ARENA] + room > lists.score.shape[0]:
-        used[U_ROOM] = room
-        return GROW
-    for r in range(runs):
-        _merge(pool, lists, work, used, r, row, slack, neg)
+                if net.opens[t] == 1:
+                    target = net.base[t]
+                    key = 0
+                    if net.keyed[t] == 1:
+                        key = stream.left[t, row]
+                        target += key
+                    if key >= 0 and (source < 0 or not _hopeless(lists, source, target, w)):
+                        if info[target, L_FIRST] < low:
+                            _purge(lists, target, low)
+                        if _collect(stream, pool, lists, work, used, source, target, e, row, w, limit, slack, False) == GROW:
+                            return GROW
+                if matches and net.accepts[t] == 1 and (source < 0 or spans or not _hopeless(lists, source, MATCHES, w)):
+                    if not spans and info[MATCHES, L_FIRST] < low:
+                        _purge(lists, MATCHES, low)
+                    code = _collect(stream, pool, lists, work, used, source, MATCHES, e, row, w, best if spans else limit, slack, spans)
+                    if code != DONE:
+                        return code
+        runs = used[U_RUNS]
+        if runs > 0:
+            room = 0
+            for r in range(runs):
+                room += 2 * (info[work.runs[r, R_LIST], L_SIZE] + used[U_CANDIDATES])
+            if used[U_POOL] + used[U_CANDIDATES] + runs > pool.shape[0] or used[U_ARENA] + room > lists.score.shape[0]:
+                used[U_ROOM] = room
+                return GROW
+            for r in range(runs):
+                _merge(pool, lists, work, used, r, row, slack, neg)
+        row += 1
+    used[U_ROW] = end
     return DONE
 
 
@@ -467,8 +493,8 @@ def _emit(pool, lists, state, out, window, best):
 
 
 @kernel
-def rank_windows(net, stream, pool, lists, work, used, state, out, low, high, best, width, slack, neg):
-    """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending. ``width``: entries of a freshly built
+def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, slack, neg):
+    """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span`` is empty. ``width``: entries of a freshly built
     list, at least ``best``; equal: each window is built anew. ``slack`` >= 0: what rounding may close. Returns DONE, or GROW or FULL, then call again."""
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
@@ -492,13 +518,12 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, low, high, be
             state[S_STAGE] = ROWS
         if state[S_STAGE] == ROWS:
             limit = best if state[S_SLACK] == 1 else (state[S_WIDTH] if state[S_FRESH] == 1 else 2 * state[S_WIDTH])
-            while state[S_AT] < high[i]:
-                code = take_row(
-                    net, stream, pool, lists, work, used, state[S_AT], low[i], limit, best, True, False, slack if state[S_SLACK] == 1 else -1.0, neg
-                )
+            if state[S_AT] < high[i]:
+                near = slack if state[S_SLACK] == 1 else -1.0
+                code = take_rows(net, stream, pool, lists, work, used, span, state[S_AT], high[i], low[i], limit, best, True, False, near, neg)
+                state[S_AT] = used[U_ROW]
                 if code != DONE:
                     return code
-                state[S_AT] += 1
             _purge(lists, MATCHES, low[i])
             if state[S_SLACK] == 0 and lists.info[MATCHES, L_BOUNDED] == 1 and lists.info[MATCHES, L_SIZE] < best:
                 clear(lists, used, False)
@@ -539,19 +564,23 @@ def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, wi
     The list of matches is never purged. The nodes' lists are built anew only where a match that ends at the row and is in no list could be among the best so far.
     """
     rows = first.shape[0]
+    nowhere = first[:0]
     while state[S_ITEM] < rows:
         row = state[S_ITEM]
         wide = best if state[S_SLACK] == 1 else width
         near = slack if state[S_SLACK] == 1 else -1.0
         if state[S_STAGE] == ROWS:
-            while state[S_AT] < row:
-                code = take_row(net, stream, pool, lists, work, used, state[S_AT], first[row], wide, best, False, True, near, neg)
-                if code != DONE:
-                    return code
-                state[S_AT] += 1
+            code = take_rows(net, stream, pool, lists, work, used, nowhere, state[S_AT], row, first[row], wide, best, False, True, near, neg)
+            state[S_AT] = used[U_ROW]
+            if code != DONE:
+                return code
             state[S_STAGE] = START
-        limit = wide if state[S_SLACK] == 1 or state[S_FRESH] == 1 else 2 * width
-        code = take_row(net, stream, pool, lists, work, used, row, first[row], limit, best, True, True, near, neg)
+        fresh = state[S_FRESH] == 1
+        limit = wide if fresh else 2 * width
+        code = take_rows(net, stream, pool, lists, work, used, first, row, row + 1 if fresh else rows, 0, limit, best, True, True, near, neg)
+        state[S_ITEM] = used[U_ROW]
+        if state[S_ITEM] > row:
+            state[S_FRESH] = 0
         if code == GROW:
             return code
         again = code == REBUILD
@@ -562,13 +591,10 @@ def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, wi
             else:
                 state[S_BUILDS] += 1
             state[S_FRESH] = 1
-        else:
-            state[S_ITEM] += 1
-            state[S_FRESH] = 0
-            if state[S_SLACK] == 1:  # lists without bounds serve no other row
-                state[S_SLACK] = 0
-                state[S_FRESH] = 1
-                again = True
+        elif state[S_SLACK] == 1:  # lists without bounds serve no other row
+            state[S_SLACK] = 0
+            state[S_FRESH] = 1
+            again = True
         if again and state[S_ITEM] < rows:
             clear(lists, used, True)
             state[S_AT] = first[state[S_ITEM]]

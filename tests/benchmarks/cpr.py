@@ -212,7 +212,7 @@ def sequences() -> dict:
 
 def _one() -> dict:
     """TOP k of one partition with about 10^15 matches, of any span and of spans."""
-    rows, length = 4000, 5
+    rows, length = 4000, 7
     first, edges = sequence(length)
     rng = np.random.default_rng(2)
     letters, weights = 1 << rng.integers(0, length, rows), rng.random((length, rows))
