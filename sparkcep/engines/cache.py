@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numba
 
-_SOURCES = ("columns/bytecode.py", "automaton/*.py", "engines/*.py")
+_SOURCES = ("columns/bytecode.py", "automaton/*.py", "engines/*.py", "ranking/*.py")
 
 
 def _digest() -> str:

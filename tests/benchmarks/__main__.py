@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [kernels|query|sase|shell] [--rows N] [--json FILE] [--figures FOLDER]``."""
+"""``python -m tests.benchmarks [kernels|query|sase|acep|cpr|shell] [--rows N] [--json FILE] [--figures FOLDER]``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "sase", "shell", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "sase", "acep", "cpr", "shell", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase")
     parser.add_argument("--json", default="benchmarks.json")
@@ -27,6 +27,10 @@ def main() -> None:
         from . import sase
 
         results["sase"] = sase.run(options.rows // 5, options.figures)
+    if options.part in ("cpr", "all"):
+        from . import cpr
+
+        results["cpr"] = cpr.run()
     if options.part in ("shell", "all"):
         from . import shell
 

@@ -1,0 +1,236 @@
+"""The experiments of CPR (Wang's thesis, chapter 4) in memory, one thread. ``python -m tests.benchmarks cpr``.
+
+The thesis' sensor data are not to be had; the streams here have its event classes' frequencies: an event is of the last class of the pattern with frequency ref * 0.003, of each other class
+of the pattern with 0.22, and of none otherwise. Scores are uniform. Times are the least of a few runs, methods in turn.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+
+import numba
+import numpy as np
+
+from sparkcep.ranking.best import top_matches
+from sparkcep.ranking.strata import DynamicPaths, PQArray, k_ssp
+
+DEFAULTS = {"k": 10, "length": 3, "size": 50, "step": 20, "ref": 89}
+
+
+def sequence(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The automaton of a plain sequence."""
+    edges = [[v, v + 1] for v in range(length)] + [[-1, 0]]
+    return np.array([*range(length + 1), length + 1], dtype=np.int64), np.array(edges, dtype=np.int64)
+
+
+def stream(rows: int, length: int, ref: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    chances = np.array([0.22] * (length - 1) + [0.003 * ref])
+    drawn = np.searchsorted(np.cumsum(chances), rng.random(rows), side="right")
+    return np.where(drawn < length, 1 << drawn, 0).astype(np.int64), rng.random((length, rows))
+
+
+# -- the methods, each (first, edges, letters, weights, k, low, high) -> scores of each window ----------------------
+
+
+def ours(first, edges, letters, weights, k, low, high):
+    found = top_matches(first, edges, letters, weights, k, low, high)
+    return np.split(found.score, np.searchsorted(found.window, np.arange(1, len(low))))
+
+
+def scratch(first, edges, letters, weights, k, low, high):
+    found = top_matches(first, edges, letters, weights, k, low, high, width=k)
+    return np.split(found.score, np.searchsorted(found.window, np.arange(1, len(low))))
+
+
+def k_ssp_each(first, edges, letters, weights, k, low, high):
+    array = PQArray(first, edges, letters, weights)
+    return [np.array([p.score for p in k_ssp(array, k, a, b)]) for a, b in zip(low.tolist(), high.tolist())]
+
+
+def k_dssp(first, edges, letters, weights, k, low, high):
+    paths = DynamicPaths(PQArray(first, edges, letters, weights), k)
+    return [np.array([p.score for p in paths.move(a, b)]) for a, b in zip(low.tolist(), high.tolist())]
+
+
+def yen(first, edges, letters, weights, k, low, high):
+    import networkx as nx
+
+    out = []
+    strata = len(first) - 2
+    for a, b in zip(low.tolist(), high.tolist()):
+        graph = nx.DiGraph()
+        graph.add_nodes_from("sd")
+        rows = [[r for r in range(a, b) if letters[r] >> v & 1] for v in range(strata)]
+        graph.add_edges_from(("s", (0, r), {"weight": 2.0 - weights[0, r]}) for r in rows[0])
+        for v in range(1, strata):
+            graph.add_edges_from(((v - 1, p), (v, r), {"weight": 2.0 - weights[v, r]}) for r in rows[v] for p in rows[v - 1] if p < r)
+        graph.add_edges_from(((strata - 1, r), "d", {"weight": 0.0}) for r in rows[-1])
+        paths = itertools.islice(nx.shortest_simple_paths(graph, "s", "d", weight="weight"), k) if nx.has_path(graph, "s", "d") else ()
+        out.append(np.array([sum(weights[v, r] for v, r in path[1:-1]) for path in paths]))
+    return out
+
+
+def enumeration(first, edges, letters, weights, k, low, high):
+    """All matches through a heap of k, in Python."""
+    strata = len(first) - 2
+
+    def scores(v: int, after: int, score: float, rows: list[list[tuple[int, float]]]):
+        for r, w in rows[v]:
+            if r > after:
+                if v + 1 == strata:
+                    yield score + w
+                else:
+                    yield from scores(v + 1, r, score + w, rows)
+
+    out = []
+    for a, b in zip(low.tolist(), high.tolist()):
+        rows = [[(r, float(weights[v, r])) for r in range(a, b) if letters[r] >> v & 1] for v in range(strata)]
+        out.append(np.array(heapq.nlargest(k, scores(0, -1, 0.0, rows))))
+    return out
+
+
+@numba.njit
+def _enumerate(letters, weights, low, high, k, best, rows):
+    """All matches through a heap of k (its least first), compiled."""
+    strata = weights.shape[0]
+    best[:] = -np.inf
+    score = np.zeros(strata + 1)
+    level = 0
+    rows[0] = low - 1
+    while level >= 0:
+        r = rows[level] + 1
+        while r < high and letters[r] >> level & 1 == 0:
+            r += 1
+        rows[level] = r
+        if r >= high:
+            level -= 1
+            continue
+        score[level + 1] = score[level] + weights[level, r]
+        if level + 1 < strata:
+            level += 1
+            rows[level] = r
+        elif score[strata] > best[0]:
+            s = score[strata]
+            i = 0
+            while 2 * i + 1 < k:
+                c = 2 * i + 1
+                if c + 1 < k and best[c + 1] < best[c]:
+                    c += 1
+                if best[c] >= s:
+                    break
+                best[i] = best[c]
+                i = c
+            best[i] = s
+
+
+def enumeration_compiled(first, edges, letters, weights, k, low, high):
+    out = []
+    rows = np.empty(len(first), dtype=np.int64)
+    for a, b in zip(low.tolist(), high.tolist()):
+        best = np.empty(k)
+        _enumerate(letters, weights, a, b, k, best, rows)
+        out.append(np.sort(best[best > -np.inf])[::-1])
+    return out
+
+
+METHODS: dict[str, Callable] = {
+    "ours": ours, "ours from scratch": scratch, "k-DSSP": k_dssp, "k-SSP": k_ssp_each, "Yen (networkx)": yen,
+    "enumeration": enumeration, "enumeration compiled": enumeration_compiled,
+}
+
+
+def per_window(names: list[str], windows: int, repeats: int = 3, budget: float = 4.0, **changed) -> dict[str, float]:
+    """Seconds a window. A method that is slow gets fewer of the windows, as many as fit into ``budget`` seconds."""
+    p = DEFAULTS | changed
+    first, edges = sequence(p["length"])
+    letters, weights = stream(p["size"] + windows * p["step"], p["length"], p["ref"])
+    low = np.arange(windows, dtype=np.int64) * p["step"]
+    high = low + p["size"]
+    reference = None
+    out = {}
+    for name in names:
+        method = METHODS[name]
+        method(first, edges, letters, weights, p["k"], low[:2], high[:2])  # compiled
+        start = time.perf_counter()
+        method(first, edges, letters, weights, p["k"], low[:2], high[:2])
+        count = int(min(windows, max(2, budget * 2 / (time.perf_counter() - start))))
+        best = np.inf
+        for _ in range(repeats if count == windows else 1):
+            start = time.perf_counter()
+            scores = method(first, edges, letters, weights, p["k"], low[:count], high[:count])
+            best = min(best, (time.perf_counter() - start) / count)
+        if reference is None:
+            reference = scores
+        for a, b in zip(reference, scores):
+            np.testing.assert_allclose(a, b, rtol=1e-12, err_msg=name)
+        out[name] = best
+    return out
+
+
+def _table(title: str, names: list[str], settings: list[dict], windows: int = 200) -> dict:
+    print(f"\n{title}: microseconds a window (how many times ours)")
+    print(f"{'':<34}" + "".join(f"{name:>24}" for name in names))
+    found = {}
+    for setting in settings:
+        label = ", ".join(f"{a} = {b}" for a, b in setting.items()) or "defaults"
+        r = found[label] = per_window(names, windows, **setting)
+        print(f"{label:<34}" + "".join(f"{r[n] * 1e6:>15,.1f} ({r[n] / r[names[0]]:>6,.0f})" for n in names))
+    return found
+
+
+def run() -> dict:
+    """Figures 4.2 to 4.10."""
+    return {"sequences": sequences(), **_joins()}
+
+
+def _joins() -> dict:
+    return {}
+
+
+def sequences() -> dict:
+    everyone = list(METHODS)
+    few = ["ours", "ours from scratch", "k-DSSP", "k-SSP", "Yen (networkx)"]
+    results = {
+        "4.2": _table("Figure 4.2, k = 10, length 3, window 50, step 20, ref 89", everyone, [{}]),
+        "4.3a": _table("Figure 4.3(a)", few, [{"k": k} for k in (10, 20, 30, 40)]),
+        "4.3b": _table("Figure 4.3(b)", few, [{"size": s} for s in (50, 100, 150, 200)], 60),
+        "4.3c": _table("Figure 4.3(c)", few, [{"length": n} for n in (2, 3, 4)]),
+        "4.3d": _table("Figure 4.3(d)", few, [{"step": s} for s in (5, 10, 20, 30, 40)]),
+        "4.3e": _table("Figure 4.3(e)", few, [{"ref": f} for f in (1, 10, 89)]),
+        "200": _table("Windows of 200 events", everyone, [{"size": 200, "step": s} for s in (20, 200)], 40),
+    }
+    own = ["ours", "ours from scratch"]
+    results["linear"] = _table("Larger windows, step 1/10", own, [{"size": s, "step": s // 10} for s in (500, 1000, 2000, 4000, 8000, 16000)], 100)
+    results["large k"] = _table("Windows of 2,000 events, step 200", own, [{"size": 2000, "step": 200, "k": k} for k in (1, 10, 100, 1000, 10000)], 30)
+    results["one"] = _one()
+    return results
+
+
+def _one() -> dict:
+    """TOP k of one partition with about 10^15 matches, of any span and of spans."""
+    rows, length = 4000, 7
+    first, edges = sequence(length)
+    rng = np.random.default_rng(2)
+    letters, weights = 1 << rng.integers(0, length, rows), rng.random((length, rows))
+    counts = [1.0] + [0.0] * length
+    for letter in letters.tolist():
+        v = letter.bit_length() - 1
+        counts[v + 1] += counts[v]
+    print(f"\nTOP k of {rows:,} rows with {counts[-1]:.1e} matches of length {length}, milliseconds")
+    found = {}
+    span = np.maximum(np.arange(rows) - 500, 0)
+    for label, values, spans in (("distinct weights", weights, None), ("one weight", np.ones_like(weights), None), ("distinct, spans of 500", weights, span),
+                                 ("one weight, spans of 500", np.ones_like(weights), span)):
+        for k in (10, 1000, 10000):
+            times = []
+            for _ in range(4):
+                start = time.perf_counter()
+                top_matches(first, edges, letters, values, k, span=spans)
+                times.append(time.perf_counter() - start)
+            found[f"{label}, k = {k}"] = min(times)
+            print(f"{label + f', k = {k}':<40}{min(times) * 1e3:>10.2f}")
+    return found

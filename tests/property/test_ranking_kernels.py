@@ -1,0 +1,207 @@
+"""The ranking kernels against enumeration, against each other and against Yen's algorithm (networkx)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from sparkcep.ranking.best import Keys, top_matches
+from sparkcep.ranking.strata import DynamicPaths, PQArray, k_ssp
+from tests.oracle import ranking as oracle
+
+PATTERNS = {
+    "A B C": [[(0, 1)], [(1, 2)], [(2, 3)], [(-1, 0)]],
+    "A B": [[(0, 1)], [(1, 2)], [(-1, 0)]],
+    "A": [[(0, 1)], [(-1, 0)]],
+    "A B C D": [[(0, 1)], [(1, 2)], [(2, 3)], [(3, 4)], [(-1, 0)]],
+    "A B A": [[(0, 1)], [(1, 2)], [(0, 3)], [(-1, 0)]],
+    "A+ B": [[(0, 1)], [(0, 1), (1, 2)], [(-1, 0)]],
+    "A B*": [[(0, 1)], [(1, 1), (-1, 0)]],
+    "A+": [[(0, 1)], [(0, 1), (-1, 0)]],
+    "(A | B) C": [[(0, 1), (1, 1)], [(2, 2)], [(-1, 0)]],
+    "A B? C": [[(0, 1)], [(1, 2), (2, 3)], [(2, 3)], [(-1, 0)]],
+    "A (B | C)* D?": [[(0, 1)], [(1, 1), (2, 1), (3, 2), (-1, 0)], [(-1, 0)]],
+    "(A B)+": [[(0, 1)], [(1, 2)], [(0, 1), (-1, 0)]],
+    "(A B)+ back to the start": [[(0, 1)], [(1, 0), (-1, 0)]],
+    "PERMUTE(A, B)": [[(0, 1), (1, 2)], [(1, 3)], [(0, 3)], [(-1, 0)]],
+}
+
+
+def automaton(pattern: str) -> tuple[np.ndarray, np.ndarray]:
+    nodes = PATTERNS[pattern]
+    first = np.cumsum([0, *map(len, nodes)])
+    return first.astype(np.int64), np.array([e for node in nodes for e in node], dtype=np.int64)
+
+
+def weights_of(rng: random.Random, shape: tuple[int, int]) -> np.ndarray:
+    """Ties (small integers, all the same), decimals whose sums round, outliers, missing and infinite weights."""
+    draw = np.random.default_rng(rng.getrandbits(32))
+    kind = rng.choice(["ties", "ties", "integers", "same", "decimals", "decimals", "tenths", "floats", "falling", "outliers", "missing", "infinite"])
+    if kind == "ties":
+        return draw.integers(0, 3, shape)
+    if kind == "integers":
+        return draw.integers(-1000, 1000, shape)
+    if kind == "same":
+        return np.full(shape, rng.choice([1.0, 0.1, -0.3]))
+    if kind == "decimals":
+        return draw.integers(0, 30, shape) / 100
+    if kind == "tenths":
+        return draw.integers(-3, 4, shape) / 10
+    if kind == "falling":
+        return -np.arange(shape[1]) + draw.random(shape)
+    out = draw.normal(size=shape)
+    if kind == "outliers":
+        out[draw.random(shape) < 0.2] *= 1e17
+        out = np.round(out, 1)
+    if kind == "missing":
+        out = np.round(out)
+        out[draw.random(shape) < rng.choice([0.1, 0.6])] = np.nan
+    if kind == "infinite":
+        out = np.round(out)
+        out[draw.random(shape) < 0.15] = rng.choice([np.inf, -np.inf])
+        if rng.random() < 0.5:
+            out[draw.random(shape) < 0.15] = -np.inf
+        if rng.random() < 0.3:
+            out[draw.random(shape) < 0.1] = np.nan
+    return out
+
+
+def keys_of(rng: random.Random, first: np.ndarray, edges: np.ndarray, rows: int) -> Keys | None:
+    if rng.random() < 0.7:
+        return None
+    draw = np.random.default_rng(rng.getrandbits(32))
+    keyed = np.array([rng.random() < 0.6 for _ in first[1:]], dtype=np.uint8)
+    values = rng.choice([2, 3])
+    return Keys(keyed, draw.integers(-1, values, (len(keyed), rows)) * 7, draw.integers(-1, values, (len(edges), rows)) * 7)
+
+
+def windows_of(rng: random.Random, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Windows of a fixed size and step, or any ascending ones."""
+    if rng.random() < 0.7:
+        size, step = rng.randint(1, rows), rng.randint(1, 4)
+        low = np.arange(0, rows, step)
+        return low, np.minimum(low + size, rows)
+    count = rng.randint(1, 12)
+    low = np.sort(np.array([rng.randint(0, rows) for _ in range(count)]))
+    high = np.sort(np.array([rng.randint(0, rows) for _ in range(count)]))
+    return low, high
+
+
+def listed(found, weights: np.ndarray) -> dict[int, list]:
+    out: dict[int, list] = {}
+    for window, score, rows, edges in found.matches():
+        out.setdefault(window, []).append((repr(float(score)), rows, edges))
+    return out
+
+
+def expected(found: list) -> list:
+    return [(repr(float(score)), rows, edges) for score, rows, edges in found]
+
+
+def case(rng: random.Random):
+    pattern = rng.choice(list(PATTERNS))
+    first, edges = automaton(pattern)
+    rows = rng.randint(1, 9 if "+" in pattern or "*" in pattern else 16)
+    variables = int(edges[:, 0].max()) + 1
+    letters = np.array([sum((rng.random() < 0.5) << v for v in range(variables)) if rng.random() < 0.3 else 1 << rng.randrange(variables) for _ in range(rows)])
+    return pattern, first, edges, letters, weights_of(rng, (variables, rows)), keys_of(rng, first, edges, rows)
+
+
+def plain_keys(keys: Keys | None) -> dict:
+    return {} if keys is None else {"keyed": keys.keyed.tolist(), "left": keys.left.tolist(), "right": keys.right.tolist()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_windows(seed):
+    rng = random.Random(7000 + seed)
+    windows = 0
+    for _ in range(1300):
+        pattern, first, edges, letters, weights, keys = case(rng)
+        low, high = windows_of(rng, len(letters))
+        k = rng.choice([1, 1, 2, 3, 5, 10, 50])
+        width = rng.choice([None, k, k + 1, 2 * k])
+        found = top_matches(first, edges, letters, weights, k, low, high, keys=keys, width=width)
+        got = listed(found, weights)
+        for i, (a, b) in enumerate(zip(low.tolist(), high.tolist())):
+            best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, a, b, **plain_keys(keys))
+            assert got.get(i, []) == expected(best), f"{pattern} window {i} {a}:{b} k={k} width={width}\n{letters!r}\n{weights!r}\n{low!r}\n{high!r}\n{keys!r}"
+            windows += 1
+    assert windows >= 5000
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_partitions_and_spans(seed):
+    rng = random.Random(7100 + seed)
+    for _ in range(1000):
+        pattern, first, edges, letters, weights, keys = case(rng)
+        n = len(letters)
+        k = rng.choice([1, 2, 3, 5, 10, 50])
+        span = None
+        if rng.random() < 0.8:
+            when = np.cumsum([rng.randint(0, 3) for _ in range(n)])
+            span = np.searchsorted(when, when - rng.randint(1, 8), side="right").astype(np.int64)
+        found = top_matches(first, edges, letters, weights, k, span=span, keys=keys, width=rng.choice([None, k, k + 1]))
+        keep = (lambda rows: True) if span is None else (lambda rows, s=span: s[rows[-1]] <= rows[0])
+        best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, 0, n, keep, **plain_keys(keys))
+        assert listed(found, weights).get(0, []) == expected(best), f"{pattern} k={k} span={span!r}\n{letters!r}\n{weights!r}\n{keys!r}"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_algorithms_of_the_thesis(seed):
+    """k-SSP and k-DSSP; TOP k is a prefix of TOP k + 1."""
+    rng = random.Random(7200 + seed)
+    for _ in range(120):
+        pattern, first, edges, letters, _, _ = case(rng)
+        if "back" in pattern:
+            continue
+        n = len(letters)
+        weights = np.array([[rng.randint(0, rng.choice([1, 3, 50])) for _ in range(n)] for _ in range(int(edges[:, 0].max()) + 1)])
+        low, high = windows_of(rng, n)
+        k = rng.choice([1, 2, 5, 12])
+        array = PQArray(first, edges, letters, weights)
+        dynamic = DynamicPaths(array, k)
+        got = listed(top_matches(first, edges, letters, weights, k, low, high), weights)
+        more = listed(top_matches(first, edges, letters, weights, k + 1, low, high), weights)
+        for i, (a, b) in enumerate(zip(low.tolist(), high.tolist())):
+            where = f"{pattern} {a}:{b} k={k}\n{letters!r}\n{weights!r}"
+            best = got.get(i, [])
+            assert more.get(i, [])[:k] == best, where
+            assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, k, a, b)] == best, where
+            assert [(repr(p.score), p.rows, p.edges) for p in dynamic.move(a, b)] == best, where
+
+
+def test_against_yen():
+    """Plain sequences: the scores of the k shortest paths that networkx finds in the stratified stream graph."""
+    rng = random.Random(7300)
+    for _ in range(60):
+        pattern = rng.choice(["A B", "A B C", "A B C D"])
+        first, edges = automaton(pattern)
+        n, k = rng.randint(4, 24), rng.choice([1, 3, 10])
+        strata = len(first) - 2
+        letters = np.array([1 << rng.randrange(strata) for _ in range(n)])
+        weights = np.random.default_rng(rng.getrandbits(32)).integers(0, 100, (strata, n))
+        expected_scores = yen(letters, weights, 0, n, strata, k)
+        assert top_matches(first, edges, letters, weights, k).score.tolist() == expected_scores
+
+
+def yen(letters: np.ndarray, weights: np.ndarray, low: int, high: int, strata: int, k: int) -> list[int]:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(["s", "d"])
+    rows = [[r for r in range(low, high) if letters[r] >> v & 1] for v in range(strata)]
+    for r in rows[0]:
+        graph.add_edge("s", (0, r), weight=1000 - int(weights[0, r]))  # positive, and all paths have equally many vertices
+    for v in range(1, strata):
+        for r in rows[v]:
+            for p in rows[v - 1]:
+                if p < r:
+                    graph.add_edge((v - 1, p), (v, r), weight=1000 - int(weights[v, r]))
+    for r in rows[-1]:
+        graph.add_edge((strata - 1, r), "d", weight=0)
+    if not nx.has_path(graph, "s", "d"):
+        return []
+    paths = itertools.islice(nx.shortest_simple_paths(graph, "s", "d", weight="weight"), k)
+    return [sum(int(weights[v, r]) for v, r in path[1:-1]) for path in paths]
