@@ -1,8 +1,8 @@
-"""The experiments of ACEP (VLDB 2016, section 6) on approximate matches, in memory, one thread: throughput as in its Figures 5 to 8.
+"""The experiments of ACEP (VLDB 2016, section 6) in memory, one thread: throughput of approximate matches as in its Figures 5 to 8.
 
-One row in four is a letter of the pattern, each as likely as the others. Q1 to Q4 run over one stream (tweets), Q5 to Q7 over 536 vehicles, which the equivalence
-test on the vehicle makes partitions; their window counts events of all vehicles. Every query reports its proxy matches, the paper's optimization,
-but where it says "all".
+One row in four is a letter of the pattern, each as likely as the others. Q1 to Q4 run over one stream (tweets), Q5 to Q7 over 536
+vehicles, which the equivalence test on the vehicle makes partitions; their window counts events of all vehicles. Every query
+reports its proxy matches, the paper's optimization, but where it says "all".
 """
 
 from __future__ import annotations
@@ -36,18 +36,32 @@ FIVE = "A B C D E"
 ERRORS = (0, 1, 2)
 VEHICLE_COUNT = 536
 GOALS = {FIVE: 5e6, "Q1": 1e6}
-CLAUSE = "{partition} ORDER BY id MEASURES MATCH_ERRORS() AS e PATTERN ({pattern}) WINDOW {window} APPROX {k} {report} DEFINE {define}"
+CLAUSE = (
+    "{partition} ORDER BY id MEASURES MATCH_ERRORS() AS e PATTERN ({pattern}) WINDOW {window} APPROX {k} {report} DEFINE {define}"
+)
 
 
 def measure(
-    pattern: str, rows: int, window: int, k: int, *, report: str = "PROXY MATCHES", vehicles: int = 0, chunk_rows: int | None = None, seed: int = 1
+    pattern: str,
+    rows: int,
+    window: int,
+    k: int,
+    *,
+    report: str = "PROXY MATCHES",
+    vehicles: int = 0,
+    chunk_rows: int | None = None,
+    seed: int = 1,
 ) -> dict:
-    """Rows and seconds (the best of 3), rows of output, nodes of the automaton, and the most entries of chains in use between two buffers."""
+    """Rows, seconds (the best of 3), rows of output, nodes of the automaton, the most entries of chains in use between buffers."""
     letters = list(dict.fromkeys(re.findall(r"[A-Z]\w*", pattern)))
     plan = make_plan(
         parse_clause(
             CLAUSE.format(
-                partition="PARTITION BY vehicle" if vehicles else "", pattern=pattern, window=window, k=k, report=report,
+                partition="PARTITION BY vehicle" if vehicles else "",
+                pattern=pattern,
+                window=window,
+                k=k,
+                report=report,
                 define=", ".join(f"{v} AS letter = '{v}'" for v in letters),
             )
         )
@@ -65,7 +79,14 @@ def measure(
         out += sum(t.num_rows for t in engine.finish())
         best = min(best, time.perf_counter() - start)
     assert prepared.selection is not None
-    return {"rows": rows, "seconds": best, "rows_per_s": rows / best, "output": out, "nodes": prepared.selection.nodes, "entries": used}
+    return {
+        "rows": rows,
+        "seconds": best,
+        "rows_per_s": rows / best,
+        "output": out,
+        "nodes": prepared.selection.nodes,
+        "entries": used,
+    }
 
 
 def _table(plan, letters: list[str], rows: int, vehicles: int, seed: int) -> pa.Table:
@@ -101,7 +122,9 @@ def run(rows: int, figures: str) -> dict:
 def _windows(rows: int, folder: Path) -> dict:
     """Figures 5 and 6, and a window of 1,000 beside them."""
     found: dict = {}
-    print(f"\nACEP, tweets, {rows:,} rows, a quarter of them letters of the pattern: M rows/s at k = 0, 1, 2; entries in use at k = 2")
+    print(
+        f"\nACEP, tweets, {rows:,} rows, a quarter of them letters of the pattern: M rows/s at k = 0, 1, 2; entries in use at k = 2"
+    )
     print(f"{'window':>12}" + "".join(f"{q:>22}" for q in TWEETS))
     for window, figure in ((1_000, "6a"), (100_000, "6"), (3_000_000, "5")):
         line = ""
@@ -122,7 +145,11 @@ def _five(rows: int) -> dict:
     found = {f"W={w}": [measure(FIVE, rows, w, k) for k in ERRORS] for w in (1_000, 100_000, 3_000_000)}
     print(f"\n{FIVE}: M rows/s at k = 0, 1, 2 (goal {GOALS[FIVE] / 1e6:.0f}; a letter is a quarter of a row)")
     for window, measured in found.items():
-        print(f"{window:>12}" + "".join(f"{m['rows_per_s'] / 1e6:>8.2f}" for m in measured) + f"   nodes {measured[2]['nodes']}, entries {measured[2]['entries']}")
+        print(
+            f"{window:>12}"
+            + "".join(f"{m['rows_per_s'] / 1e6:>8.2f}" for m in measured)
+            + f"   nodes {measured[2]['nodes']}, entries {measured[2]['entries']}"
+        )
     return found
 
 
@@ -132,8 +159,12 @@ def _vehicles(rows: int, folder: Path) -> dict:
     found = {}
     for name, pattern in VEHICLES.items():
         found[name] = [measure(pattern, rows, 50_000, k, vehicles=VEHICLE_COUNT) for k in ERRORS]
-        print(f"{name:>12}" + "".join(f"{m['rows_per_s'] / 1e6:>8.2f}" for m in found[name]) + f"   nodes {found[name][2]['nodes']}")
-    _groups(folder / "acep_figure_7.png", {q: [m["rows_per_s"] for m in found[q]] for q in found}, "Q5 to Q7, window of 50,000 events")
+        print(
+            f"{name:>12}" + "".join(f"{m['rows_per_s'] / 1e6:>8.2f}" for m in found[name]) + f"   nodes {found[name][2]['nodes']}"
+        )
+    _groups(
+        folder / "acep_figure_7.png", {q: [m["rows_per_s"] for m in found[q]] for q in found}, "Q5 to Q7, window of 50,000 events"
+    )
     return found
 
 
@@ -158,7 +189,9 @@ def _sizes(rows: int, folder: Path) -> dict:
 def _all(rows: int, folder: Path) -> dict:
     """Proxies against all matches: time, and what is in memory."""
     print(f"\n{FIVE}, k = 2, {rows:,} rows: proxies against all matches")
-    print(f"{'window':>8}{'proxies ms':>12}{'all ms':>10}{'ratio':>8}{'proxies':>10}{'all matches':>13}{'entries':>9}{'matches in a window':>21}")
+    print(
+        f"{'window':>8}{'proxies ms':>12}{'all ms':>10}{'ratio':>8}{'proxies':>10}{'all matches':>13}{'entries':>9}{'matches in a window':>21}"
+    )
     found, lines = {}, {"proxies": [], "all": []}
     windows = (25, 50, 100, 150)
     for window in windows:
@@ -171,7 +204,13 @@ def _all(rows: int, folder: Path) -> dict:
             f"{window:>8}{proxies['seconds'] * 1e3:>12.1f}{every['seconds'] * 1e3:>10.1f}{every['seconds'] / proxies['seconds']:>8.0f}{proxies['output']:>10,}"
             f"{every['output']:>13,}{proxies['entries']:>9}{held:>21,.0f}"
         )
-    _lines(folder / "acep_proxies.png", {n: (np.array(windows), np.array(s)) for n, s in lines.items()}, "window (events)", "seconds", f"{FIVE}, k = 2")
+    _lines(
+        folder / "acep_proxies.png",
+        {n: (np.array(windows), np.array(s)) for n, s in lines.items()},
+        "window (events)",
+        "seconds",
+        f"{FIVE}, k = 2",
+    )
     return found
 
 
@@ -185,7 +224,11 @@ def _growth(rows: int, folder: Path) -> dict:
         each = [m["seconds"] / m["rows"] * 1e9 for m in measured]
         found[name] = measured
         lines[name] = (np.array(sizes), np.array(each))
-        print(f"{name:>12}" + "".join(f"{e:>9.0f}" for e in each) + f"   last/first {each[-1] / each[0]:.2f}, entries {[m['entries'] for m in measured]}")
+        print(
+            f"{name:>12}"
+            + "".join(f"{e:>9.0f}" for e in each)
+            + f"   last/first {each[-1] / each[0]:.2f}, entries {[m['entries'] for m in measured]}"
+        )
     _lines(folder / "acep_growth.png", lines, "rows", "ns a row", "Growth, window of 3,000,000 events, k = 2")
     return found
 
