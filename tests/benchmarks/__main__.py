@@ -11,7 +11,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("part", nargs="?", choices=["kernels", "query", "sase", "acep", "cpr", "shell", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase")
+    parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase and acep")
     parser.add_argument("--json", default="benchmarks.json")
     options = parser.parse_args()
     results: dict = {"python": platform.python_version(), "rows": options.rows}
@@ -27,6 +27,10 @@ def main() -> None:
         from . import sase
 
         results["sase"] = sase.run(options.rows // 5, options.figures)
+    if options.part in ("acep", "all"):
+        from . import acep
+
+        results["acep"] = acep.run(options.rows // 2, options.figures)
     if options.part in ("cpr", "all"):
         from . import cpr
 

@@ -29,12 +29,21 @@ THREE_STEPS = """SELECT * FROM ticks MATCH_RECOGNIZE (
   WINDOW 200
   DEFINE A AS volume > 900, B AS volume < 100, C AS volume > 500 AND price > A.price)"""
 
+NEARLY = """SELECT * FROM ticks MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY ts
+  MEASURES LAST(ts) AS match_point, FIRST(ts) AS start_ts, MATCH_ERRORS() AS errors, MISSING() AS missing
+  PATTERN (A B C D E)
+  WINDOW 200
+  APPROX 2
+  DEFINE A AS volume <= 50, B AS volume BETWEEN 51 AND 100, C AS volume BETWEEN 101 AND 150, D AS volume BETWEEN 151 AND 200, E AS volume BETWEEN 201 AND 250)"""
+
 FLOOR = "SELECT symbol, ts, price{more} FROM ticks DISTRIBUTE BY symbol SORT BY symbol, ts"
 
 # name: query, its floor, goal as a ratio to it
 QUERIES = {
     "V pattern": (V, FLOOR.format(more=""), 1.6),
     "three steps, skip till next": (THREE_STEPS, FLOOR.format(more=", volume"), 1.5),
+    "five letters, two errors": (NEARLY, FLOOR.format(more=", volume"), 1.5),
 }
 
 
