@@ -236,6 +236,17 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
 
 
 @allocating
+def match_sums(events, labels, scattered, weights):
+    """float64: of each event the sum of its rows' weights, from the first row on; ``weights`` float64 (variables, rows)."""
+    out = np.zeros(events.shape[0], dtype=np.float64)
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        for i in range(max(events[e, E_ROWS], 0)):
+            out[e] += weights[labels[base + i] & 63, _row(events[e, E_START], base, i, scattered)]
+    return out
+
+
+@allocating
 def collect(mask, final, pairs, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
     """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels twice."""
     n = out_event.shape[0]

@@ -81,6 +81,9 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
         return pa.int64()
     if kind == "vector":
         return pa.list_(pa.int64())
+    if kind == "score":
+        floating = any(column and type_of(schema.field(column).type).is_float for _, column, *_ in spec[2])
+        return pa.float64() if floating else pa.null()
     if kind in ("window_start", "window_end"):
         return window_type(schema.field(spec[1]).type if spec[1] else None, spec[2])
     if kind == "rows":
@@ -311,5 +314,5 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
 
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
-    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "vector", "window_start", "window_end"), _by_event),
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "score", "vector", "window_start", "window_end"), _by_event),
 }

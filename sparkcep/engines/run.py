@@ -25,6 +25,7 @@ from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.columns.types import type_of
 from sparkcep.engines import gather, interpreter, kernels
 from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions
+from sparkcep.engines.weights import scores
 from sparkcep.engines.windows import check_slide, check_window, sliding_windows
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
@@ -97,7 +98,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema) -> None:
-    for name in ranking.objectives:
+    for name in set(ranking.objectives) & set(schema.names):
         t = type_of(schema.field(name).type)
         if not (t.is_number or t.kind == "null"):
             line, column, text = ranking.place
@@ -110,6 +111,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     from sparkcep.engines.conjunction import ConjunctionEngine
     from sparkcep.engines.endings import ConjunctionEndingEngine
     from sparkcep.engines.merged import MergedEngine
+    from sparkcep.engines.ranked import RankedEngine, ranks_paths
     from sparkcep.engines.selection import SelectionEngine
 
     chosen: type[MatchEngine] = MatchEngine
@@ -119,7 +121,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     if prepared.conjunction is not None:
         chosen = ConjunctionEndingEngine if by_last_row else ConjunctionEngine
     if prepared.selection is not None:
-        chosen = MergedEngine if by_last_row else SelectionEngine
+        chosen = MergedEngine if by_last_row else RankedEngine if ranks_paths(prepared) else SelectionEngine
     return chosen(prepared, chunk_rows, limits)
 
 
@@ -523,6 +525,9 @@ class MatchEngine:
         by_event = dict(by_event or {})
         if plan.slide:
             events, by_event = self._in_windows(columns, events, labels, scattered, offsets, by_event)
+        score = next((spec for _, spec in plan.leaves if spec[0] == "score"), None)
+        if score is not None:
+            by_event["score"] = scores(score, columns, events, labels, scattered, len(plan.variables))
         if ("vector",) in (spec for _, spec in plan.leaves):
             by_event["vector"] = match_positions(events, scattered, self._partition_positions(offsets))
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -138,45 +139,114 @@ def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
     return pa.decimal128(38, t.scale) if t.kind == "decimal" else pa.int64()
 
 
+@dataclass(frozen=True)
+class _Grid:
+    """Sliding windows over an order column: in ``parts`` of its unit (floats: of 1) they begin at the multiples of ``pace`` and are ``reach`` long."""
+
+    type: Type | None
+    target: pa.DataType
+    parts: int
+    pace: float
+    reach: float
+
+    @staticmethod
+    def of(window: tuple, slide: tuple, column: pa.DataType | None) -> _Grid:
+        size, step, t = Fraction(window[1]), Fraction(slide[1]), None if column is None else type_of(column)
+        if t is not None:
+            unit = Fraction(1, _UNITS[t.kind]) if window[0] == MICROS else Fraction(10**t.scale)
+            size, step = size * unit, step * unit
+        target = window_type(column, slide[1])
+        if t is not None and t.is_float:
+            return _Grid(t, target, 1, float(step), float(size))
+        # in whole parts of a value, so that both are whole
+        parts = lcm(size.denominator, step.denominator)
+        return _Grid(t, target, parts, int(step * parts), int(size * parts))
+
+    def holding(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the first and the last window that hold both places."""
+        if self.type is not None and self.type.is_float:
+            return np.floor((high - self.reach) / self.pace).astype(np.int64) + 1, np.floor(low / self.pace).astype(np.int64)
+        bottom = (high * self.parts - self.reach) // self.pace + 1
+        return (np.maximum(bottom, 0) if self.type is None else bottom), low * self.parts // self.pace
+
+    def values(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
+        """WINDOW_START and WINDOW_END of the windows with these numbers."""
+        return self._places(numbers * self.pace), self._places(numbers * self.pace + self.reach)
+
+    def _places(self, values: np.ndarray) -> pa.Array:
+        t, target = self.type, self.target
+        if pa.types.is_floating(target):
+            return pa.array(values / (self.parts * (10**t.scale if t is not None and not t.is_float else 1)), type=target)
+        whole = values // self.parts
+        if pa.types.is_decimal(target):
+            raw = b"".join(v.to_bytes(16, "little", signed=True) for v in whole.tolist())
+            return pa.Array.from_buffers(target, len(whole), [None, pa.py_buffer(raw)])
+        return pa.array(whole.astype(np.int32) if pa.types.is_date32(target) else whole).cast(target)
+
+
 def sliding_windows(
     window: tuple, slide: tuple, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, pa.Array, pa.Array]:
     """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin at the
     multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on."""
-    kind, size_text, *_ = window
-    size, step = Fraction(size_text), Fraction(slide[1])
-    t = None if column is None else type_of(column.type)
-    if t is not None:
-        unit = Fraction(1, _UNITS[t.kind]) if kind == MICROS else Fraction(10**t.scale)
-        size, step = size * unit, step * unit
+    grid = _Grid.of(window, slide, None if column is None else column.type)
     values = positions if column is None else words(column)
     ends = np.stack([values[first], values[last]])
-    low, high = ends.min(axis=0), ends.max(axis=0)
-    if t is not None and t.is_float:
-        reach, pace, parts = float(size), float(step), 1
-        top, bottom = np.floor(low / pace).astype(np.int64), np.floor((high - reach) / pace).astype(np.int64) + 1
-    else:
-        # in whole parts of a value, so that both are whole
-        parts = lcm(size.denominator, step.denominator)
-        reach, pace = int(size * parts), int(step * parts)
-        top, bottom = low * parts // pace, (high * parts - reach) // pace + 1
-    if column is None:
-        bottom = np.maximum(bottom, 0)
+    bottom, top = grid.holding(ends.min(axis=0), ends.max(axis=0))
     counts = np.maximum(top - bottom + 1, 0)
     which = np.repeat(np.arange(len(first)), counts)
-    number = np.repeat(bottom - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(len(which)) if len(first) else which
-    target = window_type(None if column is None else column.type, slide[1])
-    return which, _places(number * pace, parts, t, target), _places(number * pace + reach, parts, t, target)
+    return which, *grid.values(_ranges(bottom, counts))
 
 
-def _places(values: np.ndarray, parts: int, t: Type | None, target: pa.DataType) -> pa.Array:
-    """Places in the measure of a window, in parts of its unit, as values of its type."""
-    if pa.types.is_floating(target):
-        return pa.array(values / (parts * (10**t.scale if t is not None and not t.is_float else 1)), type=target)
-    whole = values // parts
-    if pa.types.is_decimal(target):
-        raw = b"".join(v.to_bytes(16, "little", signed=True) for v in whole.tolist())
-        return pa.Array.from_buffers(target, len(whole), [None, pa.py_buffer(raw)])
-    if pa.types.is_date32(target):
-        return pa.array(whole.astype(np.int32)).cast(target)
-    return pa.array(whole).cast(target)
+def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """``counts[i]`` numbers from ``first[i]`` on, for each i."""
+    return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+
+
+@dataclass(frozen=True)
+class Slides:
+    """The sliding windows of partitions: for partition p those from ``bounds[p]`` to ``bounds[p + 1]``, ascending, each with its number and rows."""
+
+    grid: _Grid
+    bounds: np.ndarray
+    numbers: np.ndarray
+    first: np.ndarray
+    until: np.ndarray
+
+    def of(self, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(first rows, rows behind the last, numbers) of a partition's windows, in the order of their rows."""
+        at = slice(int(self.bounds[part]), int(self.bounds[part + 1]))
+        return self.first[at], self.until[at], self.numbers[at]
+
+    def windows(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
+        """WINDOW_START and WINDOW_END of the windows with these numbers."""
+        return self.grid.values(numbers)
+
+
+def slides(window: tuple, slide: tuple, column: pa.Array | None, offsets: np.ndarray) -> Slides:
+    """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions."""
+    grid = _Grid.of(window, slide, None if column is None else column.type)
+    bounds, numbers, first, until = [0], [], [], []
+    values = None if column is None else words(column)
+    null = np.zeros(int(offsets[-1]), dtype=bool) if column is None else null_marks(column)[: int(offsets[-1])].astype(bool)
+    if values is not None and values.dtype.kind == "f":
+        null |= np.isnan(values[: len(null)])
+    for low, high in zip(offsets.tolist(), offsets[1:].tolist()):
+        kept = np.flatnonzero(~null[low:high])
+        if len(kept):
+            begin, end = low + int(kept[0]), low + int(kept[-1]) + 1
+            x = np.arange(begin - low, end - low) if values is None else values[begin:end]
+            down = x[0] > x[-1]
+            bottom, top = grid.holding(x, x)
+            found = np.unique(_ranges(bottom, np.maximum(top - bottom + 1, 0)))
+            start, stop = found * grid.pace, found * grid.pace + grid.reach
+            y = (x[::-1] if down else x) * grid.parts
+            left, right = np.searchsorted(y, start, side="left"), np.searchsorted(y, stop, side="left")
+            if down:
+                left, right, found = (len(y) - right)[::-1], (len(y) - left)[::-1], found[::-1]
+            numbers.append(found)
+            first.append(begin + left)
+            until.append(begin + right)
+        bounds.append(bounds[-1] + (len(numbers[-1]) if len(kept) else 0))
+    whole = [np.concatenate(a) if a else np.zeros(0, dtype=np.int64) for a in (numbers, first, until)]
+    return Slides(grid, np.array(bounds), *whole)

@@ -13,6 +13,7 @@ Leaves are tuples:
 ``("bundle_start", column)``, ``("bundle_end", column)``  BUNDLE_START(), BUNDLE_END(): the column's value, or a position ("")
 ``("bundle_size",)``                                 BUNDLE_SIZE()
 ``("window_start", column, step)``, ``("window_end", ...)``  WINDOW_START(), WINDOW_END() of a sliding window over the column ("": positions)
+``("score", parts, terms)``                          a floating sum over the match's rows, divided by the parts (pattern.preference)
 ``("vector",)``                                      the positions of the match's rows
 ``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
 ``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
@@ -136,6 +137,10 @@ class MeasureSplitter:
     def approximate_errors(self) -> str:
         assert self.approx is not None
         return self._leaf(("errors", self.approx.whole))
+
+    def score(self, parts: int, terms: tuple) -> str:
+        """The column with the sums of an additive preference that are floating, NULL for others."""
+        return self._leaf(("score", parts, terms))
 
     def window_start(self) -> None:
         """The column by which the matches of sliding windows are told apart."""

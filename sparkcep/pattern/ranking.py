@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.pattern.approx import BUNDLES, constant, report
 from sparkcep.pattern.measures import MeasureSplitter
+from sparkcep.pattern.preference import additive_terms
 from sparkcep.pattern.scope import SCORE
 from sparkcep.pattern.window import window_size
 from sparkcep.sql.clause import WITH_UNMATCHED, MatchClause, Preference
@@ -19,7 +20,7 @@ _NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
 class Ranking(NamedTuple):
     """``objectives``: SQL texts over leaves, that become the columns ``__g0``, ...; ``score``: SQL text over those; ``top``: how many matches are kept, 0 for all; ``overall``: of all partitions together; ``order``: SQL
     ORDER BY items over leaves and the score, the best match first; ``vector``: the leaf with the positions of a match's rows; ``place``: line, column and text of
-    the preference."""
+    the preference; ``terms``: of an additive preference (pattern.preference.Term)."""
 
     objectives: tuple[str, ...]
     score: str
@@ -28,6 +29,7 @@ class Ranking(NamedTuple):
     order: tuple[str, ...]
     vector: str
     place: tuple
+    terms: tuple
 
 
 def check_ranking(clause: MatchClause) -> None:
@@ -75,12 +77,16 @@ def slide_of(clause: MatchClause) -> tuple[str, str]:
 
 def ranking_of(clause: MatchClause, measures: MeasureSplitter, window: tuple, partition: tuple[str, ...]) -> Ranking | None:
     """The ranking of a checked clause; its leaves are added to ``measures``. ``window``: the plan's first one; ``partition``: SQL texts of the keys."""
+    terms = additive_terms(clause, measures.scope, measures.inputs)
     pref, top = clause.pref, clause.top
     if pref is None and top is None:
         return None
     if pref is not None:
         objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
         score = _score(pref)
+        if terms:
+            # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact anyway
+            score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
         place: tuple = (*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
         order = [f"{SCORE} IS NULL OR isnan({SCORE})", f"{SCORE} DESC"]
     else:
@@ -88,7 +94,7 @@ def ranking_of(clause: MatchClause, measures: MeasureSplitter, window: tuple, pa
         objectives, score, place = (measures.approximate_errors(),), "-__g0", ()
         order = ["__g0", measures.duration(window)]
     if top is None:
-        return Ranking(objectives, score, 0, False, (), "", place)
+        return Ranking(objectives, score, 0, False, (), "", place, terms)
     number = constant(clause.text, top.k)
     assert number is not None
     vector = measures.vector()
@@ -97,7 +103,7 @@ def ranking_of(clause: MatchClause, measures: MeasureSplitter, window: tuple, pa
     overall = top.scope == "OVERALL"
     # between matches that only their variables tell apart preferment decides
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in partition) if overall else ()), measures.match_number()]
-    return Ranking(objectives, score, int(number), overall, tuple(order), vector, place)
+    return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms)
 
 
 def _score(pref: Preference) -> str:

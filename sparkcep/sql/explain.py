@@ -259,6 +259,10 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
         return "MATCH_NUMBER()"
     if kind in ("window_start", "window_end"):
         return f"{kind.upper()}()"
+    if kind == "score":
+        signs = {1: "+", -1: "-"}
+        terms = " ".join(f"{signs[sign]} {_set_text(mask, variables)}: {column or 1}" for mask, column, sign, _ in spec[2])
+        return f"floating sum in row order of {terms}" + (f", divided by {spec[1]}" if spec[1] > 1 else "")
     if kind == "vector":
         return "positions of the match's rows"
     for name, leaf in (ENDINGS | APPROXIMATE).items():

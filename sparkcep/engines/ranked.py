@@ -1,0 +1,129 @@
+"""TOP k of an additive preference without enumerating the matches: k best paths over (node, row) (CPR, 2011, section 3.2; sparkcep.ranking)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, E_WHERE, matches_once
+from sparkcep.engines import kernels
+from sparkcep.engines.endings import EndingEngine
+from sparkcep.engines.run import Data, Prepared
+from sparkcep.engines.selection import SelectionEngine
+from sparkcep.engines.weights import float_weights, whole_weights
+from sparkcep.engines.windows import Slides, slides
+from sparkcep.ranking.best import Ranked, top_matches
+
+MAX_K = 100_000
+
+
+def ranks_paths(prepared: Prepared) -> bool:
+    """Whether the k best matches can be found as paths: each path is a match, and what it adds to the score is told by its rows."""
+    plan, ranking, automaton = prepared.plan, prepared.plan.ranking, prepared.selection
+    if ranking is None or automaton is None or not ranking.terms or not 0 < ranking.top <= MAX_K:
+        return False
+    plain = plan.selection == ("ANY", "ALL") and len(plan.windows) == 1 and not prepared.conditions.has_history
+    return plain and matches_once(automaton) and not automaton.edges[:, E_WHERE].any()
+
+
+@dataclass(frozen=True)
+class _Best:
+    """Matches as events, labels and rows, and the number of the window of each."""
+
+    events: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    windows: np.ndarray
+
+
+class RankedEngine(EndingEngine, SelectionEngine):
+    """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
+
+    _window: tuple[pa.Array, pa.Array] | None = None  # WINDOW_START and WINDOW_END of the matches at hand
+
+    def _process(self, last: bool) -> Iterator[pa.Table]:
+        """Whole partitions only: the best match may end in any row to come."""
+        table, columns, offsets = self._buffer()
+        done = len(offsets) - (1 if last else 2)
+        if done > 0:
+            data = self._kernel_data(columns, offsets, table.num_rows)
+            yield from self._ranked(data, offsets[: done + 1], columns)
+        self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
+
+    def _ranked(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+        ranking = self.plan.ranking
+        assert ranking is not None
+        rows = int(offsets[-1])
+        if self._unclear(ranking.terms, columns, data.rows.letters[:rows]):
+            # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
+            for events, labels, taken in self._found(data, offsets, columns):
+                yield from self._emit(columns, events, labels, taken, offsets)
+            return
+        count = len(self.plan.variables)
+        weights = whole_weights(ranking.terms, columns, count, len(data.rows.letters))
+        if weights is None:
+            weights = float_weights(ranking.terms, columns, count, len(data.rows.letters))
+        sliding = slides(self.plan.windows[0], self.plan.slide, columns.get(self.plan.windows[0][2]), offsets) if self.plan.slide else None
+        found = [self._of_partition(p, data, offsets, weights, ranking.top, sliding) for p in range(len(offsets) - 1)]
+        best = _together([f for f in found if len(f.events)])
+        self._window = sliding.windows(best.windows) if sliding is not None else None
+        yield from self._emit(columns, best.events, best.labels, best.rows, offsets)
+
+    def _unclear(self, terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+        """Whether SUM meets a NULL."""
+        for mask, column, _, kind in terms:
+            if kind == "sum" and columns[column].null_count:
+                tested = letters if mask == -1 else letters & mask
+                if (tested[columns[column].is_null().to_numpy(zero_copy_only=False)[: len(letters)]] != 0).any():
+                    return True
+        return False
+
+    def _of_partition(self, part: int, data: Data, offsets: np.ndarray, weights: np.ndarray, k: int, sliding: Slides | None) -> _Best:
+        low, high = int(offsets[part]), int(offsets[part + 1])
+        automaton = self.p.selection
+        assert automaton is not None
+        # rows whose time is NULL are in no match
+        letters = np.where(self._windows[0, low:high] > np.arange(low, high), data.rows.letters[low:high], 0)
+        edges = automaton.edges[:, [E_VAR, E_TARGET]]
+        own = weights[:, low:high]
+        number = np.zeros(1, dtype=np.int64)
+        if sliding is not None:
+            first, until, number = sliding.of(part)
+            found = top_matches(automaton.first, edges, letters, own, k, first - low, until - low)
+        elif self.windowed:
+            found = top_matches(automaton.first, edges, letters, own, k, span=np.maximum(self._backs[low:high], low) - low)
+        else:
+            found = top_matches(automaton.first, edges, letters, own, k)
+        return _Best(_events(found, part, low), automaton.edges[found.edges, E_LABEL].astype(np.uint8), found.rows + low, number[found.window])
+
+    def _in_windows(self, columns, events, labels, scattered, offsets, by_event):
+        if self._window is None:
+            return super()._in_windows(columns, events, labels, scattered, offsets, by_event)
+        starts, ends = self._window
+        self._window = None
+        return events, by_event | {"window_start": starts, "window_end": ends}
+
+
+def _events(found: Ranked, part: int, low: int) -> np.ndarray:
+    sizes = np.diff(found.offsets)
+    events = np.zeros((len(sizes), 5), dtype=np.int64)
+    events[:, kernels.E_PART] = part
+    events[:, kernels.E_START] = found.rows[found.offsets[:-1]] + low if len(sizes) else 0
+    events[:, kernels.E_ROWS] = sizes
+    events[:, kernels.E_NUMBER] = np.arange(1, len(sizes) + 1)
+    events[:, kernels.E_LABELS] = found.offsets[:-1]
+    return events
+
+
+def _together(parts: list[_Best]) -> _Best:
+    if not parts:
+        whole = np.zeros(0, dtype=np.int64)
+        return _Best(np.zeros((0, 5), dtype=np.int64), np.zeros(0, dtype=np.uint8), whole, whole)
+    base = 0
+    for part in parts:
+        part.events[:, kernels.E_LABELS] += base
+        base += len(part.rows)
+    return _Best(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("events", "labels", "rows", "windows")))
