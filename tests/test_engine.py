@@ -54,6 +54,14 @@ def test_too_much_nested_counting_is_an_error():
         listing("((((A B){1000000} C){1000000} D){1000000} E){1000000}")
 
 
+def test_too_many_ways_to_miss_variables_are_an_error():
+    named = " AND ".join(f"price > {v}.price" for v in "ABCDEFGHIJ")
+    plan = make_plan(parse_clause(f"ORDER BY ts MEASURES price AS p PATTERN (A B C D E F G H I J X) APPROX 5 DEFINE X AS {named}"))
+    schema = pa.schema([(name, pa.int64()) for name, _ in plan.inputs])
+    with pytest.raises(ClauseError, match="PATTERN_TOO_COMPLEX"):
+        prepare(plan, schema)
+
+
 def batches_of_one_key(plan: Plan, rows: int, size: int = 10_000):
     for start in range(0, rows, size):
         ts = np.arange(start, start + size)
