@@ -51,7 +51,7 @@ class Approximate:
             kind = self.copies.kinds[self.selection.edges[e, E_VAR]] if cost < 0 else MATCHED
             note = {MATCHED: "", SUBSTITUTED: " (a row that stands for it)", EXTRA: " (an extra row)"}[kind]
             note += f" [skipping {' or '.join(texts)}]" if texts != ["nothing"] else ""
-            notes.append(note + (f" with {approx.errors(cost)} errors" if cost >= 0 else ""))
+            notes.append(note + (f" with {approx.errors(cost)} {'error' if approx.errors(cost) == 1 else 'errors'}" if cost >= 0 else ""))
         names = tuple(name or "any row" for name in variables)
         return replace(self.selection, variables=names).dump(ignore, conditions, titles, tuple(notes))
 

@@ -10,9 +10,9 @@ from sparkcep.errors import LIMIT, ClauseError
 MAX_CHOICES = 100_000
 
 
-def too_complex(message: str) -> ClauseError:
-    """The pattern needs more states than the bounds allow."""
-    return ClauseError("PATTERN_TOO_COMPLEX", message, sqlstate=LIMIT)
+def too_complex(message: str, line: int = 0, column: int = 0, text: str = "") -> ClauseError:
+    """The pattern, which stands there, needs more states than the bounds allow."""
+    return ClauseError("PATTERN_TOO_COMPLEX", message, sqlstate=LIMIT, line=line, column=column, fragment=text)
 
 
 def visit(start: tuple, follow: Callable[[tuple], Iterable[tuple]]) -> None:

@@ -221,6 +221,8 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
     _, fn, mask, name, keep, final = spec
     kept = _filter(keep, columns)
     label_values = name == CLASSIFIER_COLUMN
+    if label_values and mask == ALL_ROWS and "" in rows.variables:
+        mask = sum(1 << i for i, label in enumerate(rows.variables) if label)  # the label of an extra row is NULL
     column = None if name is None or label_values else columns[name]
     nulls = _NONE_B if column is None else null_marks(column)
 

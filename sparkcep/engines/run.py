@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.approximate import Approximate, approximate_automaton, lists_all
+from sparkcep.automaton.closure import too_complex
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
 from sparkcep.automaton.copies import with_copies
@@ -68,7 +69,18 @@ class Prepared:
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
-    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types."""
+    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and patterns that
+    are too complex."""
+    try:
+        return _prepare(plan, schema)
+    except ClauseError as error:
+        if error.line or error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
+            raise
+        line, column, text = plan.place
+        raise too_complex(error.message, line, column, text) from None
+
+
+def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     copies = None
     if plan.approximate is not None:
         plan, copies = with_copies(plan)

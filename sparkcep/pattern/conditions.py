@@ -24,8 +24,10 @@ The trees of the second part are tuples:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from types import MappingProxyType
 
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
@@ -98,11 +100,14 @@ class ConditionSplitter:
             )
         return self._ordered.setdefault(text, f"__w{len(self._ordered)}")
 
-    def split(self, condition: Expr, variable: int) -> tuple[str, list]:
-        """(row-local SQL text or "", trees of the other top-level conjuncts)."""
+    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list]:
+        """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column, given as text, is not NULL."""
         self.scope.check_semantics(condition)
         rows, others = [], []
         for conjunct in conjuncts(condition):
+            if conjunct.span in implied:
+                rows.append(f"({implied[conjunct.span]} IS NOT NULL)")
+                continue
             refs = self._rows(conjunct, variable)
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct, variable)):
                 rows.append(f"({self._cur_text(conjunct, variable)})")

@@ -7,6 +7,7 @@ value is NULL passes no such test and can only be a match by itself, which it is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
@@ -17,6 +18,7 @@ from sparkcep.pattern.conditions import ConditionSplitter, conjuncts
 from sparkcep.pattern.scope import ALL_ROWS, Row
 from sparkcep.sql.clause import NEXT_ROW, MatchClause
 from sparkcep.sql.expression import Expr
+from sparkcep.sql.lexer import Span
 
 
 def equal_columns(
@@ -34,6 +36,17 @@ def equal_columns(
     found = [reader.tests(v, conditions[v]) if v in conditions else {} for v in reader.tested()]
     shared = [name for name in found[0] if all(name in tests for tests in found)] if found else []
     return [(found[0][name][0], tuple(tests[name][1] for tests in found)) for name in shared]
+
+
+def implied_tests(clause: MatchClause, splitter: ConditionSplitter, columns: list[str], case_sensitive: bool, approx: Approx | None = None) -> dict[Span, str]:
+    """The tests that hold wherever the column, one of ``columns`` by which partitions are cut, is not NULL: their spans, and the column's text."""
+    reader = _TestReader(clause, splitter, case_sensitive, approx)
+    return {
+        span: text
+        for define in clause.defines
+        for span, text in reader.sure(splitter.scope.ids[define.variable.lower()], define.condition)
+        if text in columns
+    }
 
 
 def _numbered(clause: MatchClause) -> bool:
@@ -71,6 +84,19 @@ class _TestReader:
                 rows.append(row)
         agrees = self._agrees if self.approx is None else self._agrees_approximately
         return {name: (text, " AND ".join(tests)) for name, (text, tests, rows) in found.items() if agrees(rows, variable)}
+
+    def sure(self, variable: int, condition: Expr) -> Iterator[tuple[Span, str]]:
+        """(span, column's text) of the tests whose other row is sure to be there."""
+        for conjunct in conjuncts(condition):
+            column, row = self._equality(conjunct.bare(), variable)
+            if column is not None and row is not None and self._there(row, variable):
+                yield conjunct.span, self.scope.row_text(column)
+
+    def _there(self, row: Row, variable: int) -> bool:
+        if self.approx is None or (row.mask == ALL_ROWS and not self.splitter.finished >> variable & 1):
+            return self._earlier(row, variable)
+        named = row.mask.bit_count() == 1
+        return named and self.approx.missing[row.mask.bit_length() - 1] > self.approx.bound and self._earlier(row, variable)
 
     def _equality(self, test: Expr, variable: int) -> tuple[Expr | None, Row | None]:
         """The column that a conjunct compares with its value at another row, and that row."""

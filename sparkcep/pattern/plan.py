@@ -11,13 +11,15 @@ A :class:`Plan` is plain data (``to_json``/``from_json``): the argument of the t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern import nodes
 from sparkcep.pattern.approx import Approx, approx_of
 from sparkcep.pattern.conditions import ConditionSplitter, reads_labels
-from sparkcep.pattern.equivalence import equal_columns
+from sparkcep.pattern.equivalence import equal_columns, implied_tests
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
@@ -67,6 +69,7 @@ class Plan:
     windows: tuple = ()  # (kind, size, order column, place) of WINDOW ("none" without one), then of each group's WITHIN
     prefilter: tuple = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
     bounds: tuple = ()  # (name, value) of the settings' bounds that are not the default
+    place: tuple = ()  # (line, column, text) of PATTERN's row pattern, for errors that its size makes
     approx: tuple = ()  # members of pattern.approx.Approx
     slide: tuple = ()  # (kind, step) of the sliding windows whose matches are ranked
     rank: tuple = ()  # members of pattern.ranking.Ranking
@@ -179,6 +182,9 @@ def make_plan(
     )
     agreeing = equal_columns(clause, splitter, skip[0], settings.case_sensitive, approx) if sparing else []
     equal_keys = _equal_keys(agreeing, partition, inputs)
+    if agreeing:
+        implied = implied_tests(clause, splitter, [text for text, _ in agreeing], settings.case_sensitive, approx)
+        letters, conditions = _defines(clause, ids, splitter, implied)
     return Plan(
         variables=tuple(variables),
         pattern=tree,
@@ -206,6 +212,7 @@ def make_plan(
         prefilter=prefilter(tuple(variables), letters) if sparing else (),
         bounds=settings.bounds(),
         equal_keys=equal_keys,
+        place=(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
         approx=tuple(approx or ()),
         slide=slide if slide[0] else (),
         rank=tuple(ranking or ()),
@@ -363,7 +370,9 @@ def _order(clause: MatchClause, inputs: Inputs, scope: Scope, qualifiers: frozen
     )
 
 
-def _defines(clause: MatchClause, ids: dict[str, int], splitter: ConditionSplitter) -> tuple[tuple, tuple]:
+def _defines(
+    clause: MatchClause, ids: dict[str, int], splitter: ConditionSplitter, implied: Mapping[Span, str] = MappingProxyType({})
+) -> tuple[tuple, tuple]:
     seen: set[str] = set()
     letters, conditions = [], []
     for define in clause.defines:
@@ -380,7 +389,7 @@ def _defines(clause: MatchClause, ids: dict[str, int], splitter: ConditionSplitt
         if name in seen:
             raise _fail(clause, define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice; join the conditions with AND")
         seen.add(name)
-        row_text, others = splitter.split(define.condition, ids[name])
+        row_text, others = splitter.split(define.condition, ids[name], implied)
         if row_text:
             letters.append((ids[name], len(letters), row_text))
         if others:

@@ -142,6 +142,9 @@ def _check_collations(plan: Plan, schema: StructType) -> None:
     for output, column, _ in plan.partition:
         if column in collations:
             raise _collated(collations[column], "be a key of PARTITION BY", fragment=output)
+    for column, _ in plan.equal_keys:
+        if column in collations:
+            raise _collated(collations[column], "be compared across rows", fragment="=")
     places = {p[0]: {"line": p[1], "column": p[2], "fragment": p[3]} for p in plan.places}
     for variable, conjuncts in plan.conditions:
         for column in sorted(set().union(*map(_compared_columns, conjuncts)) & collations.keys()):

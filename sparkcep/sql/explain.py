@@ -147,7 +147,7 @@ def _approximate(plan: Plan, approx: Approx) -> list[str]:
         costs["an extra row"] = approx.extra
     costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
     lines = [
-        f"engine: approximate, {_STRATEGIES[plan.selection[0]]}, at most {approx.errors(approx.bound)} errors, {what[approx.report]}; {how}",
+        f"engine: approximate, {_STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}, {what[approx.report]}; {how}",
         "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
         "automaton:",
     ]
