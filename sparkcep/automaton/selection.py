@@ -20,6 +20,7 @@ from sparkcep.pattern.plan import Plan
 
 MAX_NODES = 4096
 MAX_EDGES = 100_000
+MAX_RANKED = 100_000  # of TOP k without enumeration
 ACCEPT = -1
 
 # columns of ``edges``
@@ -121,6 +122,12 @@ def build_selection(program: p.Program, *, merge: bool) -> Selection:
 def counts_by_numbers(plan: Plan, automaton: Selection, looks_at_match: bool) -> bool:
     """Whether dynamic programming over the automaton counts a plan's matches."""
     return not looks_at_match and len(plan.windows) == 1 and matches_once(automaton)
+
+
+def ranks_paths(plan: Plan, k: int, automaton: Selection) -> bool:
+    """Whether the k best matches of a plan whose conditions are local to their row can be found as paths of the automaton."""
+    plain = plan.selection == ("ANY", "ALL") and len(plan.windows) == 1
+    return plain and 0 < k <= MAX_RANKED and matches_once(automaton) and not automaton.edges[:, E_WHERE].any()
 
 
 def matches_once(automaton: Selection) -> bool:

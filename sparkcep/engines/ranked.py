@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, E_WHERE, matches_once
+from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
 from sparkcep.engines import kernels
 from sparkcep.engines.endings import EndingEngine
 from sparkcep.engines.run import Data, Prepared
@@ -17,16 +17,13 @@ from sparkcep.engines.weights import float_weights, whole_weights
 from sparkcep.engines.windows import Slides, slides
 from sparkcep.ranking.best import Ranked, top_matches
 
-MAX_K = 100_000
 
-
-def ranks_paths(prepared: Prepared) -> bool:
+def ranks_by_paths(prepared: Prepared) -> bool:
     """Whether the k best matches can be found as paths: each path is a match, and what it adds to the score is told by its rows."""
     plan, ranking, automaton = prepared.plan, prepared.plan.ranking, prepared.selection
-    if ranking is None or automaton is None or not ranking.terms or not 0 < ranking.top <= MAX_K:
+    if ranking is None or automaton is None or not ranking.terms or prepared.conditions.has_history:
         return False
-    plain = plan.selection == ("ANY", "ALL") and len(plan.windows) == 1 and not prepared.conditions.has_history
-    return plain and matches_once(automaton) and not automaton.edges[:, E_WHERE].any()
+    return ranks_paths(plan, ranking.top, automaton)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     from sparkcep.engines.conjunction import ConjunctionEngine
     from sparkcep.engines.endings import ConjunctionEndingEngine
     from sparkcep.engines.merged import MergedEngine
-    from sparkcep.engines.ranked import RankedEngine, ranks_paths
+    from sparkcep.engines.ranked import RankedEngine, ranks_by_paths
     from sparkcep.engines.selection import SelectionEngine
 
     chosen: type[MatchEngine] = MatchEngine
@@ -133,7 +133,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     if prepared.conjunction is not None:
         chosen = ConjunctionEndingEngine if by_last_row else ConjunctionEngine
     if prepared.selection is not None:
-        chosen = MergedEngine if by_last_row else RankedEngine if ranks_paths(prepared) else SelectionEngine
+        chosen = MergedEngine if by_last_row else RankedEngine if ranks_by_paths(prepared) else SelectionEngine
     return chosen(prepared, chunk_rows, limits)
 
 

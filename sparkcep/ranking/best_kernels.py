@@ -26,7 +26,15 @@ import numpy as np
 
 from sparkcep.engines.cache import inlined, kernel
 from sparkcep.ranking.chains import (
-    C_DEPTH, C_EDGE, C_JUMP, C_PARENT, C_ROW, NONE, append, comes_first, extended_first,
+    C_DEPTH,
+    C_EDGE,
+    C_JUMP,
+    C_PARENT,
+    C_ROW,
+    NONE,
+    append,
+    comes_first,
+    extended_first,
 )
 
 UNKNOWN = -2

@@ -10,6 +10,7 @@ works in 4.x, classic and Connect, and is kept in :func:`register` alone.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -133,7 +134,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
             sqlstate=UNSUPPORTED,
             fragment=months[0],
         )
-    return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
+    # Spark 4.1 means UTC without being told
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, prefers_large_types=False, **zone)
 
 
 def _check_collations(plan: Plan, schema: StructType) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sparkcep.pattern.approx import ALL, BUNDLES, PROXY, Approx
 from sparkcep.pattern.conditions import ORDER, looks_at_match, reads_labels
 from sparkcep.pattern.plan import Plan
@@ -115,6 +117,8 @@ def _selection(plan: Plan) -> list[str]:
             searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
         else:
             searched = f"listed one by one, {searched}"
+    if plan.ranking and ranks_without_enumeration(plan, plan.ranking):
+        how, searched = f"the best {plan.ranking.top} matches", "k best paths over (node, row), because every condition is local to its row and the score is a sum over the rows"
     lines = [f"engine: event selection {names[strategy]}, {how}; {searched}", "automaton:"]
     lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
     for v, name in enumerate(plan.variables):
@@ -166,13 +170,28 @@ def _conditions(plan: Plan) -> tuple[str, ...]:
 
 
 def _ranking(plan: Plan, ranking: Ranking) -> list[str]:
-    lines = [f"score: {ranking.score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
+    # an objective is tested to be a number: nothing to read
+    score = re.sub(r"IF\(typeof\((__g\d+)\).*?raise_error\(concat\('[^']*', typeof\(__g\d+\)\)\)\)", r"\1", ranking.score)
+    lines = [f"score: {score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
     if ranking.top:
         of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
         windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
-        lines.append(f"ranked by enumeration: every match is listed, Spark keeps the best {ranking.top} of {of}{windows}")
+        if ranks_without_enumeration(plan, ranking):
+            how = "ranked without enumerating matches: Spark tells the rank of"
+        else:
+            how = "ranked by enumeration: every match is listed, Spark keeps"
+        lines.append(f"{how} the best {ranking.top} of {of}{windows}")
         lines.append(f"  order: {', '.join(ranking.order)}")
     return lines
+
+
+def ranks_without_enumeration(plan: Plan, ranking: Ranking) -> bool:
+    """As the engine decides (engines.ranked), by the plan."""
+    from sparkcep.automaton.selection import ranks_paths, selection_automaton
+
+    if plan.approximate is not None or plan.selection != ("ANY", "ALL") or any(looks_at_match(c) for _, cs in plan.conditions for c in cs):
+        return False
+    return bool(ranking.terms) and ranks_paths(plan, ranking.top, selection_automaton(plan)[1])
 
 
 def _windows(plan: Plan) -> list[str]:
