@@ -32,6 +32,7 @@ from types import MappingProxyType
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
+from sparkcep.sql.lexer import Span
 
 # functions of one DOUBLE that the engine computes as Python's math module does
 MATH_CALLS = (

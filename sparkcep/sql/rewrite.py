@@ -15,6 +15,7 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
 from sparkcep.sql.parser import parse_between, parse_clause
+
+log = logging.getLogger("sparkcep")
 
 KEYWORD = "MATCH_RECOGNIZE"
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
@@ -139,6 +142,8 @@ class _Rewriter:
         begin = self.tokens[start].start
         qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
+        if plan.ranking and plan.ranking.top:
+            _warn_of_enumeration(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         sql = subquery(plan, source, self.explaining, months)
@@ -310,6 +315,13 @@ class _Rewriter:
                     self.text, t.start, t.end, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text"
                 )
         return "".join(f"{words} {body} " for words, body in sorted(parts, key=lambda p: p[0] == "ORDER BY"))
+
+
+def _warn_of_enumeration(plan: Plan, ranking: Ranking) -> None:
+    from sparkcep.sql.explain import ranks_without_enumeration
+
+    if not ranks_without_enumeration(plan, ranking):
+        log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive PREF over SKIP TILL ANY MATCH is not", ranking.top)
 
 
 def _matching(tokens: list[Token]) -> dict[int, int]:
