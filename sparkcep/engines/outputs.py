@@ -81,6 +81,8 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
         return pa.int64()
     if kind == "vector":
         return pa.list_(pa.int64())
+    if kind == "rank":
+        return pa.int32()
     if kind == "score":
         floating = any(column and type_of(schema.field(column).type).is_float for _, column, *_ in spec[2])
         return pa.float64() if floating else pa.null()
@@ -316,5 +318,5 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
 
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
-    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "score", "vector", "window_start", "window_end"), _by_event),
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector", "window_start", "window_end"), _by_event),
 }

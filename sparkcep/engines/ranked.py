@@ -56,8 +56,7 @@ class RankedEngine(EndingEngine, SelectionEngine):
         rows = int(offsets[-1])
         if self._unclear(ranking.terms, columns, data.rows.letters[:rows]):
             # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
-            for events, labels, taken in self._found(data, offsets, columns):
-                yield from self._emit(columns, events, labels, taken, offsets)
+            yield from self._listed_best(data, offsets, columns)
             return
         count = len(self.plan.variables)
         weights = whole_weights(ranking.terms, columns, count, len(data.rows.letters))
@@ -67,7 +66,45 @@ class RankedEngine(EndingEngine, SelectionEngine):
         found = [self._of_partition(p, data, offsets, weights, ranking.top, sliding) for p in range(len(offsets) - 1)]
         best = _together([f for f in found if len(f.events)])
         self._window = sliding.windows(best.windows) if sliding is not None else None
-        yield from self._emit(columns, best.events, best.labels, best.rows, offsets)
+        yield from self._emit(columns, best.events, best.labels, best.rows, offsets, {"rank": _ranks(best.events[:, kernels.E_PART], best.windows)})
+
+    def _listed_best(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+        """The same by going through all matches."""
+        ranking = self.plan.ranking
+        assert ranking is not None
+        weights = float_weights(ranking.terms, columns, len(self.plan.variables), len(data.rows.letters))
+        sliding = slides(self.plan.windows[0], self.plan.slide, columns.get(self.plan.windows[0][2]), offsets) if self.plan.slide else None
+        found: dict[tuple[int, int], list[tuple]] = {}
+        for part, rows, labels in self._matches(data, offsets, columns):
+            score = 0.0
+            for row, label in zip(rows, labels):
+                score += float(weights[label & 63, row])
+            bad = score != score or self._all_null(ranking.terms, columns, rows, labels)
+            numbers = [0] if sliding is None else sliding.holding(part, rows[0], rows[-1])
+            for number in numbers:
+                group = found.setdefault((part, number), [])
+                group.append((bad, 0.0 if bad else -score, tuple(rows), len(group), tuple(labels)))
+        best = [(key, match) for key in sorted(found) for match in sorted(found[key])[: ranking.top]]
+        sizes = np.array([len(match[2]) for _, match in best], dtype=np.int64)
+        events = np.zeros((len(best), 5), dtype=np.int64)
+        events[:, kernels.E_PART] = [part for (part, _), _ in best]
+        events[:, kernels.E_START] = [match[2][0] for _, match in best]
+        events[:, kernels.E_ROWS], events[:, kernels.E_LABELS] = sizes, np.cumsum(sizes) - sizes
+        labels = np.array([label for _, match in best for label in match[4]], dtype=np.uint8)
+        taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)
+        windows = np.array([number for (_, number), _ in best], dtype=np.int64)
+        self._window = sliding.windows(windows) if sliding is not None else None
+        yield from self._emit(columns, events, labels, taken, offsets, {"rank": _ranks(events[:, kernels.E_PART], windows)})
+
+    @staticmethod
+    def _all_null(terms: tuple, columns: dict[str, pa.Array], rows: list[int], labels: list[int]) -> bool:
+        """Whether a SUM of the match is over NULLs alone."""
+        for mask, column, _, kind in terms:
+            if kind == "sum":
+                own = [row for row, label in zip(rows, labels) if mask == -1 or mask >> (label & 63) & 1]
+                if all(not columns[column][row].is_valid for row in own):
+                    return True
+        return False
 
     def _unclear(self, terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
         """Whether SUM meets a NULL."""
@@ -102,6 +139,14 @@ class RankedEngine(EndingEngine, SelectionEngine):
         starts, ends = self._window
         self._window = None
         return events, by_event | {"window_start": starts, "window_end": ends}
+
+
+def _ranks(parts: np.ndarray, windows: np.ndarray) -> pa.Array:
+    """The place of each match among those of its partition and window, which stand together."""
+    fresh = np.ones(len(parts), dtype=bool)
+    fresh[1:] = (np.diff(parts) != 0) | (np.diff(windows) != 0)
+    starts = np.flatnonzero(fresh)
+    return pa.array((np.arange(len(parts)) - np.repeat(starts, np.diff(np.append(starts, len(parts)))) + 1).astype(np.int32))
 
 
 def _events(found: Ranked, part: int, low: int) -> np.ndarray:

@@ -132,6 +132,8 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     by_last_row = prepared.plan.counting or prepared.plan.graphing
     if prepared.conjunction is not None:
         chosen = ConjunctionEndingEngine if by_last_row else ConjunctionEngine
+    if prepared.plan.ranking is not None and prepared.plan.ranking.by_engine and not ranks_by_paths(prepared):
+        raise RuntimeError("the plan expects ranks of an engine that cannot tell them")
     if prepared.selection is not None:
         chosen = MergedEngine if by_last_row else RankedEngine if ranks_by_paths(prepared) else SelectionEngine
     return chosen(prepared, chunk_rows, limits)

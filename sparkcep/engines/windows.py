@@ -218,6 +218,11 @@ class Slides:
         at = slice(int(self.bounds[part]), int(self.bounds[part + 1]))
         return self.first[at], self.until[at], self.numbers[at]
 
+    def holding(self, part: int, first: int, last: int) -> list[int]:
+        """The numbers of a partition's windows that hold both rows."""
+        low, until, numbers = self.of(part)
+        return numbers[(low <= first) & (last < until)].tolist()
+
     def windows(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
         """WINDOW_START and WINDOW_END of the windows with these numbers."""
         return self.grid.values(numbers)

@@ -14,6 +14,7 @@ Leaves are tuples:
 ``("bundle_size",)``                                 BUNDLE_SIZE()
 ``("window_start", column, step)``, ``("window_end", ...)``  WINDOW_START(), WINDOW_END() of a sliding window over the column ("": positions)
 ``("score", parts, terms)``                          a floating sum over the match's rows, divided by the parts (pattern.preference)
+``("rank",)``                                        MATCH_RANK(), where the engine ranks
 ``("vector",)``                                      the positions of the match's rows
 ``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
 ``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)

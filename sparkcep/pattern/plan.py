@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
@@ -89,6 +89,13 @@ class Plan:
     def ranking(self) -> Ranking | None:
         """How matches are scored and ranked, where that is asked for."""
         return Ranking(*self.rank) if self.rank else None
+
+    def ranked_by_engine(self) -> Plan:
+        """The same with ranks from the engine: what Spark would rank by is left out."""
+        assert self.ranking is not None
+        leaves = tuple((name, spec) for name, spec in self.leaves if spec not in (("vector",), ("mno",)))
+        rank = (f"__l{len(self.leaves)}", ("rank",))
+        return replace(self, leaves=(*leaves, rank), rank=tuple(self.ranking._replace(order=(), vector="", by_engine=True)))
 
     @property
     def counting(self) -> bool:

@@ -20,7 +20,7 @@ _NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
 class Ranking(NamedTuple):
     """``objectives``: SQL texts over leaves, that become the columns ``__g0``, ...; ``score``: SQL text over those; ``top``: how many matches are kept, 0 for all; ``overall``: of all partitions together; ``order``: SQL
     ORDER BY items over leaves and the score, the best match first; ``vector``: the leaf with the positions of a match's rows; ``place``: line, column and text of
-    the preference; ``terms``: of an additive preference (pattern.preference.Term)."""
+    the preference; ``terms``: of an additive preference (pattern.preference.Term); ``by_engine``: whether the engine tells the ranks."""
 
     objectives: tuple[str, ...]
     score: str
@@ -30,6 +30,7 @@ class Ranking(NamedTuple):
     vector: str
     place: tuple
     terms: tuple
+    by_engine: bool = False
 
 
 def check_ranking(clause: MatchClause) -> None:

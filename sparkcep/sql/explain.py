@@ -177,11 +177,12 @@ def _ranking(plan: Plan, ranking: Ranking) -> list[str]:
         of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
         windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
         if ranks_without_enumeration(plan, ranking):
-            how = "ranked without enumerating matches: Spark tells the rank of"
+            how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
         else:
             how = "ranked by enumeration: every match is listed, Spark keeps"
         lines.append(f"{how} the best {ranking.top} of {of}{windows}")
-        lines.append(f"  order: {', '.join(ranking.order)}")
+        if ranking.order:
+            lines.append(f"  order: {', '.join(ranking.order)}")
     return lines
 
 
@@ -282,6 +283,8 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
         signs = {1: "+", -1: "-"}
         terms = " ".join(f"{signs[sign]} {_set_text(mask, variables)}: {column or 1}" for mask, column, sign, _ in spec[2])
         return f"floating sum in row order of {terms}" + (f", divided by {spec[1]}" if spec[1] > 1 else "")
+    if kind == "rank":
+        return "rank of the match: by score, then earliest rows, then preferment"
     if kind == "vector":
         return "positions of the match's rows"
     for name, leaf in (ENDINGS | APPROXIMATE).items():

@@ -143,7 +143,7 @@ class _Rewriter:
         qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         if plan.ranking and plan.ranking.top:
-            _warn_of_enumeration(plan, plan.ranking)
+            plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         sql = subquery(plan, source, self.explaining, months)
@@ -317,11 +317,14 @@ class _Rewriter:
         return "".join(f"{words} {body} " for words, body in sorted(parts, key=lambda p: p[0] == "ORDER BY"))
 
 
-def _warn_of_enumeration(plan: Plan, ranking: Ranking) -> None:
+def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
+    """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
     from sparkcep.sql.explain import ranks_without_enumeration
 
     if not ranks_without_enumeration(plan, ranking):
         log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive PREF over SKIP TILL ANY MATCH is not", ranking.top)
+        return plan
+    return plan if ranking.overall else plan.ranked_by_engine()
 
 
 def _matching(tokens: list[Token]) -> dict[int, int]:
@@ -385,6 +388,9 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
     scored = f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
     if not ranking.top:
         return f"({scored})"
+    if ranking.by_engine:
+        rank = next(name for name, spec in plan.leaves if spec == ("rank",))
+        return f"(SELECT *, {rank} AS {RANK} FROM ({scored}))"
     groups = [] if ranking.overall else list(key_texts(plan.partition, plan.rows))
     groups += [name for name, spec in plan.leaves if spec[0] == "window_start"]
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
@@ -429,7 +435,7 @@ def _kept_leaves(plan: Plan) -> list[str]:
     if plan.ranking:
         texts += [*plan.ranking.objectives, *plan.ranking.order]
     used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
-    used |= {name for name, spec in plan.leaves if plan.slide and spec[0] == "window_start"}
+    used |= {name for name, spec in plan.leaves if spec[0] == "rank" or (plan.slide and spec[0] == "window_start")}
     return [name for name, _ in plan.leaves if name in used or not plan.aggregates]
 
 

@@ -37,12 +37,23 @@ NEARLY = """SELECT * FROM ticks MATCH_RECOGNIZE (
   APPROX 2
   DEFINE A AS volume <= 50, B AS volume BETWEEN 51 AND 100, C AS volume BETWEEN 101 AND 150, D AS volume BETWEEN 151 AND 200, E AS volume BETWEEN 201 AND 250)"""
 
+BEST = """SELECT * FROM ticks MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY ts
+  MEASURES MATCH_SCORE() AS score, A.ts AS a_ts, C.ts AS c_ts, WINDOW_START() AS window_start
+  EVENT SELECTION SKIP TILL ANY MATCH
+  PATTERN (A B C)
+  WINDOW 200 ROWS SLIDE 20 ROWS
+  PREF MAX (A.price - B.price + C.price)
+  TOP 10
+  DEFINE A AS volume > 900, B AS volume < 100, C AS volume > 800)"""
+
 FLOOR = "SELECT symbol, ts, price{more} FROM ticks DISTRIBUTE BY symbol SORT BY symbol, ts"
 
 # name: query, its floor, goal as a ratio to it
 QUERIES = {
     "V pattern": (V, FLOOR.format(more=""), 1.6),
     "three steps, skip till next": (THREE_STEPS, FLOOR.format(more=", volume"), 1.5),
+    "ten best of each sliding window": (BEST, FLOOR.format(more=", volume"), 2.0),
     "five letters, two errors": (NEARLY, FLOOR.format(more=", volume"), 1.5),
 }
 
