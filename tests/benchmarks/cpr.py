@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import time
 from collections.abc import Callable
 
 import numba
 import numpy as np
 
+from sparkcep.ranking import rank_join as rj
 from sparkcep.ranking.best import top_matches
 from sparkcep.ranking.strata import DynamicPaths, PQArray, k_ssp
 
@@ -187,8 +189,170 @@ def run() -> dict:
     return {"sequences": sequences(), **_joins()}
 
 
+# -- joins ----------------------------------------------------------------------------------------------------------
+
+SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS)
+
+
+def ranked_ids(rows: int, share: float, dist: str, rng: np.random.Generator, queues: int) -> list[list[rj.Item]]:
+    """Synthetic queues (section 4.4): unique ids, of which ``share`` occur in every queue."""
+    out = []
+    common = int(rows * share)
+    for q in range(queues):
+        ids = np.concatenate([np.arange(common), np.arange(common, rows) + (q + 1) * rows])
+        if dist == "uniform":
+            scores = rng.random(rows)
+        elif dist == "normal":
+            scores = np.clip(rng.normal(0.5, 0.15, rows), 0, 1)
+        else:
+            scores = 1.0 / rng.permutation(np.arange(1, rows + 1)) ** 0.5
+        order = np.argsort(-scores, kind="stable")
+        out.append([rj.Item(s, i, (i,), i) for s, i in zip(scores[order].tolist(), ids[order].tolist())])
+    return out
+
+
+def ranked_sequences(
+    windows: int, size: int, step: int, lengths: tuple[int, ...], keys: int, seed: int, nonlinear: tuple[bool, ...] = (False, False, False)
+) -> list[list[list[rj.Item]]]:
+    """For each window the matches of each sequence pattern, ranked; classes of events are a pattern's own, all equally frequent. The key of a match is drawn for its first event."""
+    rng = np.random.default_rng(seed)
+    rows = size + windows * step
+    drawn = rng.integers(0, sum(lengths), rows)
+    weights = rng.random((sum(lengths), rows))
+    names = rng.integers(0, keys, (len(lengths), rows))
+    low = np.arange(windows, dtype=np.int64) * step
+    out: list[list[list[rj.Item]]] = [[] for _ in range(windows)]
+    base = 0
+    for q, length in enumerate(lengths):
+        inside = (drawn >= base) & (drawn < base + length)
+        letters = np.where(inside, 1 << np.where(inside, drawn - base, 0), 0)
+        own = weights[base : base + length]
+        found = top_matches(*sequence(length), letters, own, 3000, low, low + size)
+        lists: list[list[rj.Item]] = [[] for _ in range(windows)]
+        for window, score, taken, _ in found.matches():
+            if nonlinear[q]:
+                score = math.sqrt(sum(float(own[v, r]) ** 2 for v, r in enumerate(taken)))
+            lists[window].append(rj.Item(score, int(names[q, taken[0]]), taken, taken))
+        for window, items in enumerate(lists):
+            out[window].append(sorted(items, key=lambda x: (-x.score, x.rows)) if nonlinear[q] else items)
+        base += length
+    return out
+
+
+def _queue(items: list[rj.Item], sorted_cost: float = 1.0, random_cost: float = 1.0) -> rj.Queue:
+    by_key: dict = {}
+    for item in items:
+        by_key.setdefault(item.key, []).append(item)
+    return rj.Queue(items, lambda key: by_key.get(key, ()), sorted_cost, random_cost)
+
+
+def _compare(title: str, settings: list[tuple[str, Callable[[int, str], rj.RankJoin]]], seeds: int = 5) -> dict:
+    """Mean accesses and cost by schedule over ``seeds`` data sets; wins of WABS in each single one."""
+    print(f"\n{title}: accesses / cost; gain of WABS; data sets where it made more accesses than round-robin, cost more")
+    print(f"{'':<44}" + "".join(f"{s.lower():>24}" for s in SCHEDULES) + f"{'accesses':>10}{'cost':>7}{'worse':>8}")
+    out = {}
+    for label, make in settings:
+        table = np.zeros((len(SCHEDULES), seeds, 2))
+        for seed in range(seeds):
+            scores = []
+            for i, schedule in enumerate(SCHEDULES):
+                join = make(seed, schedule)
+                scores.append([r.score for r in join.run()])
+                table[i, seed] = join.accesses, join.cost
+            assert all(s == scores[0] for s in scores)
+        means = table.mean(axis=1)
+        worse = (table[2] > table[0]).sum(axis=0)
+        out[label] = {s: m.tolist() for s, m in zip(SCHEDULES, means)} | {"worse": worse.tolist()}
+        cells = "".join(f"{f'{a:,.0f} / {c:,.0f}':>24}" for a, c in means)
+        print(f"{label:<44}{cells}{1 - means[2, 0] / means[0, 0]:>10.0%}{means[0, 1] / means[2, 1]:>6.2f}x{worse[0]:>4} {worse[1]:>2}")
+    return out
+
+
+def synthetic(algorithm: str = rj.TA, k: int = 50, combine: str = "MIN", share: float = 1.0, dist: str = "uniform", sorted_costs=(10.0, 1.0), random_costs=(1.0, 1.0)):
+    def make(seed: int, schedule: str) -> rj.RankJoin:
+        lists = ranked_ids(10_000, share, dist, np.random.default_rng(seed), len(sorted_costs))
+        queues = [_queue(items, s, r) for items, s, r in zip(lists, sorted_costs, random_costs)]
+        return rj.RankJoin(queues, k, combine, rj.CONJUNCTION, algorithm, schedule, unique=algorithm == rj.NRA)
+
+    return make
+
+
+def sensors(k: int = 20, combine: str = "AVG", keys: int = 18, pattern: str = rj.SEQUENCE, lengths: tuple[int, ...] = (3, 3)):
+    def make(seed: int, schedule: str) -> rj.RankJoin:
+        (lists,) = ranked_sequences(1, 100, 100, lengths, keys, seed)
+        return rj.RankJoin([_queue(items) for items in lists], k, combine, pattern, rj.NRA, schedule)
+
+    return make
+
+
 def _joins() -> dict:
-    return {}
+    out = {
+        "4.4": _compare("Figure 4.4, sequences, NRA, AVG, [S7;S8]", [(f"k = {k}", sensors(k=k)) for k in (5, 10, 20, 40)]),
+        "4.5": _compare(
+            "Figure 4.5, two sequences, NRA",
+            [(f"keys = {n}, {p}", sensors(keys=n, pattern=p)) for n in (18, 54, 180) for p in (rj.SEQUENCE, rj.CONJUNCTION)]
+            + [(f"{c}", sensors(combine=c)) for c in rj.COMBINE]
+            + [(f"lengths {x}, {p}", sensors(lengths=x, pattern=p)) for x in ((2, 3), (2, 4)) for p in (rj.SEQUENCE, rj.CONJUNCTION)]
+            + [("lengths (2, 4), keys = 180, CONJUNCTION", sensors(lengths=(2, 4), keys=180, pattern=rj.CONJUNCTION))],
+        ),
+        "4.6": _compare(
+            "Figure 4.6, three sequences, NRA, keys = 54",
+            [(f"lengths {x}, {p}", sensors(lengths=x, keys=54, pattern=p)) for x in ((2, 2, 2), (2, 3, 2)) for p in (rj.SEQUENCE, rj.CONJUNCTION)],
+        ),
+    }
+    costs = [((1.0, 1.0), (1.0, 1.0)), ((10.0, 1.0), (1.0, 1.0)), ((1.0, 1.0), (10.0, 1.0)), ((10.0, 1.0), (10.0, 1.0)), ((100.0, 1.0), (1.0, 1.0))]
+    out["4.7a"] = _compare("Figure 4.7(a), synthetic, TA, MIN, k = 50", [(f"sorted {s} random {r}", synthetic(sorted_costs=s, random_costs=r)) for s, r in costs])
+    costs3 = [((1.0,) * 3, (1.0,) * 3), ((10.0, 1.0, 1.0), (1.0,) * 3), ((10.0, 10.0, 1.0), (1.0,) * 3), ((100.0, 10.0, 1.0), (1.0,) * 3)]
+    out["4.7b"] = _compare(
+        "Figure 4.7(b), synthetic, TA, MIN, k = 50, three queues", [(f"sorted {s}", synthetic(sorted_costs=s, random_costs=r)) for s, r in costs3], 2
+    )
+    out["4.8"] = _compare(
+        "Figure 4.8, synthetic, TA, sorted (10, 1), random (1, 1)",
+        [(f"k = {k}", synthetic(k=k)) for k in (10, 50, 100)] + [(c, synthetic(combine=c)) for c in rj.COMBINE]
+        + [(f"share {r}", synthetic(share=r)) for r in (1.0, 0.1, 0.01)] + [(f"{c}, share 0.01", synthetic(share=0.01, combine=c)) for c in ("AVG", "PRODUCT")]
+        + [(d, synthetic(dist=d)) for d in ("uniform", "normal", "zipfian")],
+    )
+    even = {"sorted_costs": (1.0, 1.0)}
+    out["even"] = _compare(
+        "Synthetic, equal costs",
+        [(f"{a}, {c}, share {r}", synthetic(a, combine=c, share=r, **even)) for a in (rj.TA, rj.NRA) for c in ("MIN", "AVG") for r in (1.0, 0.1, 0.01)],
+    )
+    return out | {"4.9": _dynamic()}
+
+
+def _dynamic() -> dict:
+    """Figures 4.9 and 4.10: joins alone, their ranked streams made beforehand for both."""
+    print("\nFigures 4.9 and 4.10, dTMM and nTMM: milliseconds a window, speedup, share of items reused")
+    settings = [{"step": s} for s in (10, 20, 30, 40, 50, 60)] + [{"size": s} for s in (60, 80, 100, 120)] + [{"k": k} for k in (5, 10, 20, 40)]
+    settings += [{"pattern": p} for p in (rj.SEQUENCE, rj.CONJUNCTION)]
+    settings += [{"nonlinear": True, "pattern": p} for p in (rj.SEQUENCE, rj.CONJUNCTION)]
+    out = {}
+    for setting in settings:
+        p = {"size": 100, "step": 50, "k": 20, "pattern": rj.SEQUENCE, "keys": 18, "nonlinear": False} | setting
+        windows = 40
+        made = ranked_sequences(windows, p["size"], p["step"], (3, 3), p["keys"], 5, (False, p["nonlinear"], False))
+        times = [np.inf, np.inf]
+        for _ in range(3):
+            for which in range(2):
+                dynamic = rj.DynamicJoin(p["k"], "AVG", p["pattern"], rj.WABS)
+                streams = [[rj.Queue(items) for items in lists] for lists in made]
+                found, reused, pulled = [], 0, 0
+                start = time.perf_counter()
+                for i, queues in enumerate(streams):
+                    if which:
+                        found.append(dynamic.move(queues, i * p["step"]))
+                    else:
+                        found.append(rj.RankJoin(queues, p["k"], "AVG", p["pattern"], rj.NRA, rj.WABS).run())
+                times[which] = min(times[which], (time.perf_counter() - start) / windows)
+                reused = sum(q.reused for queues in streams for q in queues)
+                pulled = sum(q.depth for queues in streams for q in queues)
+                if which:
+                    assert [[r[:3] for r in w] for w in found] == [[r[:3] for r in w] for w in before]
+                before = found
+        label = ", ".join(f"{a} = {b}" for a, b in setting.items())
+        out[label] = {"n": times[0], "d": times[1], "reused": reused / pulled}
+        print(f"{label:<44}{times[0] * 1e3:>10.2f}{times[1] * 1e3:>10.2f}{times[0] / times[1]:>8.2f}x{reused / pulled:>8.0%}")
+    return out
 
 
 def sequences() -> dict:
