@@ -10,6 +10,7 @@ Schedules, which queue to pull next: round-robin, gradient (Guntzer, Balke, Kies
 from __future__ import annotations
 
 import bisect
+import functools
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ CONJUNCTION, DISJUNCTION, SEQUENCE = "CONJUNCTION", "DISJUNCTION", "SEQUENCE"
 TA, NRA = "TA", "NRA"
 ROUND_ROBIN, GRADIENT, WABS = "ROUND_ROBIN", "GRADIENT", "WABS"
 GRADIENT_SPAN = 5  # accesses over which a queue's fall is measured
+WORTH = 0.9
 ALTERNATIVES = 24  # depths of a queue that WABS looks at beside those it solves for
 
 COMBINE: dict[str, Callable[[Sequence[float]], float]] = {
@@ -126,12 +128,12 @@ class Queue:
 class RankJoin:
     """The k best results. ``pattern``: CONJUNCTION, or SEQUENCE: each item's rows before those of the next queue's item; ``condition``: what else a tuple of items must fulfil.
     ``unique``: no key occurs twice in a queue, which lets NRA bound each item by itself. ``visited``: results of an earlier window that still hold, with ``old``: the items they were
-    made from, by queue (see DynamicJoin)."""
+    made from, by queue; ``floor``: those of a higher score are all there; ``keep``: how many results are kept (see DynamicJoin)."""
 
     def __init__(
         self, queues: Sequence[Queue], k: int, combine: str = "SUM", pattern: str = CONJUNCTION, algorithm: str = NRA, schedule: str = ROUND_ROBIN,
         condition: Callable[[tuple[Item, ...]], bool] | None = None, unique: bool = False,
-        visited: list[Joined] | None = None, old: Sequence[dict[object, Item]] | None = None,
+        visited: list[Joined] | None = None, old: Sequence[dict[object, Item]] | None = None, floor: float = -math.inf, keep: int = 0,
     ) -> None:
         if combine not in COMBINE:
             raise ValueError(f"unknown merge function {combine}")
@@ -139,7 +141,7 @@ class RankJoin:
             raise ValueError(f"unknown pattern, algorithm or schedule: {pattern}, {algorithm}, {schedule}")
         self.queues, self.k, self.combine, self.combine_name = list(queues), k, COMBINE[combine], combine
         self.pattern, self.algorithm, self.schedule, self.condition, self.unique = pattern, algorithm, schedule, condition, unique
-        self.dynamic = old is not None
+        self.floor, self.keep = floor, max(k, keep)
         self.results: list[Joined] = sorted(visited or [])
         self.old = old or [{} for _ in queues]
         for queue, items in zip(self.queues, self.old):
@@ -179,17 +181,17 @@ class RankJoin:
         h = self._choose()
         queue = self.queues[h]
         item = queue.pull()
+        while item is not None and item.identity in self.old[h]:  # costs nothing
+            queue.reused += 1
+            item = queue.pull()
         if item is not None:
             if item.score < 0 and self.combine_name in NOT_NEGATIVE:
                 raise ValueError(f"{self.combine_name} ranks scores that are not negative only")
-            if item.identity in self.old[h]:
-                queue.reused += 1
-            else:
-                queue.sorted_accesses += 1
-                queue.spent += queue.sorted_cost
-                self._join(h, item)
-                if self.algorithm == NRA:
-                    queue.remember(item)
+            queue.sorted_accesses += 1
+            queue.spent += queue.sorted_cost
+            self._join(h, item)
+            if self.algorithm == NRA:
+                queue.remember(item)
             if self.algorithm == TA:
                 queue.pulled.add(item.identity)
             if self.unique:
@@ -223,24 +225,31 @@ class RankJoin:
             if self.condition is None or self.condition(chosen):
                 self._add(chosen)
             return
-        # what cannot be among the k best is not looked at; but a later window may ask for it
-        lower = -math.inf if self.dynamic else self.lower
+        # what cannot be among the best is not looked at
+        lower = self._floor()
         scores = [x.score for x in chosen]
         for item in lists[at]:
             if self.pattern == SEQUENCE and at > 0 and chosen[-1].rows[-1] >= item.rows[0]:
                 continue
             if lower > -math.inf and self.combine([*scores, item.score, *tops[at + 1 :]]) < lower:
+                self.floor = max(self.floor, lower)  # it is below
                 continue
             self._extend(lists, (*chosen, item), tops)
 
     def _add(self, items: tuple[Item, ...]) -> None:
         score = self.combine([x.score for x in items])
-        if not self.dynamic and score < self.lower:
+        lower = self._floor()
+        if score < lower:
+            self.floor = max(self.floor, lower)
             return
         rows = items[0].rows if len(items) == 1 else tuple(sorted({r for x in items for r in x.rows}))
         bisect.insort(self.results, Joined(-score, rows, tuple(x.identity for x in items), items))
-        if not self.dynamic:
-            del self.results[self.k :]
+        if len(self.results) > self.keep:
+            self.floor = max(self.floor, self.results.pop().score)
+
+    def _floor(self) -> float:
+        """Score of the last result there is room for."""
+        return self.results[self.keep - 1].score if len(self.results) >= self.keep else -math.inf
 
     # -- bounds ------------------------------------------------------------------------------------------------
 
@@ -310,10 +319,16 @@ class RankJoin:
             if max(falls) > 0:
                 return alive[falls.index(max(falls))]
         if self.schedule == WABS:
-            if self.algorithm == NRA and len(alive) > 1:
+            if self.algorithm == NRA:
                 # a queue whose own bound is passed adds nothing any more
-                useful = [h for h in alive if self._corner(self._best(), h, self.queues[h].bottom) >= self.lower]
-                alive = useful or alive
+                best = self._best()
+                useful = [h for h in alive if self._corner(best, h, self.queues[h].bottom) >= self.lower]
+            else:
+                # nor does one that cannot lower the bound
+                lowest = 0.0 if self.combine_name in NOT_NEGATIVE else -math.inf
+                bottoms = [q.bottom for q in self.queues]
+                useful = [h for h in alive if self._corner(bottoms, h, lowest) < self.bound]
+            alive = useful or alive
             if self.ratio is not None and any(self.ratio[h] > 0 for h in alive):
                 return min((h for h in alive if self.ratio[h] > 0), key=lambda h: self.queues[h].depth / self.ratio[h])
         self.turn = next((h for h in alive if h > self.turn), alive[0])
@@ -346,8 +361,10 @@ class RankJoin:
             depths = [self._depth_for(h, lambda s, h=h: self._corner(best, h, s), target) for h in range(len(queues))]
             self.ratio = [2.0 * q.depth if d is None else max(d, 0.5) for q, d in zip(queues, depths)]
             return
-        cheapest, depths = math.inf, None
         last = len(queues) - 1
+        even = self._depth_for_all(target)
+        # a boundary hardly cheaper than that of even depths is not worth the way to it
+        cheapest, depths = (WORTH * sum(prices) * even, None) if even else (math.inf, None)
         for picked in self._alternatives(queues[:last]):
             scores = [q.scores[max(d - 1, 0)] for q, d in zip(queues, picked)]
             d = self._depth_for(last, lambda s, scores=scores: self.combine([*scores, s]), target)
@@ -358,6 +375,16 @@ class RankJoin:
                 cheapest, depths = cost, (*picked, d)
         if depths is not None and any(depths):
             self.ratio = [float(d) for d in depths]
+        else:
+            self.ratio = None
+
+    def _depth_for_all(self, target: float) -> int | None:
+        """The least depth of all queues together at which TA's bound is at most ``target``."""
+        scores = [q.scores for q in self.queues]
+        depth = min(map(len, scores))
+        if self.combine([s[depth - 1] for s in scores]) > target:
+            return None
+        return 1 + bisect.bisect_left(range(depth), True, key=lambda d: self.combine([s[d] for s in scores]) <= target)
 
     def _depth_for(self, h: int, bound: Callable[[float], float], target: float) -> int | None:
         """The least depth of queue ``h`` at which ``bound`` of its score is at most ``target``; None: deeper than by now."""
@@ -404,23 +431,48 @@ def disjunction(queues: Sequence[Queue], k: int) -> list[Joined]:
 
 class DynamicJoin:
     """dTMM (Figure 3.19): results and items of one window serve the next. An item that was pulled before makes no results again: with items as old as itself they are among those visited, with a new
-    one they are made when that is pulled."""
+    one they are made when that is pulled.
 
-    def __init__(self, k: int, combine: str = "SUM", pattern: str = CONJUNCTION, schedule: str = WABS, condition: Callable[[tuple[Item, ...]], bool] | None = None) -> None:
+    The thesis keeps all results visited. Here ``spare`` times k are kept, and the score above which none is missing: keeping them all costs more than what it saves. Where fewer than k are left above it, the
+    window is joined anew; and where that is the rule, at once.
+    """
+
+    def __init__(
+        self, k: int, combine: str = "SUM", pattern: str = CONJUNCTION, schedule: str = WABS, condition: Callable[[tuple[Item, ...]], bool] | None = None, spare: int = 4
+    ) -> None:
         self.options = {"k": k, "combine": combine, "pattern": pattern, "schedule": schedule, "condition": condition}
-        self.visited: list[Joined] = []
-        self.items: list[dict[object, Item]] = []
+        self.k, self.spare = k, spare
+        self.anew = self.reused = 0
+        self.failed = self.rest = 0  # windows in a row that were not served by the one before; windows to join anew without trying
         self.join: RankJoin | None = None
+        self.items: list[dict[object, Item]] = []
 
-    def move(self, queues: Sequence[Queue], low: int) -> list[Joined]:
-        """The k best results of the window that begins at row ``low``; ``queues``: the window's ranked streams. Windows come in ascending order."""
-        visited = [result for result in self.visited if result.rows[0] >= low]
-        old = [{i: item for i, item in items.items() if item.rows[0] >= low} for items in self.items] or [{} for _ in queues]
-        self.join = RankJoin(queues, **self.options, visited=visited, old=old)
-        found = self.join.run()
-        self.visited = self.join.results
-        self.items = [{item.identity: item for some in queue.by_key.values() for item in some} for queue in queues]
+    def move(self, queues: Sequence[Callable[[], Queue]], low: int) -> list[Joined]:
+        """The k best results of the window that begins at row ``low``; ``queues``: make the window's ranked streams. Windows come in ascending order."""
+        if self.join is not None and self.rest == 0:
+            visited = [result for result in self.join.results if result.rows[0] >= low]
+            old = [{i: item for i, item in items.items() if item.rows[0] >= low} for items in self.items]
+            join = RankJoin([make() for make in queues], **self.options, visited=visited, old=old, floor=self.join.floor, keep=self.spare * self.k)
+            found = join.run()
+            if join.floor == -math.inf or (len(found) == self.k and found[-1].score > join.floor):
+                self.reused += 1
+                self.failed = 0
+                self._keep(join)
+                return found
+            self.failed += 1
+            if self.failed > 1:
+                self.failed, self.rest = 0, 16
+        self.rest = max(self.rest - 1, 0)
+        self.anew += 1
+        # for windows to come more is kept, if one is likely to be served by it
+        join = RankJoin([make() for make in queues], **self.options, keep=self.spare * self.k if self.rest == 0 else self.k)
+        found = join.run()
+        self._keep(join)
         return found
+
+    def _keep(self, join: RankJoin) -> None:
+        self.join = join
+        self.items = [] if self.rest > 0 else [{item.identity: item for some in queue.by_key.values() for item in some} for queue in join.queues]
 
 
 def event_queue(rows: np.ndarray, scores: np.ndarray, keys: np.ndarray | None = None, low: int = 0, high: int | None = None) -> Queue:
@@ -451,5 +503,7 @@ class DynamicSequences:
         self.dynamic = DynamicJoin(k, combine, SEQUENCE, schedule)
 
     def move(self, low: int, high: int) -> list[Joined]:
-        queues = [event_queue(rows, scores, None if self.keys is None else self.keys[i], low, high) for i, (rows, scores) in enumerate(self.classes)]
-        return self.dynamic.move(queues, low)
+        def queue(i: int) -> Queue:
+            return event_queue(*self.classes[i], None if self.keys is None else self.keys[i], low, high)
+
+        return self.dynamic.move([functools.partial(queue, i) for i in range(len(self.classes))], low)

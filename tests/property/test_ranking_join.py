@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
@@ -96,6 +97,7 @@ def test_disjunctions():
 
 def test_joins_of_sliding_windows():
     rng = random.Random(8200)
+    reused = 0
     for _ in range(150):
         combine = rng.choice(list(rj.COMBINE))
         pattern = rng.choice([rj.CONJUNCTION, rj.SEQUENCE])
@@ -103,11 +105,13 @@ def test_joins_of_sliding_windows():
         lists = [items_of(rng, 40, rng.choice([1, 3, 8]), (0, 60), tied) for _ in range(2)]
         size, step, k = rng.randint(8, 30), rng.randint(1, 15), rng.choice([1, 3, 6])
         schedule = rng.choice(SCHEDULES)
-        dynamic = rj.DynamicJoin(k, combine, pattern, schedule)
+        dynamic = rj.DynamicJoin(k, combine, pattern, schedule, spare=rng.choice([1, 2, 4]))
         for low in range(0, 60, step):
             inside = [[x for x in q if x.rows[0] >= low and x.rows[-1] < low + size] for q in lists]
-            queues = [queue_of(q) for q in inside]
+            queues = [functools.partial(queue_of, q) for q in inside]
             assert plain(dynamic.move(queues, low)) == expected(inside, k, combine, pattern)
+        reused += dynamic.reused
+    assert reused > 150
 
 
 def test_sequences_of_events():
