@@ -1,16 +1,18 @@
-"""The top-k merge module of CPR (sections 3.3 and 3.4): ranked streams of sub-pattern matches joined into ranked matches of a complex pattern.
+"""The top-k merge module of CPR (sections 3.3 and 3.4): ranked streams of sub-pattern matches joined into ranked matches of a
+complex pattern.
 
-A join pulls items of its queues in descending order of score (sorted access) and, with TA (Nepal and Ramakrishna 1999; Fagin), looks up what joins an item in the other queues (random access). With
-NRA (Fagin) an item meets those that were pulled before. Everything not yet found has at most the score ``bound``; results above it are final. Equal scores: the lexicographically earliest vector of
-rows (a prefix first), then the places in the queues; so a result is final only when it is strictly above the bound.
+A join pulls items of its queues in descending order of score (sorted access) and, with TA (Nepal and Ramakrishna 1999; Fagin),
+looks up what joins an item in the other queues (random access). With NRA (Fagin) an item meets those that were pulled before.
+Everything not yet found has at most the score ``bound``; results above it are final. Equal scores: the lexicographically earliest
+vector of rows (a prefix first), then the places in the queues; so a result is final only when it is strictly above the bound.
 
-Schedules, which queue to pull next: round-robin, gradient (Guntzer, Balke, Kiessling 2001) and the thesis' waste-avoiding boundary selection, WABS.
+Schedules, which queue to pull next: round-robin, gradient (Guntzer, Balke, Kiessling 2001) and the thesis' waste-avoiding boundary
+selection, WABS.
 """
 
 from __future__ import annotations
 
 import bisect
-import functools
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +24,7 @@ CONJUNCTION, DISJUNCTION, SEQUENCE = "CONJUNCTION", "DISJUNCTION", "SEQUENCE"
 TA, NRA = "TA", "NRA"
 ROUND_ROBIN, GRADIENT, WABS = "ROUND_ROBIN", "GRADIENT", "WABS"
 GRADIENT_SPAN = 5  # accesses over which a queue's fall is measured
-WORTH = 0.9
+WORTH = 0.9  # share of the cost of even depths that another boundary may have
 ALTERNATIVES = 24  # depths of a queue that WABS looks at beside those it solves for
 
 COMBINE: dict[str, Callable[[Sequence[float]], float]] = {
@@ -45,8 +47,8 @@ def _sum(scores: Sequence[float]) -> float:
 
 
 class Item(NamedTuple):
-    """A match of a sub-pattern: ``rows`` in ascending order; ``key``: items join where their keys are equal; ``identity`` of the match within its queue, the same in each
-    window."""
+    """A match of a sub-pattern: ``rows`` in ascending order; ``key``: items join where their keys are equal; ``identity`` of the
+    match within its queue, the same in each window."""
 
     score: float
     key: object
@@ -67,11 +69,20 @@ class Joined(NamedTuple):
         return -self.minus
 
 
+def _minus_score(item: Item) -> float:
+    return -item.score
+
+
 class Queue:
-    """A ranked stream with the costs of its accesses. ``lookup``: all items with a key, for random access."""
+    """A ranked stream with the costs of its accesses. ``lookup``: all items with a key in descending order of score, for random
+    access."""
 
     def __init__(
-        self, items: Iterable[Item], lookup: Callable[[object], Sequence[Item]] | None = None, sorted_cost: float = 1.0, random_cost: float = 1.0
+        self,
+        items: Iterable[Item],
+        lookup: Callable[[object], Sequence[Item]] | None = None,
+        sorted_cost: float = 1.0,
+        random_cost: float = 1.0,
     ) -> None:
         self.source: Iterator[Item] = iter(items)
         self.lookup = lookup
@@ -112,7 +123,12 @@ class Queue:
         return item
 
     def remember(self, item: Item) -> None:
-        self.by_key.setdefault(item.key, []).append(item)
+        """Items of one key stand in descending order; those of an earlier window may be ahead of the pulls."""
+        some = self.by_key.setdefault(item.key, [])
+        if not some or some[-1].score >= item.score:
+            some.append(item)
+        else:
+            bisect.insort(some, item, key=_minus_score)
 
     def find(self, key: object) -> tuple[Sequence[Item], float]:
         """All items with the key, and what that costs; what was looked up once is kept."""
@@ -126,14 +142,24 @@ class Queue:
 
 
 class RankJoin:
-    """The k best results. ``pattern``: CONJUNCTION, or SEQUENCE: each item's rows before those of the next queue's item; ``condition``: what else a tuple of items must fulfil.
-    ``unique``: no key occurs twice in a queue, which lets NRA bound each item by itself. ``visited``: results of an earlier window that still hold, with ``old``: the items they were
-    made from, by queue; ``floor``: those of a higher score are all there; ``keep``: how many results are kept (see DynamicJoin)."""
+    """The k best results. ``pattern``: CONJUNCTION, or SEQUENCE: each item's rows before those of the next queue's item;
+    ``condition``: what else a tuple of items must fulfil. ``unique``: no key occurs twice in a queue, which lets NRA bound each
+    item by itself. ``visited``: results of an earlier window that still hold, with ``old``: the items they were made from, by
+    queue; ``keep_all``: results beyond the k best, too (see DynamicJoin)."""
 
     def __init__(
-        self, queues: Sequence[Queue], k: int, combine: str = "SUM", pattern: str = CONJUNCTION, algorithm: str = NRA, schedule: str = ROUND_ROBIN,
-        condition: Callable[[tuple[Item, ...]], bool] | None = None, unique: bool = False,
-        visited: list[Joined] | None = None, old: Sequence[dict[object, Item]] | None = None, floor: float = -math.inf, keep: int = 0,
+        self,
+        queues: Sequence[Queue],
+        k: int,
+        combine: str = "SUM",
+        pattern: str = CONJUNCTION,
+        algorithm: str = NRA,
+        schedule: str = ROUND_ROBIN,
+        condition: Callable[[tuple[Item, ...]], bool] | None = None,
+        unique: bool = False,
+        visited: list[Joined] | None = None,
+        old: Sequence[dict[object, Item]] | None = None,
+        keep_all: bool = False,
     ) -> None:
         if combine not in COMBINE:
             raise ValueError(f"unknown merge function {combine}")
@@ -141,7 +167,7 @@ class RankJoin:
             raise ValueError(f"unknown pattern, algorithm or schedule: {pattern}, {algorithm}, {schedule}")
         self.queues, self.k, self.combine, self.combine_name = list(queues), k, COMBINE[combine], combine
         self.pattern, self.algorithm, self.schedule, self.condition, self.unique = pattern, algorithm, schedule, condition, unique
-        self.floor, self.keep = floor, max(k, keep)
+        self.keep_all = keep_all
         self.results: list[Joined] = sorted(visited or [])
         self.old = old or [{} for _ in queues]
         for queue, items in zip(self.queues, self.old):
@@ -216,7 +242,7 @@ class RankJoin:
             if not found:
                 return
             lists.append(found)
-        tops = [max(x.score for x in some) for some in lists]
+        tops = [some[0].score for some in lists]
         self._extend(lists, (), tops)
 
     def _extend(self, lists: list[Sequence[Item]], chosen: tuple[Item, ...], tops: list[float]) -> None:
@@ -226,30 +252,23 @@ class RankJoin:
                 self._add(chosen)
             return
         # what cannot be among the best is not looked at
-        lower = self._floor()
+        lower = -math.inf if self.keep_all else self.lower
         scores = [x.score for x in chosen]
         for item in lists[at]:
-            if self.pattern == SEQUENCE and at > 0 and chosen[-1].rows[-1] >= item.rows[0]:
-                continue
             if lower > -math.inf and self.combine([*scores, item.score, *tops[at + 1 :]]) < lower:
-                self.floor = max(self.floor, lower)  # it is below
+                break  # and so is what follows
+            if self.pattern == SEQUENCE and at > 0 and chosen[-1].rows[-1] >= item.rows[0]:
                 continue
             self._extend(lists, (*chosen, item), tops)
 
     def _add(self, items: tuple[Item, ...]) -> None:
         score = self.combine([x.score for x in items])
-        lower = self._floor()
-        if score < lower:
-            self.floor = max(self.floor, lower)
+        if not self.keep_all and score < self.lower:
             return
         rows = items[0].rows if len(items) == 1 else tuple(sorted({r for x in items for r in x.rows}))
         bisect.insort(self.results, Joined(-score, rows, tuple(x.identity for x in items), items))
-        if len(self.results) > self.keep:
-            self.floor = max(self.floor, self.results.pop().score)
-
-    def _floor(self) -> float:
-        """Score of the last result there is room for."""
-        return self.results[self.keep - 1].score if len(self.results) >= self.keep else -math.inf
+        if not self.keep_all:
+            del self.results[self.k :]
 
     # -- bounds ------------------------------------------------------------------------------------------------
 
@@ -282,7 +301,8 @@ class RankJoin:
         heapq.heappush(self.partial_heaps.setdefault(mask, []), (-self.combine([scores[g] for g in sorted(scores)]), item.key))
 
     def _bound_of_partials(self) -> float:
-        """Fagin's upper bounds: of an item seen in some queues its scores there and the others' bottoms; of one never seen, all bottoms."""
+        """Fagin's upper bounds: of an item seen in some queues its scores there and the others' bottoms; of one never seen, all
+        bottoms."""
         queues = self.queues
         bounds = [-math.inf if any(q.exhausted for q in queues) else self.combine([q.bottom for q in queues])]
         for mask, heap in self.partial_heaps.items():
@@ -352,7 +372,8 @@ class RankJoin:
         return best
 
     def _revise(self) -> None:
-        """Figures 3.12 and 3.13: the cheapest boundary at which the result before the last would have been final, among all items pulled by now; its depths are the ratio of the accesses to come."""
+        """Figures 3.12 and 3.13: the cheapest boundary at which the result before the last would have been final, among all items
+        pulled by now; its depths are the ratio of the accesses to come."""
         target = self.results[self.final - 2].score
         queues = self.queues
         prices = [q.spent / max(q.depth, 1) for q in queues]
@@ -430,53 +451,51 @@ def disjunction(queues: Sequence[Queue], k: int) -> list[Joined]:
 
 
 class DynamicJoin:
-    """dTMM (Figure 3.19): results and items of one window serve the next. An item that was pulled before makes no results again: with items as old as itself they are among those visited, with a new
-    one they are made when that is pulled.
+    """dTMM (Figure 3.19): results and items of one window serve the next. An item that was pulled before makes no results again:
+    with items as old as itself they are among those visited, with a new one they are made when that is pulled.
 
-    The thesis keeps all results visited. Here ``spare`` times k are kept, and the score above which none is missing: keeping them all costs more than what it saves. Where fewer than k are left above it, the
-    window is joined anew; and where that is the rule, at once.
+    For that all results of the items pulled are kept, while a window joined by itself needs k of them. So windows share only while
+    at least ``worth`` of the items pulled for the last one are still valid (0: always, as in the thesis).
     """
 
     def __init__(
-        self, k: int, combine: str = "SUM", pattern: str = CONJUNCTION, schedule: str = WABS, condition: Callable[[tuple[Item, ...]], bool] | None = None, spare: int = 4
+        self,
+        k: int,
+        combine: str = "SUM",
+        pattern: str = CONJUNCTION,
+        schedule: str = WABS,
+        condition: Callable[[tuple[Item, ...]], bool] | None = None,
+        worth: float = 0.65,
     ) -> None:
         self.options = {"k": k, "combine": combine, "pattern": pattern, "schedule": schedule, "condition": condition}
-        self.k, self.spare = k, spare
-        self.anew = self.reused = 0
-        self.failed = self.rest = 0  # windows in a row that were not served by the one before; windows to join anew without trying
+        self.worth = worth
+        self.reused = 0  # windows that used the one before
         self.join: RankJoin | None = None
-        self.items: list[dict[object, Item]] = []
 
-    def move(self, queues: Sequence[Callable[[], Queue]], low: int) -> list[Joined]:
-        """The k best results of the window that begins at row ``low``; ``queues``: make the window's ranked streams. Windows come in ascending order."""
-        if self.join is not None and self.rest == 0:
-            visited = [result for result in self.join.results if result.rows[0] >= low]
-            old = [{i: item for i, item in items.items() if item.rows[0] >= low} for items in self.items]
-            join = RankJoin([make() for make in queues], **self.options, visited=visited, old=old, floor=self.join.floor, keep=self.spare * self.k)
-            found = join.run()
-            if join.floor == -math.inf or (len(found) == self.k and found[-1].score > join.floor):
-                self.reused += 1
-                self.failed = 0
-                self._keep(join)
-                return found
-            self.failed += 1
-            if self.failed > 1:
-                self.failed, self.rest = 0, 16
-        self.rest = max(self.rest - 1, 0)
-        self.anew += 1
-        # for windows to come more is kept, if one is likely to be served by it
-        join = RankJoin([make() for make in queues], **self.options, keep=self.spare * self.k if self.rest == 0 else self.k)
-        found = join.run()
-        self._keep(join)
-        return found
-
-    def _keep(self, join: RankJoin) -> None:
-        self.join = join
-        self.items = [] if self.rest > 0 else [{item.identity: item for some in queue.by_key.values() for item in some} for queue in join.queues]
+    def move(self, queues: Sequence[Queue], low: int) -> list[Joined]:
+        """The k best results of the window that begins at row ``low``; ``queues``: the window's ranked streams. Windows come in
+        ascending order."""
+        last = self.join
+        if last is None:
+            self.join = RankJoin(queues, **self.options, keep_all=True)
+            return self.join.run()
+        pulled = [item for queue in last.queues for some in queue.by_key.values() for item in some]
+        sharing = sum(item.rows[0] >= low for item in pulled) >= self.worth * len(pulled)
+        if sharing and last.keep_all:
+            self.reused += 1
+            visited = [result for result in last.results if result.rows[0] >= low]
+            old = [{x.identity: x for some in queue.by_key.values() for x in some if x.rows[0] >= low} for queue in last.queues]
+            self.join = RankJoin(queues, **self.options, visited=visited, old=old, keep_all=True)
+        else:
+            self.join = RankJoin(queues, **self.options, keep_all=sharing)
+        return self.join.run()
 
 
-def event_queue(rows: np.ndarray, scores: np.ndarray, keys: np.ndarray | None = None, low: int = 0, high: int | None = None) -> Queue:
-    """The events of one class as a queue: ``rows`` int64 ascending, ``scores`` float64 and ``keys`` of the same length; those in rows low..high-1."""
+def event_queue(
+    rows: np.ndarray, scores: np.ndarray, keys: np.ndarray | None = None, low: int = 0, high: int | None = None
+) -> Queue:
+    """The events of one class as a queue: ``rows`` int64 ascending, ``scores`` float64 and ``keys`` of the same length; those in
+    rows low..high-1."""
     rows, scores = np.asarray(rows), np.asarray(scores, dtype=np.float64)
     inside = np.flatnonzero((rows >= low) & (rows < (high if high is not None else np.iinfo(np.int64).max)))
     inside = inside[np.argsort(-scores[inside], kind="stable")]
@@ -485,25 +504,38 @@ def event_queue(rows: np.ndarray, scores: np.ndarray, keys: np.ndarray | None = 
 
 
 def top_sequences(
-    classes: Sequence[tuple[np.ndarray, np.ndarray]], k: int, combine: str, keys: Sequence[np.ndarray] | None = None, schedule: str = ROUND_ROBIN,
-    low: int = 0, high: int | None = None,
+    classes: Sequence[tuple[np.ndarray, np.ndarray]],
+    k: int,
+    combine: str,
+    keys: Sequence[np.ndarray] | None = None,
+    schedule: str = ROUND_ROBIN,
+    low: int = 0,
+    high: int | None = None,
 ) -> list[Joined]:
-    """Nonlinear Preference Sequence Ranking (section 3.2): the k best sequences of one event of each class, (rows, scores) of ``classes`` in order, by a rank join over their queues."""
+    """Nonlinear Preference Sequence Ranking (section 3.2): the k best sequences of one event of each class, (rows, scores) of
+    ``classes`` in order, by a rank join over their queues."""
     queues = [event_queue(rows, scores, None if keys is None else keys[i], low, high) for i, (rows, scores) in enumerate(classes)]
     return RankJoin(queues, k, combine, SEQUENCE, NRA, schedule).run()
 
 
 class DynamicSequences:
-    """The same for sliding windows (Figures 3.9, 3.17 and 3.18, iNNLPS): events seen in an earlier window are joined with new ones only."""
+    """The same for sliding windows (Figures 3.9, 3.17 and 3.18, iNNLPS): events seen in an earlier window are joined with new ones
+    only."""
 
     def __init__(
-        self, classes: Sequence[tuple[np.ndarray, np.ndarray]], k: int, combine: str, keys: Sequence[np.ndarray] | None = None, schedule: str = ROUND_ROBIN
+        self,
+        classes: Sequence[tuple[np.ndarray, np.ndarray]],
+        k: int,
+        combine: str,
+        keys: Sequence[np.ndarray] | None = None,
+        schedule: str = ROUND_ROBIN,
     ) -> None:
         self.classes, self.keys = classes, keys
         self.dynamic = DynamicJoin(k, combine, SEQUENCE, schedule)
 
     def move(self, low: int, high: int) -> list[Joined]:
-        def queue(i: int) -> Queue:
-            return event_queue(*self.classes[i], None if self.keys is None else self.keys[i], low, high)
-
-        return self.dynamic.move([functools.partial(queue, i) for i in range(len(self.classes))], low)
+        queues = [
+            event_queue(rows, scores, None if self.keys is None else self.keys[i], low, high)
+            for i, (rows, scores) in enumerate(self.classes)
+        ]
+        return self.dynamic.move(queues, low)

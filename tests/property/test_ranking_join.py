@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import random
@@ -16,7 +15,9 @@ from tests.oracle import ranking as oracle
 SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS)
 
 
-def items_of(rng: random.Random, count: int, keys: int, span: tuple[int, int], tied: bool, unique: bool = False, negative: bool = False) -> list[rj.Item]:
+def items_of(
+    rng: random.Random, count: int, keys: int, span: tuple[int, int], tied: bool, unique: bool = False, negative: bool = False
+) -> list[rj.Item]:
     names = rng.sample(range(max(keys, count)), count) if unique else [rng.randrange(keys) for _ in range(count)]
     items = []
     for i in range(count):
@@ -62,7 +63,8 @@ def test_joins(algorithm):
         negative = combine not in rj.NOT_NEGATIVE and rng.random() < 0.3
         keys = rng.choice([1, 2, 4, 12])
         lists = [
-            items_of(rng, rng.randint(0, 12 if count == 2 else 7), keys, (6 * i, 6 * i + 20), tied, unique, negative) for i in range(count)
+            items_of(rng, rng.randint(0, 12 if count == 2 else 7), keys, (6 * i, 6 * i + 20), tied, unique, negative)
+            for i in range(count)
         ]
         k = rng.choice([1, 2, 3, 5, 20])
         condition = None if rng.random() < 0.7 else lambda items: sum(x.rows[0] for x in items) % 2 == 0
@@ -105,41 +107,42 @@ def test_joins_of_sliding_windows():
         lists = [items_of(rng, 40, rng.choice([1, 3, 8]), (0, 60), tied) for _ in range(2)]
         size, step, k = rng.randint(8, 30), rng.randint(1, 15), rng.choice([1, 3, 6])
         schedule = rng.choice(SCHEDULES)
-        dynamic = rj.DynamicJoin(k, combine, pattern, schedule, spare=rng.choice([1, 2, 4]))
+        dynamic = rj.DynamicJoin(k, combine, pattern, schedule, worth=rng.choice([0.0, 0.5]))
         for low in range(0, 60, step):
             inside = [[x for x in q if x.rows[0] >= low and x.rows[-1] < low + size] for q in lists]
-            queues = [functools.partial(queue_of, q) for q in inside]
+            queues = [queue_of(q) for q in inside]
             assert plain(dynamic.move(queues, low)) == expected(inside, k, combine, pattern)
         reused += dynamic.reused
     assert reused > 150
+
+
+def events_of(classes: list, keys: list | None, low: int, high: int) -> list[list[rj.Item]]:
+    queues = []
+    for i, (rows, scores) in enumerate(classes):
+        names = [None] * len(rows) if keys is None else keys[i].tolist()
+        queues.append([rj.Item(s, key, (r,), r) for r, s, key in zip(rows.tolist(), scores.tolist(), names) if low <= r < high])
+    return queues
 
 
 def test_sequences_of_events():
     rng = random.Random(8300)
     for _ in range(150):
         combine = rng.choice(list(rj.COMBINE))
-        classes, queues = [], []
-        count = rng.choice([2, 3])
+        classes = []
         draw = np.random.default_rng(rng.getrandbits(32))
-        for _ in range(count):
+        for _ in range(rng.choice([2, 3])):
             rows = np.sort(draw.choice(40, rng.randint(0, 10), replace=False))
             scores = draw.integers(0, 4, len(rows)).astype(float) if rng.random() < 0.5 else draw.random(len(rows))
             classes.append((rows, scores))
         keys = None if rng.random() < 0.5 else [draw.integers(0, 2, len(rows)) for rows, _ in classes]
         k, schedule = rng.choice([1, 3, 10]), rng.choice(SCHEDULES)
-
-        def best(low: int, high: int) -> list[tuple]:
-            queues = []
-            for i, (rows, scores) in enumerate(classes):
-                names = [None] * len(rows) if keys is None else keys[i].tolist()
-                queues.append([rj.Item(s, key, (r,), r) for r, s, key in zip(rows.tolist(), scores.tolist(), names) if low <= r < high])
-            return expected(queues, k, combine, rj.SEQUENCE)
-
-        assert plain(rj.top_sequences(classes, k, combine, keys, schedule)) == best(0, 40)
+        best = expected(events_of(classes, keys, 0, 40), k, combine, rj.SEQUENCE)
+        assert plain(rj.top_sequences(classes, k, combine, keys, schedule)) == best
         dynamic = rj.DynamicSequences(classes, k, combine, keys, schedule)
         size, step = rng.randint(5, 25), rng.randint(1, 10)
         for low in range(0, 40, step):
-            assert plain(dynamic.move(low, low + size)) == best(low, low + size)
+            best = expected(events_of(classes, keys, low, low + size), k, combine, rj.SEQUENCE)
+            assert plain(dynamic.move(low, low + size)) == best
 
 
 def test_waste_avoiding_schedule_reads_the_cheap_queue():
@@ -165,7 +168,12 @@ def test_waste_avoiding_schedule_reads_the_cheap_queue():
         (lambda: rj.RankJoin([], 1, "MEDIAN"), "unknown merge function"),
         (lambda: rj.RankJoin([], 1, "SUM", "CHOICE"), "unknown pattern"),
         (lambda: rj.RankJoin([queue_of([rj.Item(-1.0, 0, (0,), 0)])] * 1, 1, "PRODUCT").run(), "not negative"),
-        (lambda: rj.RankJoin([rj.Queue([rj.Item(1.0, 0, (0,), 0)]), rj.Queue([rj.Item(1.0, 0, (1,), 0)])], 1, algorithm=rj.TA).run(), "random access"),
+        (
+            lambda: rj.RankJoin(
+                [rj.Queue([rj.Item(1.0, 0, (0,), 0)]), rj.Queue([rj.Item(1.0, 0, (1,), 0)])], 1, algorithm=rj.TA
+            ).run(),
+            "random access",
+        ),
         (lambda: rj.Queue([rj.Item(math.nan, 0, (0,), 0)]).pull(), "descend"),
     ],
 )

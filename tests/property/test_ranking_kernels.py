@@ -40,7 +40,22 @@ def automaton(pattern: str) -> tuple[np.ndarray, np.ndarray]:
 def weights_of(rng: random.Random, shape: tuple[int, int]) -> np.ndarray:
     """Ties (small integers, all the same), decimals whose sums round, outliers, missing and infinite weights."""
     draw = np.random.default_rng(rng.getrandbits(32))
-    kind = rng.choice(["ties", "ties", "integers", "same", "decimals", "decimals", "tenths", "floats", "falling", "outliers", "missing", "infinite"])
+    kind = rng.choice(
+        [
+            "ties",
+            "ties",
+            "integers",
+            "same",
+            "decimals",
+            "decimals",
+            "tenths",
+            "floats",
+            "falling",
+            "outliers",
+            "missing",
+            "infinite",
+        ]
+    )
     if kind == "ties":
         return draw.integers(0, 3, shape)
     if kind == "integers":
@@ -107,7 +122,12 @@ def case(rng: random.Random):
     first, edges = automaton(pattern)
     rows = rng.randint(1, 9 if "+" in pattern or "*" in pattern else 16)
     variables = int(edges[:, 0].max()) + 1
-    letters = np.array([sum((rng.random() < 0.5) << v for v in range(variables)) if rng.random() < 0.3 else 1 << rng.randrange(variables) for _ in range(rows)])
+    letters = np.array(
+        [
+            sum((rng.random() < 0.5) << v for v in range(variables)) if rng.random() < 0.3 else 1 << rng.randrange(variables)
+            for _ in range(rows)
+        ]
+    )
     return pattern, first, edges, letters, weights_of(rng, (variables, rows)), keys_of(rng, first, edges, rows)
 
 
@@ -128,7 +148,9 @@ def test_windows(seed):
         got = listed(found, weights)
         for i, (a, b) in enumerate(zip(low.tolist(), high.tolist())):
             best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, a, b, **plain_keys(keys))
-            assert got.get(i, []) == expected(best), f"{pattern} window {i} {a}:{b} k={k} width={width}\n{letters!r}\n{weights!r}\n{low!r}\n{high!r}\n{keys!r}"
+            assert got.get(i, []) == expected(best), (
+                f"{pattern} window {i} {a}:{b} k={k} width={width}\n{letters!r}\n{weights!r}\n{low!r}\n{high!r}\n{keys!r}"
+            )
             windows += 1
     assert windows >= 5000
 
@@ -147,7 +169,9 @@ def test_partitions_and_spans(seed):
         found = top_matches(first, edges, letters, weights, k, span=span, keys=keys, width=rng.choice([None, k, k + 1]))
         keep = (lambda rows: True) if span is None else (lambda rows, s=span: s[rows[-1]] <= rows[0])
         best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, 0, n, keep, **plain_keys(keys))
-        assert listed(found, weights).get(0, []) == expected(best), f"{pattern} k={k} span={span!r}\n{letters!r}\n{weights!r}\n{keys!r}"
+        assert listed(found, weights).get(0, []) == expected(best), (
+            f"{pattern} k={k} span={span!r}\n{letters!r}\n{weights!r}\n{keys!r}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(2))
