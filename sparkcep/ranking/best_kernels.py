@@ -562,14 +562,13 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                     state[S_SLACKS] += 1
                     state[S_VALID] = 0
                 else:
-                    # too short a life: longer lists; if that does not help, each window anew for a while
-                    if state[S_LIFE] < 4:
-                        state[S_SHORT] += 1
-                        state[S_WIDTH] = min(2 * state[S_WIDTH], 8 * width)
-                        if state[S_SHORT] >= 3:
-                            state[S_SHORT] = 0
-                            state[S_WIDTH] = best
-                            state[S_REST] = 16
+                    # too short a life: longer lists once; if that is no help, each window anew for a while, the longer the more often
+                    if state[S_LIFE] < 3:
+                        state[S_WIDTH] = best
+                        state[S_SHORT] = min(max(2 * state[S_SHORT], 16), 1024)
+                        state[S_REST] = state[S_SHORT]
+                    elif state[S_LIFE] < 8:
+                        state[S_WIDTH] = 2 * width
                     else:
                         state[S_SHORT] = 0
                     state[S_FRESH] = 1

@@ -336,3 +336,22 @@ def test_what_is_refused_and_what_is_empty():
     for count in (0, 1):
         assert top_matches(first, edges, letters[:count], weights[:, :count], 1).matches() == []
     assert top_matches(first, edges, letters, weights, 1, np.array([], dtype=np.int64), np.array([], dtype=np.int64)).matches() == []
+
+
+@pytest.mark.parametrize("kind", ["distinct", "ties"])
+def test_long_spans(kind):
+    """Matches of bounded span are those of the windows that begin at each row."""
+    rng = np.random.default_rng(6)
+    n, size, k = 1200, 60, 10
+    for pattern in ("A B C", "A B? C", "(A B)+"):
+        first, edges = automaton(pattern)
+        letters = 1 << rng.integers(0, 3, n)
+        for trend in (0.0, 0.01, -0.01):
+            weights = (rng.random((3, n)) if kind == "distinct" else rng.integers(0, 3, (3, n))) + trend * np.arange(n)
+            low = np.arange(n)
+            windows = top_matches(first, edges, letters, weights, k, low, np.minimum(low + size, n))
+            everything = {(rows, taken): score for _, score, rows, taken in windows.matches()}
+            expected_here = sorted(((score, rows, taken) for (rows, taken), score in everything.items()), key=oracle.order)[:k]
+            for width in (None, k, k + 1):
+                found = top_matches(first, edges, letters, weights, k, span=np.maximum(low - size + 1, 0), width=width)
+                assert listed(found, weights)[0] == expected(expected_here)
