@@ -287,11 +287,11 @@ class _Store:
             self.work = self._work(2 * int(self.used[b.U_CANDIDATES]), len(self.work.runs) // 2 - 1)
             return
         info = self.lists.info
-        wanted = int(info[:, b.L_SIZE].sum()) + 2 * int(self.used[b.U_ROOM])
+        wanted = 2 * int(info[:, b.L_SIZE].sum()) + 4 * int(self.used[b.U_ROOM])
         arena = self._arena(max(wanted, len(self.lists.score)))
         b.compact(self.pool, self.lists, self.used, np.empty(len(self.pool), dtype=np.int64), *arena)
         self.lists = b.Lists(info, self.lists.bounds, *arena)
-        wanted = 2 * int(self.used[b.U_POOL]) + 2 * (int(self.used[b.U_CANDIDATES]) + len(self.work.runs))
+        wanted = 4 * int(self.used[b.U_POOL]) + 2 * (int(self.used[b.U_CANDIDATES]) + len(self.work.runs))
         if wanted > len(self.pool):
             pool = np.empty((2 * wanted, C_FIELDS), dtype=np.int64)
             pool[: self.used[b.U_POOL]] = self.pool[: self.used[b.U_POOL]]

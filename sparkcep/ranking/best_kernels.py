@@ -673,8 +673,8 @@ def compact(pool, lists, used, place, score, entry, start):
             entry[at + x] = place[lists.entry[info[i, L_AT] + x]]
             start[at + x] = lists.start[info[i, L_AT] + x]
         info[i, L_AT] = at
-        info[i, L_ROOM] = size
-        at += size
+        info[i, L_ROOM] = 2 * size
+        at += 2 * size
         if info[i, L_BOUNDED] == 1 and info[i, L_BOUND] >= 0:
             info[i, L_BOUND] = place[info[i, L_BOUND]]
     used[U_ARENA] = at
