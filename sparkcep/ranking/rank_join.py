@@ -345,14 +345,23 @@ class RankJoin:
                 useful = [h for h in alive if self._corner(best, h, self.queues[h].bottom) >= self.lower]
             else:
                 # nor does one that cannot lower the bound
-                lowest = 0.0 if self.combine_name in NOT_NEGATIVE else -math.inf
                 bottoms = [q.bottom for q in self.queues]
-                useful = [h for h in alive if self._corner(bottoms, h, lowest) < self.bound]
+                useful = [h for h in alive if self._corner(bottoms, h, self._lowest()) < self.bound]
             alive = useful or alive
-            if self.ratio is not None and any(self.ratio[h] > 0 for h in alive):
-                return min((h for h in alive if self.ratio[h] > 0), key=lambda h: self.queues[h].depth / self.ratio[h])
+            picked = [h for h in alive if self.ratio is not None and self.ratio[h] > 0]
+            if picked and (self.algorithm == NRA or self._reachable(picked)):
+                return min(picked, key=lambda h: self.queues[h].depth / self.ratio[h])
         self.turn = next((h for h in alive if h > self.turn), alive[0])
         return self.turn
+
+    def _lowest(self) -> float:
+        """No score of a queue is lower."""
+        return 0.0 if self.combine_name in NOT_NEGATIVE else -math.inf
+
+    def _reachable(self, picked: list[int]) -> bool:
+        """Whether reading some queues only can make TA's bound low enough for the next result known."""
+        target = self.results[self.final].score if self.final < len(self.results) else -math.inf
+        return self.combine([self._lowest() if h in picked else q.bottom for h, q in enumerate(self.queues)]) <= target
 
     def _fall(self, h: int) -> float:
         """How much the combined score of the bottoms fell by the queue's last accesses."""

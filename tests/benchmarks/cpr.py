@@ -451,7 +451,7 @@ def sequences() -> dict:
     }
     own = ["ours", "ours from scratch"]
     results["linear"] = _table(
-        "Larger windows, step 1/10", own, [{"size": s, "step": s // 10} for s in (500, 1000, 2000, 4000, 8000, 16000)], 100
+        "Larger windows, step 1/10", own, [{"size": s, "step": s // 10} for s in (500, 1000, 2000, 4000, 8000, 16000)], 300
     )
     results["large k"] = _table(
         "Windows of 2,000 events, step 200", own, [{"size": 2000, "step": 200, "k": k} for k in (1, 10, 100, 1000, 10000)], 30
