@@ -474,7 +474,7 @@ class DynamicJoin:
         pattern: str = CONJUNCTION,
         schedule: str = WABS,
         condition: Callable[[tuple[Item, ...]], bool] | None = None,
-        worth: float = 0.65,
+        worth: float = 0.6,
     ) -> None:
         self.options = {"k": k, "combine": combine, "pattern": pattern, "schedule": schedule, "condition": condition}
         self.worth = worth

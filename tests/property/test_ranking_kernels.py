@@ -255,7 +255,11 @@ def test_long_streams(kind, monkeypatch):
     for pattern in ("A B C", "A+ B", "A B? C", "(A | B) C"):
         first, edges = automaton(pattern)
         letters = 1 << rng.integers(0, 3, n)
-        weights = {"distinct": rng.random((3, n)), "ties": rng.integers(0, 3, (3, n)), "decimals": rng.integers(0, 50, (3, n)) / 100}[kind]
+        weights = {
+            "distinct": rng.random((3, n)),
+            "ties": rng.integers(0, 3, (3, n)),
+            "decimals": rng.integers(0, 50, (3, n)) / 100,
+        }[kind]
         if "+" in pattern:
             weights = weights - 1
         low = np.arange(0, n - 200, 20)
@@ -335,7 +339,9 @@ def test_what_is_refused_and_what_is_empty():
         top_matches(first, edges, letters, weights, 1, np.array([1, 0]), np.array([2, 2]))
     for count in (0, 1):
         assert top_matches(first, edges, letters[:count], weights[:, :count], 1).matches() == []
-    assert top_matches(first, edges, letters, weights, 1, np.array([], dtype=np.int64), np.array([], dtype=np.int64)).matches() == []
+    assert (
+        top_matches(first, edges, letters, weights, 1, np.array([], dtype=np.int64), np.array([], dtype=np.int64)).matches() == []
+    )
 
 
 @pytest.mark.parametrize("kind", ["distinct", "ties"])
