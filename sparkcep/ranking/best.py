@@ -1,7 +1,9 @@
-"""The k best matches of a partition, of spans or of sliding windows, by additive preferences (CPR, section 3.2), without enumerating the matches.
+"""The k best matches of a partition, of spans or of sliding windows, by additive preferences (CPR, section 3.2), without
+enumerating the matches.
 
-A match is a sequence of (row, variable); its score is the sum of its rows' weights in row order, and larger is better. Ties: the lexicographically earliest vector
-of rows (a prefix first), then preferment (the order of a node's edges). NaN ranks last. The kernels and their method: ``best_kernels``.
+A match is a sequence of (row, variable); its score is the sum of its rows' weights in row order, and larger is better. Ties: the
+lexicographically earliest vector of rows (a prefix first), then preferment (the order of a node's edges). NaN ranks last. The
+kernels and their method: ``best_kernels``.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ POOL, ARENA, CANDIDATES = 1 << 12, 1 << 12, 1 << 8  # records at first
 
 
 class Keys(NamedTuple):
-    """Conditions between neighbours of a match: a row taken into a node with ``keyed`` uint8 (nodes) has key ``left`` int64 (nodes, rows), and ``right`` int64 (edges,
-    rows) of the row taken next must be the same. Keys below 0 equal none."""
+    """Conditions between neighbours of a match: a row taken into a node with ``keyed`` uint8 (nodes) has key ``left`` int64 (nodes,
+    rows), and ``right`` int64 (edges, rows) of the row taken next must be the same. Keys below 0 equal none."""
 
     keyed: np.ndarray
     left: np.ndarray
@@ -29,8 +31,8 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranked:
-    """Matches by window, best first: ``window`` int64 (matches), ``score`` as the weights; ``rows``, ``edges`` int64: match i has those from ``offsets[i]`` to
-    ``offsets[i + 1]``. ``builds``: how often lists were built from all rows of a window."""
+    """Matches by window, best first: ``window`` int64 (matches), ``score`` as the weights; ``rows``, ``edges`` int64: match i has
+    those from ``offsets[i]`` to ``offsets[i + 1]``. ``builds``: how often lists were built from all rows of a window."""
 
     window: np.ndarray
     score: np.ndarray
@@ -49,15 +51,26 @@ class Ranked:
 
 
 def top_matches(
-    first: np.ndarray, edges: np.ndarray, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray | None = None, high: np.ndarray | None = None,
-    *, span: np.ndarray | None = None, keys: Keys | None = None, ambiguous: bool = False, width: int | None = None,
+    first: np.ndarray,
+    edges: np.ndarray,
+    letters: np.ndarray,
+    weights: np.ndarray,
+    k: int,
+    low: np.ndarray | None = None,
+    high: np.ndarray | None = None,
+    *,
+    span: np.ndarray | None = None,
+    keys: Keys | None = None,
+    ambiguous: bool = False,
+    width: int | None = None,
 ) -> Ranked:
     """The ``k`` best matches of each window; rows between two rows taken are passed over (SKIP TILL ANY).
 
-    ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable or COMPLETE, target; ``letters`` int64 (rows): bit v where the row fulfils variable v;
-    ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows of each window, ``high`` behind the last. Without them: the partition is one window;
-    ``span`` int64 (rows), ascending: then a match that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for
-    experiments (k: each window from scratch).
+    ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable or COMPLETE, target; ``letters`` int64 (rows): bit v where the
+    row fulfils variable v; ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows
+    of each window, ``high`` behind the last. Without them: the partition is one window; ``span`` int64 (rows), ascending: then a
+    match that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
+    window from scratch).
     """
     if ambiguous:
         raise ValueError("the automaton finds one match in several ways")
@@ -81,7 +94,14 @@ class _Task:
     """One call of ``top_matches``: the automaton as the kernels have it."""
 
     def __init__(
-        self, first: np.ndarray, edges: np.ndarray, low: np.ndarray, high: np.ndarray, span: np.ndarray | None, keys: Keys | None, width: int | None
+        self,
+        first: np.ndarray,
+        edges: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        span: np.ndarray | None,
+        keys: Keys | None,
+        width: int | None,
     ) -> None:
         self.low, self.high, self.width = low, high, width
         self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
@@ -123,7 +143,16 @@ class _Task:
         order = order[np.argsort(variable[order], kind="stable")]
         self.variables = int(variable.max(initial=0)) + 1
         by_first = np.searchsorted(variable[order], np.arange(self.variables + 1)).astype(np.int64)
-        self.net = b.Net(by_first, order.astype(np.int64), source.astype(np.int64), target.astype(np.int64), opens, accepts, base.astype(np.int64), keyed)
+        self.net = b.Net(
+            by_first,
+            order.astype(np.int64),
+            source.astype(np.int64),
+            target.astype(np.int64),
+            opens,
+            accepts,
+            base.astype(np.int64),
+            keyed,
+        )
         self.keys = (np.ascontiguousarray(left), np.ascontiguousarray(right))
         self.longest = _longest(source[taking], target[taking], nodes + 1)
 
@@ -139,11 +168,16 @@ class _Task:
         return self._run(letters, weights, k, 0.0)
 
     def run_floats(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
-        """Infinite and missing weights are left out of the search, which relies on the order of sums, and looked at in searches of their own."""
+        """Infinite and missing weights are left out of the search, which relies on the order of sums, and looked at in searches of
+        their own."""
         used = np.array([(letters >> v) & 1 == 1 for v in range(self.variables)])
         weights = weights[: self.variables]
         nan, up, down = (used & test for test in (np.isnan(weights), weights == np.inf, weights == -np.inf))
-        slack = 2.0 * (self.longest_in(len(letters)) + 1) * float(np.spacing(self._size(letters, np.where(np.isfinite(weights), weights, 0.0))))
+        slack = (
+            2.0
+            * (self.longest_in(len(letters)) + 1)
+            * float(np.spacing(self._size(letters, np.where(np.isfinite(weights), weights, 0.0))))
+        )
         if up.any() or down.any():
             slack = np.inf
         without_nan = _without(letters, nan)
@@ -162,7 +196,9 @@ class _Task:
         variables[self.net.by_edge] = np.repeat(np.arange(self.variables), np.diff(self.net.by_first))
         taken = variables[firsts.edges]
         flags = np.array([mask[taken, firsts.rows] for mask in (nan, up, down)]).astype(np.int64)
-        any_nan, any_up, any_down = (np.add.reduceat(f, firsts.offsets[:-1]) > 0 if len(f) else np.zeros(0, dtype=bool) for f in flags)
+        any_nan, any_up, any_down = (
+            np.add.reduceat(f, firsts.offsets[:-1]) > 0 if len(f) else np.zeros(0, dtype=bool) for f in flags
+        )
         return _united([found, _chosen(firsts, any_nan | (any_up & any_down), np.nan)], k)
 
     def longest_in(self, rows: int) -> int:
@@ -172,7 +208,9 @@ class _Task:
         """No sum of weights is larger."""
         if weights.size == 0:
             return 0
-        largest = [max(abs(int(row.min())), abs(int(row.max()))) if row.dtype.kind == "i" else float(np.abs(row).max()) for row in weights]
+        largest = [
+            max(abs(int(row.min())), abs(int(row.max()))) if row.dtype.kind == "i" else float(np.abs(row).max()) for row in weights
+        ]
         return max(largest) * self.longest_in(len(letters))
 
     # -- kernels -----------------------------------------------------------------------------------------------
@@ -224,12 +262,23 @@ class _Store:
         integers = [np.empty(size, dtype=np.int64) for _ in range(3)]
         parent, start, entry = integers
         runs = np.empty((2 * edges + 2, 7), dtype=np.int64)
-        return b.Work(np.empty(size, dtype=self.dtype), parent, start, np.empty(size, dtype=np.uint8), entry, runs, np.empty((2 * edges + 2, 2), dtype=self.dtype))
+        return b.Work(
+            np.empty(size, dtype=self.dtype),
+            parent,
+            start,
+            np.empty(size, dtype=np.uint8),
+            entry,
+            runs,
+            np.empty((2 * edges + 2, 2), dtype=self.dtype),
+        )
 
     def _out(self, matches: int, events: int) -> b.Out:
         return b.Out(
-            np.empty(matches, dtype=np.int64), np.empty(matches, dtype=self.dtype), np.zeros(matches + 1, dtype=np.int64),
-            np.empty(events, dtype=np.int64), np.empty(events, dtype=np.int64),
+            np.empty(matches, dtype=np.int64),
+            np.empty(matches, dtype=self.dtype),
+            np.zeros(matches + 1, dtype=np.int64),
+            np.empty(events, dtype=np.int64),
+            np.empty(events, dtype=np.int64),
         )
 
     def grow(self) -> None:
@@ -238,11 +287,11 @@ class _Store:
             self.work = self._work(2 * int(self.used[b.U_CANDIDATES]), len(self.work.runs) // 2 - 1)
             return
         info = self.lists.info
-        wanted = int(info[:, b.L_SIZE].sum()) + 2 * int(self.used[b.U_ROOM])
+        wanted = 2 * int(info[:, b.L_SIZE].sum()) + 4 * int(self.used[b.U_ROOM])
         arena = self._arena(max(wanted, len(self.lists.score)))
         b.compact(self.pool, self.lists, self.used, np.empty(len(self.pool), dtype=np.int64), *arena)
         self.lists = b.Lists(info, self.lists.bounds, *arena)
-        wanted = 2 * int(self.used[b.U_POOL]) + 2 * (int(self.used[b.U_CANDIDATES]) + len(self.work.runs))
+        wanted = 4 * int(self.used[b.U_POOL]) + 2 * (int(self.used[b.U_CANDIDATES]) + len(self.work.runs))
         if wanted > len(self.pool):
             pool = np.empty((2 * wanted, C_FIELDS), dtype=np.int64)
             pool[: self.used[b.U_POOL]] = self.pool[: self.used[b.U_POOL]]
@@ -297,15 +346,18 @@ def _united(parts: list[Ranked], k: int) -> Ranked:
             kept.append((window, score, rows, edges))
     lengths = [len(rows) for _, _, rows, _ in kept]
     return Ranked(
-        np.array([w for w, *_ in kept], dtype=np.int64), np.array([s for _, s, *_ in kept], dtype=np.float64),
+        np.array([w for w, *_ in kept], dtype=np.int64),
+        np.array([s for _, s, *_ in kept], dtype=np.float64),
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.array([r for *_, rows, _ in kept for r in rows], dtype=np.int64), np.array([e for *_, edges in kept for e in edges], dtype=np.int64),
+        np.array([r for *_, rows, _ in kept for r in rows], dtype=np.int64),
+        np.array([e for *_, edges in kept for e in edges], dtype=np.int64),
         sum(part.builds for part in parts),
     )
 
 
 def _dense(keys: Keys, source: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys as small numbers, those of each node by themselves: they number its lists. A right key that no left key equals becomes -1."""
+    """Keys as small numbers, those of each node by themselves: they number its lists. A right key that no left key equals becomes
+    -1."""
     left, right = np.full(keys.left.shape, -1, dtype=np.int64), np.full(keys.right.shape, -1, dtype=np.int64)
     left = np.vstack([left, np.full((nodes + 1 - len(left), left.shape[1]), -1, dtype=np.int64)])
     for node in np.flatnonzero(keys.keyed):

@@ -1,19 +1,21 @@
 """The k best matches of sliding windows by one pass over the rows: lists of the best partial matches, kept from window to window.
 
-Each node of the automaton has a list of partial matches that end there, best first: score, then the order of ``chains.comes_first``. Adding a row's weight
-does not change the order of two scores, so a match among the k best has only prefixes among the k best of their nodes, and a
-list of k is enough for one window (dynamic programming over the stratified stream graph of CPR, sections 3.2, with k entries in place of minWeight and its
-pointers). Event selection is SKIP TILL ANY: a list holds all that ended at any row so far.
+Each node of the automaton has a list of partial matches that end there, best first: score, then the order of
+``chains.comes_first``. Adding a row's weight does not change the order of two scores, so a match among the k best has only prefixes
+among the k best of their nodes, and a list of k is enough for one window (dynamic programming over the stratified stream graph of
+CPR, sections 3.2, with k entries in place of minWeight and its pointers). Event selection is SKIP TILL ANY: a list holds all that
+ended at any row so far.
 
-Windows that slide. A list holds more than k, and a bound: all living partial matches up to the bound are in the list. When first rows leave the window their matches are
-dropped, and the rest is still all there is up to the bound; new rows bring new ones. (Top-k views with a refill: Yi, Yu, Yang, Xia, Chen, "Efficient
-maintenance of materialized top-k views", 2003.) Only when fewer than k matches are left up to the bound the lists are built anew from the window's rows. So the cost
-of a window follows the rows that are new in it.
+Windows that slide. A list holds more than k, and a bound: all living partial matches up to the bound are in the list. When first
+rows leave the window their matches are dropped, and the rest is still all there is up to the bound; new rows bring new ones. (Top-k
+views with a refill: Yi, Yu, Yang, Xia, Chen, "Efficient maintenance of materialized top-k views", 2003.) Only when fewer than k
+matches are left up to the bound the lists are built anew from the window's rows. So the cost of a window follows the rows that are
+new in it.
 
-A bound is (score ``B_SCORE``, chain L_BOUND, lower score ``B_LOWER``): what is not in the list has that score and comes after that chain, or has at most the lower
-score. Where rounding makes both scores one the chain is UNKNOWN: anything with that score may be missing. If for that reason a freshly built
-window has too few matches, it is built with ``slack`` >= 0 in place of bounds: beside the k best each list keeps what is so near behind them that rounding may
-close the gap, of each score the first k.
+A bound is (score ``B_SCORE``, chain L_BOUND, lower score ``B_LOWER``): what is not in the list has that score and comes after that
+chain, or has at most the lower score. Where rounding makes both scores one the chain is UNKNOWN: anything with that score may be
+missing. If for that reason a freshly built window has too few matches, it is built with ``slack`` >= 0 in place of bounds: beside
+the k best each list keeps what is so near behind them that rounding may close the gap, of each score the first k.
 
 Nothing is allocated here: a kernel that lacks room returns GROW, and goes on when it is called again.
 """
@@ -43,16 +45,18 @@ L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND = range(6)  # columns of Lists
 B_SCORE, B_LOWER = range(2)
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
 U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
-S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_SHORT, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS = range(14)
+S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_SHORT, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS = range(
+    14
+)
 STATE = 14
 START, ROWS, EMIT = range(3)
 MATCHES = 0  # the list of complete matches
 
 
 class Net(NamedTuple):
-    """The automaton: ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each variable, in edge order; ``source``, ``target`` int64 (edges); ``opens``,
-    ``accepts`` uint8 (nodes): whether edges leave a node, whether matches may end there; ``base`` int64 (nodes): its first list; ``keyed``
-    uint8 (nodes): a list for each key. No edge leads to node 0."""
+    """The automaton: ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each variable, in edge order; ``source``,
+    ``target`` int64 (edges); ``opens``, ``accepts`` uint8 (nodes): whether edges leave a node, whether matches may end there;
+    ``base`` int64 (nodes): its first list; ``keyed`` uint8 (nodes): a list for each key. No edge leads to node 0."""
 
     by_first: np.ndarray
     by_edge: np.ndarray
@@ -65,8 +69,9 @@ class Net(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """``letters`` int64 (rows): variables each row fulfils; ``weights`` (variables, rows) float64 or int64; ``left`` int64 (nodes, rows): key of a row taken
-    into a keyed node; ``right`` int64 (edges, rows): key it must equal at the row taken next, by an edge out of a keyed node; below 0: equals none."""
+    """``letters`` int64 (rows): variables each row fulfils; ``weights`` (variables, rows) float64 or int64; ``left`` int64 (nodes,
+    rows): key of a row taken into a keyed node; ``right`` int64 (edges, rows): key it must equal at the row taken next, by an edge
+    out of a keyed node; below 0: equals none."""
 
     letters: np.ndarray
     weights: np.ndarray
@@ -75,8 +80,8 @@ class Stream(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """``info`` int64 (lists, 6): place and size in the arena, room, a row not behind its entries' first rows, whether it is bounded, the bound's chain; ``bounds``
-    (lists, 2); the arena: ``score``, ``entry``, ``start``."""
+    """``info`` int64 (lists, 6): place and size in the arena, room, a row not behind its entries' first rows, whether it is
+    bounded, the bound's chain; ``bounds`` (lists, 2); the arena: ``score``, ``entry``, ``start``."""
 
     info: np.ndarray
     bounds: np.ndarray
@@ -86,8 +91,9 @@ class Lists(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Of one row: candidates (``parent``: chain to extend, ``fused`` uint8: rounding made its score that of the one before), ``runs`` int64 (edges * 2, 7): candidates
-    for one list; ``run_bounds`` (edges * 2, 2): bound of what the source list does not have."""
+    """Of one row: candidates (``parent``: chain to extend, ``fused`` uint8: rounding made its score that of the one before),
+    ``runs`` int64 (edges * 2, 7): candidates for one list; ``run_bounds`` (edges * 2, 2): bound of what the source list does not
+    have."""
 
     score: np.ndarray
     parent: np.ndarray
@@ -153,8 +159,9 @@ def _beyond_bound(pool, lists, i, score, parent, complete):
 
 @kernel
 def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limit, slack, spans):
-    """Puts what ``edge`` makes of the list ``source`` (NONE: of the empty match) at ``row`` beside the list ``target`` as a run of candidates, as far as it may have a
-    place there. Returns DONE, GROW, or REBUILD: matches that are not in ``source`` could be among the best (``spans``: of all rows)."""
+    """Puts what ``edge`` makes of the list ``source`` (NONE: of the empty match) at ``row`` beside the list ``target`` as a run of
+    candidates, as far as it may have a place there. Returns DONE, GROW, or REBUILD: matches that are not in ``source`` could be
+    among the best (``spans``: of all rows)."""
     info = lists.info
     complete = target == MATCHES
     begin = used[U_CANDIDATES]
@@ -209,8 +216,13 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
                     return REBUILD
         elif bounded and s < lists.bounds[target, B_SCORE]:
             lists.bounds[target, B_LOWER] = max(lists.bounds[target, B_LOWER], s)
-        elif bounded and s == lists.bounds[target, B_SCORE] and (
-            info[target, L_BOUND] == UNKNOWN or (chain != UNKNOWN and not extended_first(pool, chain, info[target, L_BOUND], complete))
+        elif (
+            bounded
+            and s == lists.bounds[target, B_SCORE]
+            and (
+                info[target, L_BOUND] == UNKNOWN
+                or (chain != UNKNOWN and not extended_first(pool, chain, info[target, L_BOUND], complete))
+            )
         ):
             lists.bounds[target, B_LOWER] = max(lists.bounds[target, B_LOWER], lower)
         else:
@@ -329,7 +341,9 @@ def _merge(pool, lists, work, used, r, row, slack, neg):
         if work.fused[x] == 1 or (work.score[x] == work.score[x - 1] and work.fused[x - 1] == 1):
             work.fused[x] = 1
             y = x
-            while y > begin and work.score[y - 1] == work.score[y] and comes_first(pool, work.entry[y], work.entry[y - 1], complete):
+            while (
+                y > begin and work.score[y - 1] == work.score[y] and comes_first(pool, work.entry[y], work.entry[y - 1], complete)
+            ):
                 entry = work.entry[y]
                 start = work.start[y]
                 work.entry[y] = work.entry[y - 1]
@@ -391,7 +405,8 @@ def _merge(pool, lists, work, used, r, row, slack, neg):
 
 @inlined
 def _hopeless(lists, source, target, w):
-    """Whether all that ``source`` has and all that it lacks is below the bound of ``target``, which then keeps the best of it as its lower score."""
+    """Whether all that ``source`` has and all that it lacks is below the bound of ``target``, which then keeps the best of it as
+    its lower score."""
     info = lists.info
     bounds = lists.bounds
     if info[target, L_BOUNDED] == 0 or info[source, L_SIZE] == 0:
@@ -408,9 +423,10 @@ def _hopeless(lists, source, target, w):
 
 @kernel
 def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
-    """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``, int64 (rows), if it is not empty). ``limit``: of a node's list;
-    ``best``: of the list of matches, where spans of rows bound each match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones.
-    Returns DONE, GROW or REBUILD, the latter two before anything but bounds is changed by row ``used[U_ROW]``."""
+    """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``,
+    int64 (rows), if it is not empty). ``limit``: of a node's list; ``best``: of the list of matches, where spans of rows bound each
+    match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones. Returns DONE, GROW or REBUILD, the
+    latter two before anything but bounds is changed by row ``used[U_ROW]``."""
     info = lists.info
     while row < end:
         used[U_ROW] = row
@@ -452,7 +468,9 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                 if matches and net.accepts[t] == 1 and (source < 0 or spans or not _hopeless(lists, source, MATCHES, w)):
                     if not spans and info[MATCHES, L_FIRST] < low:
                         _purge(lists, MATCHES, low)
-                    code = _collect(stream, pool, lists, work, used, source, MATCHES, e, row, w, best if spans else limit, slack, spans)
+                    code = _collect(
+                        stream, pool, lists, work, used, source, MATCHES, e, row, w, best if spans else limit, slack, spans
+                    )
                     if code != DONE:
                         return code
         runs = used[U_RUNS]
@@ -502,8 +520,9 @@ def _emit(pool, lists, state, out, window, best):
 
 @kernel
 def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, slack, neg):
-    """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span`` is empty. ``width``: entries of a freshly built
-    list, at least ``best``; equal: each window is built anew. ``slack`` >= 0: what rounding may close. Returns DONE, or GROW or FULL, then call again."""
+    """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span``
+    is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``slack`` >= 0: what
+    rounding may close. Returns DONE, or GROW or FULL, then call again."""
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
         if state[S_STAGE] == START:
@@ -528,7 +547,9 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
             limit = best if state[S_SLACK] == 1 else (state[S_WIDTH] if state[S_FRESH] == 1 else 2 * state[S_WIDTH])
             if state[S_AT] < high[i]:
                 near = slack if state[S_SLACK] == 1 else -1.0
-                code = take_rows(net, stream, pool, lists, work, used, span, state[S_AT], high[i], low[i], limit, best, True, False, near, neg)
+                code = take_rows(
+                    net, stream, pool, lists, work, used, span, state[S_AT], high[i], low[i], limit, best, True, False, near, neg
+                )
                 state[S_AT] = used[U_ROW]
                 if code != DONE:
                     return code
@@ -541,14 +562,13 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                     state[S_SLACKS] += 1
                     state[S_VALID] = 0
                 else:
-                    # too short a life: longer lists; if that does not help, each window anew for a while
-                    if state[S_LIFE] < 4:
-                        state[S_SHORT] += 1
-                        state[S_WIDTH] = min(2 * state[S_WIDTH], 8 * width)
-                        if state[S_SHORT] >= 3:
-                            state[S_SHORT] = 0
-                            state[S_WIDTH] = best
-                            state[S_REST] = 16
+                    # too short a life: longer lists once; if that is no help, each window anew for a while, the longer the more often
+                    if state[S_LIFE] < 3:
+                        state[S_WIDTH] = best
+                        state[S_SHORT] = min(max(2 * state[S_SHORT], 16), 1024)
+                        state[S_REST] = state[S_SHORT]
+                    elif state[S_LIFE] < 8:
+                        state[S_WIDTH] = 2 * width
                     else:
                         state[S_SHORT] = 0
                     state[S_FRESH] = 1
@@ -567,9 +587,11 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
 
 @kernel
 def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, width, slack, neg):
-    """The ``best`` first matches of all rows among those whose last row ``r`` and first row ``s`` have ``first[r] <= s``; ``first`` int64 (rows), ascending.
+    """The ``best`` first matches of all rows among those whose last row ``r`` and first row ``s`` have ``first[r] <= s``; ``first``
+    int64 (rows), ascending.
 
-    The list of matches is never purged. The nodes' lists are built anew only where a match that ends at the row and is in no list could be among the best so far.
+    The list of matches is never purged. The nodes' lists are built anew only where a match that ends at the row and is in no list
+    could be among the best so far.
     """
     rows = first.shape[0]
     nowhere = first[:0]
@@ -578,14 +600,18 @@ def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, wi
         wide = best if state[S_SLACK] == 1 else width
         near = slack if state[S_SLACK] == 1 else -1.0
         if state[S_STAGE] == ROWS:
-            code = take_rows(net, stream, pool, lists, work, used, nowhere, state[S_AT], row, first[row], wide, best, False, True, near, neg)
+            code = take_rows(
+                net, stream, pool, lists, work, used, nowhere, state[S_AT], row, first[row], wide, best, False, True, near, neg
+            )
             state[S_AT] = used[U_ROW]
             if code != DONE:
                 return code
             state[S_STAGE] = START
         fresh = state[S_FRESH] == 1
         limit = wide if fresh else 2 * width
-        code = take_rows(net, stream, pool, lists, work, used, first, row, row + 1 if fresh else rows, 0, limit, best, True, True, near, neg)
+        code = take_rows(
+            net, stream, pool, lists, work, used, first, row, row + 1 if fresh else rows, 0, limit, best, True, True, near, neg
+        )
         state[S_ITEM] = used[U_ROW]
         if state[S_ITEM] > row:
             state[S_FRESH] = 0
@@ -612,8 +638,8 @@ def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, wi
 
 @kernel
 def compact(pool, lists, used, place, score, entry, start):
-    """Keeps the pool's records that some list or bound still reaches, in order; moves the lists to the new arena ``score``, ``entry``, ``start``. ``place`` int64
-    (capacity of the pool) is scratch."""
+    """Keeps the pool's records that some list or bound still reaches, in order; moves the lists to the new arena ``score``,
+    ``entry``, ``start``. ``place`` int64 (capacity of the pool) is scratch."""
     info = lists.info
     n = used[U_POOL]
     for x in range(n):
@@ -647,8 +673,8 @@ def compact(pool, lists, used, place, score, entry, start):
             entry[at + x] = place[lists.entry[info[i, L_AT] + x]]
             start[at + x] = lists.start[info[i, L_AT] + x]
         info[i, L_AT] = at
-        info[i, L_ROOM] = size
-        at += size
+        info[i, L_ROOM] = 2 * size
+        at += 2 * size
         if info[i, L_BOUNDED] == 1 and info[i, L_BOUND] >= 0:
             info[i, L_BOUND] = place[info[i, L_BOUND]]
     used[U_ARENA] = at

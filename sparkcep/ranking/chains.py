@@ -1,8 +1,8 @@
 """Partial matches as chains of rows that share their tails, and the order of equal scores among them.
 
-A record of ``pool`` int64 (capacity, 8) is one row taken behind a parent record. To compare two chains in logarithmic time a record keeps
-digests of all its rows and of all its edges and, beside its parent, a farther ancestor (skew-binary jumps: Myers, "An applicative
-random-access stack", 1983): chains of one length jump in step. NONE is the empty chain.
+A record of ``pool`` int64 (capacity, 8) is one row taken behind a parent record. To compare two chains in logarithmic time a record
+keeps digests of all its rows and of all its edges and, beside its parent, a farther ancestor (skew-binary jumps: Myers, "An
+applicative random-access stack", 1983): chains of one length jump in step. NONE is the empty chain.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _diverge(pool, a, b, digest):
 
 @kernel
 def compare_rows(pool, a, b):
-    """-1: chain ``a`` has the earlier row where the rows first differ; 1: ``b`` has; -2: ``a`` is a proper prefix of ``b``; 2: ``b`` is of ``a``;
-    0: the same rows."""
+    """-1: chain ``a`` has the earlier row where the rows first differ; 1: ``b`` has; -2: ``a`` is a proper prefix of ``b``; 2:
+    ``b`` is of ``a``; 0: the same rows."""
     depth_a = _field(pool, a, C_DEPTH)
     depth_b = _field(pool, b, C_DEPTH)
     x = _ancestor(pool, a, depth_b) if depth_a > depth_b else a
@@ -97,10 +97,11 @@ def compare_rows(pool, a, b):
 
 @kernel
 def comes_first(pool, a, b, complete):
-    """Whether chain ``a`` comes before ``b`` where their scores are equal: earlier rows, then the edge that stands first at the node where the ways part.
+    """Whether chain ``a`` comes before ``b`` where their scores are equal: earlier rows, then the edge that stands first at the
+    node where the ways part.
 
-    Of ``complete`` matches a prefix comes first. Of matches yet to be extended it comes last: what the longer one has more are rows before any
-    that the shorter one can still take.
+    Of ``complete`` matches a prefix comes first. Of matches yet to be extended it comes last: what the longer one has more are rows
+    before any that the shorter one can still take.
     """
     c = compare_rows(pool, a, b)
     if c == 0:

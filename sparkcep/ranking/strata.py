@@ -1,10 +1,12 @@
-"""Ranked paths of the stratified stream graph as in CPR, section 3.2: SSP, NSSP, k-SSP, k-DSSP and the incremental iNSSP (section 3.4).
+"""Ranked paths of the stratified stream graph as in CPR, section 3.2: SSP, NSSP, k-SSP, k-DSSP and the incremental iNSSP (section
+3.4).
 
-``best`` finds the same matches faster; these are here to be compared with, and because NSSP gives one match after the other, as a rank join asks for them. Strata are the nodes
-of an automaton, so that loops, alternatives and optional parts are paths as well. Scores are added in row order; the order is exact where sums do not round.
+``best`` finds the same matches faster; these are here to be compared with, and because NSSP gives one match after the other, as a
+rank join asks for them. Strata are the nodes of an automaton, so that loops, alternatives and optional parts are paths as well.
+Scores are added in row order; the order is exact where sums do not round.
 
-A path is a tuple of (edge, row). Deviations follow Lawler (Management Science 1972): from the last found path only behind the vertex where it left an earlier one,
-so that no path is found twice.
+A path is a tuple of (edge, row). Deviations follow Lawler (Management Science 1972): from the last found path only behind the
+vertex where it left an earlier one, so that no path is found twice.
 """
 
 from __future__ import annotations
@@ -37,25 +39,32 @@ class Path(NamedTuple):
 
 
 class PQArray:
-    """A pattern query array over all rows of a stream: ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable (-1: the match may end) and target, ``letters``
-    int64 (rows), ``weights`` float64 (variables, rows)."""
+    """A pattern query array over all rows of a stream: ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable (-1: the
+    match may end) and target, ``letters`` int64 (rows), ``weights`` float64 (variables, rows)."""
 
     def __init__(self, first: np.ndarray, edges: np.ndarray, letters: np.ndarray, weights: np.ndarray) -> None:
         first = np.asarray(first, dtype=np.int64)
         edges = np.asarray(edges, dtype=np.int64)
         source = np.repeat(np.arange(len(first) - 1), np.diff(first))
         self.graph = s.Graph(
-            first, source, np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1]), np.asarray(letters, dtype=np.int64),
+            first,
+            source,
+            np.ascontiguousarray(edges[:, 0]),
+            np.ascontiguousarray(edges[:, 1]),
+            np.asarray(letters, dtype=np.int64),
             np.ascontiguousarray(weights, dtype=np.float64),
         )
         nodes, rows = len(first) - 1, len(letters)
         pointers = [np.empty((nodes, rows), dtype=np.int64) for _ in range(3)]
-        self.cells = s.Cells(np.empty((nodes, rows)), *pointers, np.empty((2, rows), dtype=np.int64), np.empty((2, rows), dtype=np.int64))
+        self.cells = s.Cells(
+            np.empty((nodes, rows)), *pointers, np.empty((2, rows), dtype=np.int64), np.empty((2, rows), dtype=np.int64)
+        )
         self.ends = [bool((edges[first[q] : first[q + 1], 0] < 0).any()) for q in range(nodes)]
         self.searches = 0
 
     def ssp(self, prefix: tuple[Step, ...], banned: set[Step], low: int, high: int, new: int) -> Path | None:
-        """The best path through rows low..high-1 that begins with ``prefix`` and goes on by none of ``banned`` (END: stops there), its last row ``new`` or later."""
+        """The best path through rows low..high-1 that begins with ``prefix`` and goes on by none of ``banned`` (END: stops there),
+        its last row ``new`` or later."""
         self.searches += 1
         score = 0.0
         for i, (e, row) in enumerate(prefix):
@@ -81,8 +90,8 @@ def _path(score: float, prefix: tuple[Step, ...], rows: list[int], edges: list[i
 
 
 class Enumerator:
-    """Next-Stratified-Shortest-Path (Figure 3.5): one path after the other, best first, through rows low..high-1, the last row ``new`` or later; behind those already ``known``,
-    which must be the best ones."""
+    """Next-Stratified-Shortest-Path (Figure 3.5): one path after the other, best first, through rows low..high-1, the last row
+    ``new`` or later; behind those already ``known``, which must be the best ones."""
 
     def __init__(self, array: PQArray, low: int, high: int, new: int = 0, known: list[Path] | None = None) -> None:
         self.array, self.low, self.high, self.new = array, low, high, new
@@ -130,7 +139,8 @@ def k_ssp(array: PQArray, k: int, low: int, high: int) -> list[Path]:
 
 
 class Incremental:
-    """iNSSP (Figure 3.16) after dUpdate-LP (Figure 3.15): the next best path of a window, from those known of the window before (``exist``) and those that end in a new row (``new``)."""
+    """iNSSP (Figure 3.16) after dUpdate-LP (Figure 3.15): the next best path of a window, from those known of the window before
+    (``exist``) and those that end in a new row (``new``)."""
 
     def __init__(self, array: PQArray, low: int, high: int, seen: int, known: list[Path]) -> None:
         self.known = known
@@ -150,7 +160,8 @@ class Incremental:
 
 
 class DynamicPaths:
-    """k-Dynamic-Stratified-Shortest-Paths (Figure 3.8): the top k of each window, those that are still valid taken from the window before."""
+    """k-Dynamic-Stratified-Shortest-Paths (Figure 3.8): the top k of each window, those that are still valid taken from the window
+    before."""
 
     def __init__(self, array: PQArray, k: int) -> None:
         self.array, self.k = array, k

@@ -1,8 +1,9 @@
 """The stratified shortest path of CPR (section 3.2, Figure 3.4) over a PQ-array whose strata are the nodes of an automaton.
 
-A cell (node, row) holds ``best``: score of the best path that ends at the node in a row up to this one (the thesis' minWeight, of opposite sign), ``v_ptr``: the row
-where that path ends (-1: none), and of the best path that ends in this very row ``h_edge`` and ``h_row``: its last edge and the row before (-1: none). The thesis prefers the later
-event among equals; here paths with equal scores are compared, so that ranks are total.
+A cell (node, row) holds ``best``: score of the best path that ends at the node in a row up to this one (the thesis' minWeight, of
+opposite sign), ``v_ptr``: the row where that path ends (-1: none), and of the best path that ends in this very row ``h_edge`` and
+``h_row``: its last edge and the row before (-1: none). The thesis prefers the later event among equals; here paths with equal
+scores are compared, so that ranks are total.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from sparkcep.engines.cache import kernel
 
 
 class Graph(NamedTuple):
-    """``source``, ``variable``, ``target`` int64 (edges), variable -1: the path may end; ``first`` int64 (nodes + 1); ``letters`` int64 (rows), ``weights`` float64 (variables, rows)."""
+    """``source``, ``variable``, ``target`` int64 (edges), variable -1: the path may end; ``first`` int64 (nodes + 1); ``letters``
+    int64 (rows), ``weights`` float64 (variables, rows)."""
 
     first: np.ndarray
     source: np.ndarray
@@ -26,7 +28,8 @@ class Graph(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """float64 ``best`` and int64 ``v_ptr``, ``h_edge``, ``h_row`` (nodes, rows); ``one``, ``other`` int64 (2, rows): scratch for two paths, edges above rows."""
+    """float64 ``best`` and int64 ``v_ptr``, ``h_edge``, ``h_row`` (nodes, rows); ``one``, ``other`` int64 (2, rows): scratch for
+    two paths, edges above rows."""
 
     best: np.ndarray
     v_ptr: np.ndarray
@@ -38,7 +41,8 @@ class Cells(NamedTuple):
 
 @kernel
 def walk(graph, cells, edge, row, before, path):
-    """Writes the path that takes ``row`` by ``edge`` behind the one that ends in row ``before``, at the end of ``path``; returns where it begins there."""
+    """Writes the path that takes ``row`` by ``edge`` behind the one that ends in row ``before``, at the end of ``path``; returns
+    where it begins there."""
     at = path.shape[1]
     while True:
         at -= 1
@@ -75,8 +79,9 @@ def _first(cells, a, b, complete):
 
 @kernel
 def ssp(graph, cells, node, score, any_before, after, low, high, new, banned, result):
-    """Stratified-Shortest-Path from a vertex: ``node`` reached with ``score`` (``any_before``: by rows before ``after``), through rows after..high-1, whose first step is none of ``banned`` int64
-    (steps, 2): edge, row. The path ends in row ``new`` or later. Fills ``cells``; ``result`` int64 (3): last edge, row and row before, edge -1 where there is no path; returns the score."""
+    """Stratified-Shortest-Path from a vertex: ``node`` reached with ``score`` (``any_before``: by rows before ``after``), through
+    rows after..high-1, whose first step is none of ``banned`` int64 (steps, 2): edge, row. The path ends in row ``new`` or later.
+    Fills ``cells``; ``result`` int64 (3): last edge, row and row before, edge -1 where there is no path; returns the score."""
     nodes = graph.first.shape[0] - 1
     found = -np.inf
     result[0] = -1
@@ -136,14 +141,21 @@ def ssp(graph, cells, node, score, any_before, after, low, high, new, banned, re
             s = _score(graph, cells, e, row, before, score, any_before)
             at = walk(graph, cells, e, row, before, cells.one)
             last = cells.v_ptr[t, row]
-            if last < 0 or s > cells.best[t, row] or (
-                s == cells.best[t, row] and _first(cells, at, walk(graph, cells, cells.h_edge[t, last], last, cells.h_row[t, last], cells.other), False)
+            if (
+                last < 0
+                or s > cells.best[t, row]
+                or (
+                    s == cells.best[t, row]
+                    and _first(cells, at, walk(graph, cells, cells.h_edge[t, last], last, cells.h_row[t, last], cells.other), False)
+                )
             ):
                 cells.best[t, row] = s
                 cells.v_ptr[t, row] = row
             if row >= new and _ends(graph, t):
-                if result[0] < 0 or s > found or (
-                    s == found and _first(cells, at, walk(graph, cells, result[0], result[1], result[2], cells.other), True)
+                if (
+                    result[0] < 0
+                    or s > found
+                    or (s == found and _first(cells, at, walk(graph, cells, result[0], result[1], result[2], cells.other), True))
                 ):
                     found = s
                     result[0] = e

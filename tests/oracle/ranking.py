@@ -13,8 +13,15 @@ class TooMany(Exception):
 
 
 def matches(
-    first: Sequence[int], edges: Sequence[Sequence[int]], letters: Sequence[int], low: int, high: int,
-    keyed: Sequence[int] = (), left: Sequence[Sequence[int]] = (), right: Sequence[Sequence[int]] = (), budget: int = 20_000,
+    first: Sequence[int],
+    edges: Sequence[Sequence[int]],
+    letters: Sequence[int],
+    low: int,
+    high: int,
+    keyed: Sequence[int] = (),
+    left: Sequence[Sequence[int]] = (),
+    right: Sequence[Sequence[int]] = (),
+    budget: int = 20_000,
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(rows, edges) of every match in rows low..high-1; an edge is (variable, target), variable -1: the match may end."""
     left_of = 0
@@ -40,7 +47,9 @@ def matches(
                 todo.append((target, (*rows, row), (*taken, e)))
 
 
-def scored(edges: Sequence[Sequence[int]], weights: Sequence[Sequence[float]], found: tuple[tuple[int, ...], tuple[int, ...]]) -> Match:
+def scored(
+    edges: Sequence[Sequence[int]], weights: Sequence[Sequence[float]], found: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Match:
     """The match with its score: weights added in row order."""
     rows, taken = found
     values = [weights[edges[e][0]][row] for row, e in zip(rows, taken)]
@@ -58,8 +67,15 @@ def order(match: Match) -> tuple:
 
 
 def top(
-    first: Sequence[int], edges: Sequence[Sequence[int]], letters: Sequence[int], weights: Sequence[Sequence[float]], k: int, low: int, high: int,
-    keep: Callable[[tuple[int, ...]], bool] = lambda rows: True, **keys,
+    first: Sequence[int],
+    edges: Sequence[Sequence[int]],
+    letters: Sequence[int],
+    weights: Sequence[Sequence[float]],
+    k: int,
+    low: int,
+    high: int,
+    keep: Callable[[tuple[int, ...]], bool] = lambda rows: True,
+    **keys,
 ) -> list[Match]:
     """The k best matches of rows low..high-1 whose rows ``keep`` accepts."""
     found = [scored(edges, weights, m) for m in matches(first, edges, letters, low, high, **keys) if keep(m[0])]
@@ -70,9 +86,13 @@ def top(
 
 
 def joined(
-    queues: Sequence[Sequence[tuple[float, int]]], k: int, combine: Callable[[list[float]], float], accepts: Callable[[tuple[int, ...]], bool] = lambda t: True
+    queues: Sequence[Sequence[tuple[float, int]]],
+    k: int,
+    combine: Callable[[list[float]], float],
+    accepts: Callable[[tuple[int, ...]], bool] = lambda t: True,
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """The k best combinations of one (score, key) of each queue, all keys equal: (score, positions in the queues), best first, then earliest positions."""
+    """The k best combinations of one (score, key) of each queue, all keys equal: (score, positions in the queues), best first, then
+    earliest positions."""
     out = []
     for positions in itertools.product(*(range(len(q)) for q in queues)):
         items = [q[p] for q, p in zip(queues, positions)]

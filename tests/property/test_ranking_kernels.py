@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from sparkcep.ranking import best
 from sparkcep.ranking.best import Keys, top_matches
 from sparkcep.ranking.strata import DynamicPaths, PQArray, k_ssp
 from tests.oracle import ranking as oracle
@@ -40,7 +41,22 @@ def automaton(pattern: str) -> tuple[np.ndarray, np.ndarray]:
 def weights_of(rng: random.Random, shape: tuple[int, int]) -> np.ndarray:
     """Ties (small integers, all the same), decimals whose sums round, outliers, missing and infinite weights."""
     draw = np.random.default_rng(rng.getrandbits(32))
-    kind = rng.choice(["ties", "ties", "integers", "same", "decimals", "decimals", "tenths", "floats", "falling", "outliers", "missing", "infinite"])
+    kind = rng.choice(
+        [
+            "ties",
+            "ties",
+            "integers",
+            "same",
+            "decimals",
+            "decimals",
+            "tenths",
+            "floats",
+            "falling",
+            "outliers",
+            "missing",
+            "infinite",
+        ]
+    )
     if kind == "ties":
         return draw.integers(0, 3, shape)
     if kind == "integers":
@@ -107,7 +123,12 @@ def case(rng: random.Random):
     first, edges = automaton(pattern)
     rows = rng.randint(1, 9 if "+" in pattern or "*" in pattern else 16)
     variables = int(edges[:, 0].max()) + 1
-    letters = np.array([sum((rng.random() < 0.5) << v for v in range(variables)) if rng.random() < 0.3 else 1 << rng.randrange(variables) for _ in range(rows)])
+    letters = np.array(
+        [
+            sum((rng.random() < 0.5) << v for v in range(variables)) if rng.random() < 0.3 else 1 << rng.randrange(variables)
+            for _ in range(rows)
+        ]
+    )
     return pattern, first, edges, letters, weights_of(rng, (variables, rows)), keys_of(rng, first, edges, rows)
 
 
@@ -128,7 +149,9 @@ def test_windows(seed):
         got = listed(found, weights)
         for i, (a, b) in enumerate(zip(low.tolist(), high.tolist())):
             best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, a, b, **plain_keys(keys))
-            assert got.get(i, []) == expected(best), f"{pattern} window {i} {a}:{b} k={k} width={width}\n{letters!r}\n{weights!r}\n{low!r}\n{high!r}\n{keys!r}"
+            assert got.get(i, []) == expected(best), (
+                f"{pattern} window {i} {a}:{b} k={k} width={width}\n{letters!r}\n{weights!r}\n{low!r}\n{high!r}\n{keys!r}"
+            )
             windows += 1
     assert windows >= 5000
 
@@ -147,7 +170,9 @@ def test_partitions_and_spans(seed):
         found = top_matches(first, edges, letters, weights, k, span=span, keys=keys, width=rng.choice([None, k, k + 1]))
         keep = (lambda rows: True) if span is None else (lambda rows, s=span: s[rows[-1]] <= rows[0])
         best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, 0, n, keep, **plain_keys(keys))
-        assert listed(found, weights).get(0, []) == expected(best), f"{pattern} k={k} span={span!r}\n{letters!r}\n{weights!r}\n{keys!r}"
+        assert listed(found, weights).get(0, []) == expected(best), (
+            f"{pattern} k={k} span={span!r}\n{letters!r}\n{weights!r}\n{keys!r}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -205,3 +230,134 @@ def yen(letters: np.ndarray, weights: np.ndarray, low: int, high: int, strata: i
         return []
     paths = itertools.islice(nx.shortest_simple_paths(graph, "s", "d", weight="weight"), k)
     return [sum(int(weights[v, r]) for v, r in path[1:-1]) for path in paths]
+
+
+def test_little_room(monkeypatch):
+    """Lists, chains and output move to larger places in the middle of a row; what no list reaches is dropped."""
+    for name in ("POOL", "ARENA", "CANDIDATES"):
+        monkeypatch.setattr(best, name, 4)
+    rng = random.Random(7400)
+    for _ in range(250):
+        pattern, first, edges, letters, weights, keys = case(rng)
+        low, high = windows_of(rng, len(letters))
+        k = rng.choice([1, 3, 10])
+        got = listed(top_matches(first, edges, letters, weights, k, low, high, keys=keys), weights)
+        for i, (a, b) in enumerate(zip(low.tolist(), high.tolist())):
+            expected_here = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, a, b, **plain_keys(keys))
+            assert got.get(i, []) == expected(expected_here), f"{pattern} {a}:{b} k={k}\n{letters!r}\n{weights!r}\n{keys!r}"
+
+
+@pytest.mark.parametrize("kind", ["distinct", "ties", "decimals"])
+def test_long_streams(kind, monkeypatch):
+    """Windows that share against windows from scratch, and against the k-SSP of the thesis; the pool stays small."""
+    rng = np.random.default_rng(5)
+    n = 3000
+    for pattern in ("A B C", "A+ B", "A B? C", "(A | B) C"):
+        first, edges = automaton(pattern)
+        letters = 1 << rng.integers(0, 3, n)
+        weights = {
+            "distinct": rng.random((3, n)),
+            "ties": rng.integers(0, 3, (3, n)),
+            "decimals": rng.integers(0, 50, (3, n)) / 100,
+        }[kind]
+        if "+" in pattern:
+            weights = weights - 1
+        low = np.arange(0, n - 200, 20)
+        pools = []
+        ranked = best._Store.ranked
+
+        def measured(store, number, pools=pools, ranked=ranked):
+            pools.append(len(store.pool))
+            return ranked(store, number)
+
+        monkeypatch.setattr(best._Store, "ranked", measured)
+        shared = top_matches(first, edges, letters, weights, 10, low, low + 200)
+        scratch = top_matches(first, edges, letters, weights, 10, low, low + 200, width=10)
+        monkeypatch.undo()
+        assert listed(shared, weights) == listed(scratch, weights)
+        assert max(pools) <= best.POOL
+        if kind != "ties":
+            assert shared.builds < len(low) / 3
+        if kind != "decimals":
+            array = PQArray(first, edges, letters, weights)
+            got = listed(shared, weights)
+            for i in (0, 40, 139):
+                assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, 10, int(low[i]), int(low[i]) + 200)] == got[i]
+
+
+def test_many_results():
+    """k = 10,000, in lists that are merged as a whole."""
+    rng = random.Random(7500)
+    first, edges = automaton("A B C")
+    for weights in (np.random.default_rng(1).random((3, 90)), np.random.default_rng(1).integers(0, 5, (3, 90))):
+        letters = np.array([1 << rng.randrange(3) for _ in range(90)])
+        low, high = np.array([0, 20, 40]), np.array([70, 80, 90])
+        got = listed(top_matches(first, edges, letters, weights, 10_000, low, high), weights)
+        for i, (a, b) in enumerate(zip(low.tolist(), high.tolist())):
+            assert got[i] == expected(oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), 10_000, a, b))
+
+
+def test_matches_that_cannot_be_counted():
+    """10^15 matches of equal score: the first rows win."""
+    first, edges = automaton("A+")
+    found = top_matches(first, edges, np.ones(60, dtype=np.int64), np.zeros((1, 60)), 3)
+    assert found.matches() == [(0, 0.0, tuple(range(n)), (0, *[1] * (n - 1))) for n in (1, 2, 3)]
+
+
+def test_large_integers():
+    """Sums beyond 2^53 stay exact; beyond 64 bits they are refused."""
+    first, edges = automaton("A B")
+    letters = np.array([1, 1, 2, 2])
+    weights = np.array([[2**55, 2**55 + 1, 0, 0], [0, 0, 1, 2]], dtype=np.int64)
+    found = top_matches(first, edges, letters, weights, 2)
+    assert found.score.tolist() == [2**55 + 3, 2**55 + 2]
+    assert found.matches()[1][2] == (0, 3)
+    with pytest.raises(OverflowError):
+        top_matches(first, edges, letters, weights * 2**6, 2)
+
+
+def test_rounding_that_makes_scores_equal():
+    """0.1 + 0.2 is more than 0.3, but with 0.6 more both are the same: then the earlier rows win, though their prefix is the worse one."""
+    first, edges = automaton("A B C")
+    letters = np.array([1, 2, 1, 2, 4])
+    weights = np.array([[0.3, 0, 0.1, 0, 0], [0, 0.0, 0, 0.2, 0], [0, 0, 0, 0, 1.0]])
+    assert 0.1 + 0.2 > 0.3 + 0.0 and (0.1 + 0.2) + 1.0 == 0.3 + 1.0
+    weights[1, 1], weights[0, 0] = 0.0, 0.3
+    found = top_matches(first, edges, letters, weights, 2)
+    everything = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), 2, 0, 5)
+    assert listed(found, weights)[0] == expected(everything)
+
+
+def test_what_is_refused_and_what_is_empty():
+    first, edges = automaton("A B")
+    letters, weights = np.array([1, 2]), np.ones((2, 2))
+    with pytest.raises(ValueError, match="several ways"):
+        top_matches(first, edges, letters, weights, 1, ambiguous=True)
+    with pytest.raises(ValueError, match="positive"):
+        top_matches(first, edges, letters, weights, 0)
+    with pytest.raises(ValueError, match="ascending"):
+        top_matches(first, edges, letters, weights, 1, np.array([1, 0]), np.array([2, 2]))
+    for count in (0, 1):
+        assert top_matches(first, edges, letters[:count], weights[:, :count], 1).matches() == []
+    assert (
+        top_matches(first, edges, letters, weights, 1, np.array([], dtype=np.int64), np.array([], dtype=np.int64)).matches() == []
+    )
+
+
+@pytest.mark.parametrize("kind", ["distinct", "ties"])
+def test_long_spans(kind):
+    """Matches of bounded span are those of the windows that begin at each row."""
+    rng = np.random.default_rng(6)
+    n, size, k = 1200, 60, 10
+    for pattern in ("A B C", "A B? C", "(A B)+"):
+        first, edges = automaton(pattern)
+        letters = 1 << rng.integers(0, 3, n)
+        for trend in (0.0, 0.01, -0.01):
+            weights = (rng.random((3, n)) if kind == "distinct" else rng.integers(0, 3, (3, n))) + trend * np.arange(n)
+            low = np.arange(n)
+            windows = top_matches(first, edges, letters, weights, k, low, np.minimum(low + size, n))
+            everything = {(rows, taken): score for _, score, rows, taken in windows.matches()}
+            expected_here = sorted(((score, rows, taken) for (rows, taken), score in everything.items()), key=oracle.order)[:k]
+            for width in (None, k, k + 1):
+                found = top_matches(first, edges, letters, weights, k, span=np.maximum(low - size + 1, 0), width=width)
+                assert listed(found, weights)[0] == expected(expected_here)
