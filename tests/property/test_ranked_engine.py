@@ -212,15 +212,21 @@ def _pattern(rng: random.Random):
             if shape != "either":
                 certain.append(other)
         greedy = rng.random() < 0.8
-        parts.append({
-            "one": lambda: var,
-            "optional": lambda: ("rep", var, 0, 1, greedy),
-            "some": lambda: ("rep", var, 1, rng.choice([None, 2, 3]), greedy),
-            "any": lambda: ("rep", var, 0, rng.choice([None, 2]), greedy),
-            "either": lambda: ("alt", [var, ("var", other)]),
-            "order": lambda: ("permute", [var, ("var", other)]),
-            "group": lambda: ("rep", ("cat", [var, ("var", other)]), 1, 2, greedy),
-        }[shape]())  # fmt: skip
+        match shape:
+            case "optional":
+                parts.append(("rep", var, 0, 1, greedy))
+            case "some":
+                parts.append(("rep", var, 1, rng.choice([None, 2, 3]), greedy))
+            case "any":
+                parts.append(("rep", var, 0, rng.choice([None, 2]), greedy))
+            case "either":
+                parts.append(("alt", [var, ("var", other)]))
+            case "order":
+                parts.append(("permute", [var, ("var", other)]))
+            case "group":
+                parts.append(("rep", ("cat", [var, ("var", other)]), 1, 2, greedy))
+            case _:
+                parts.append(var)
     if not certain:
         name = left.pop() if left else "E"
         parts.append(("var", name))
