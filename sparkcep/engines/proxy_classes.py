@@ -42,6 +42,7 @@ class ClassProxyEngine(ListedProxyEngine):
         state = np.zeros(classing.CLASS_STATE, dtype=np.int64)
         events = np.zeros((max(1024, rows // 4), 6), dtype=np.int64)
         labels, taken, paths = np.empty(rows + 1024, dtype=np.uint8), np.empty(rows + 1024, dtype=np.int64), np.empty(rows + 1024, dtype=np.int64)
+        stuck = -1  # the row at which room for entries was missing last
         while True:
             outcome = classing.class_partitions(
                 self._proxy, self.strategy == 0, self._windows, self._window_live, self._arrays.valued, self._arrays.live, self._read,
@@ -59,7 +60,10 @@ class ClassProxyEngine(ListedProxyEngine):
             else:
                 used = proxying.compact(chains, places.entry[: state[classing.P_PLACES]], int(state[classing.P_USED]))
                 state[classing.P_USED] = used
-                chains = wider_chains(chains, used, 2 * used)
+                # one row may need more than all that was used before it
+                again = int(state[kernels.S_START]) == stuck
+                stuck = int(state[kernels.S_START])
+                chains = wider_chains(chains, used, 2 * (len(chains.at) if again else used))
             if sum(a.nbytes for a in (*places, *chains, labels, taken, paths)) > self.limits.max_state_bytes:
                 raise self._state_limit(state, columns)
         count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])

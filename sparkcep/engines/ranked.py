@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
+from sparkcep.columns.types import type_of
 from sparkcep.engines import kernels
 from sparkcep.engines.endings import EndingEngine
 from sparkcep.engines.run import Data, Prepared
@@ -72,14 +73,15 @@ class RankedEngine(EndingEngine, SelectionEngine):
         """The same by going through all matches."""
         ranking = self.plan.ranking
         assert ranking is not None
-        weights = float_weights(ranking.terms, columns, len(self.plan.variables), len(data.rows.letters))
+        count = len(self.plan.variables)
+        weights = whole_weights(ranking.terms, columns, count, len(data.rows.letters))
+        if weights is None:
+            weights = float_weights(ranking.terms, columns, count, len(data.rows.letters))
         sliding = slides(self.plan.windows[0], self.plan.slide, columns.get(self.plan.windows[0][2]), offsets) if self.plan.slide else None
         found: dict[tuple[int, int], list[tuple]] = {}
         for part, rows, labels in self._matches(data, offsets, columns):
-            score = 0.0
-            for row, label in zip(rows, labels):
-                score += float(weights[label & 63, row])
-            bad = score != score or self._all_null(ranking.terms, columns, rows, labels)
+            score = sum((weights[label & 63, row].item() for row, label in zip(rows, labels)), 0)
+            bad = score != score or self._null(ranking.terms, columns, rows, labels)
             numbers = [0] if sliding is None else sliding.holding(part, rows[0], rows[-1])
             for number in numbers:
                 group = found.setdefault((part, number), [])
@@ -90,6 +92,7 @@ class RankedEngine(EndingEngine, SelectionEngine):
         events[:, kernels.E_PART] = [part for (part, _), _ in best]
         events[:, kernels.E_START] = [match[2][0] for _, match in best]
         events[:, kernels.E_ROWS], events[:, kernels.E_LABELS] = sizes, np.cumsum(sizes) - sizes
+        events[:, kernels.E_NUMBER] = np.arange(1, len(best) + 1)
         labels = np.array([label for _, match in best for label in match[4]], dtype=np.uint8)
         taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)
         windows = np.array([number for (_, number), _ in best], dtype=np.int64)
@@ -97,19 +100,19 @@ class RankedEngine(EndingEngine, SelectionEngine):
         yield from self._emit(columns, events, labels, taken, offsets, {"rank": _ranks(events[:, kernels.E_PART], windows)})
 
     @staticmethod
-    def _all_null(terms: tuple, columns: dict[str, pa.Array], rows: list[int], labels: list[int]) -> bool:
-        """Whether a SUM of the match is over NULLs alone."""
-        for mask, column, _, kind in terms:
-            if kind == "sum":
-                own = [row for row, label in zip(rows, labels) if mask == -1 or mask >> (label & 63) & 1]
-                if all(not columns[column][row].is_valid for row in own):
+    def _null(terms: tuple, columns: dict[str, pa.Array], rows: list[int], labels: list[int]) -> bool:
+        """Whether the score is NULL: a term of one row is, or a SUM is over NULLs alone."""
+        for mask, column, *_ in terms:
+            if column:
+                own = [columns[column][row].is_valid for row, label in zip(rows, labels) if mask == -1 or mask >> (label & 63) & 1]
+                if not any(own):
                     return True
         return False
 
     def _unclear(self, terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
-        """Whether SUM meets a NULL."""
+        """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
         for mask, column, _, kind in terms:
-            if kind == "sum" and columns[column].null_count:
+            if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):
                 tested = letters if mask == -1 else letters & mask
                 if (tested[columns[column].is_null().to_numpy(zero_copy_only=False)[: len(letters)]] != 0).any():
                     return True

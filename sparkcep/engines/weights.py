@@ -19,7 +19,18 @@ def scores(
         return pa.nulls(len(events))
     weights = float_weights(terms, columns, variables, _rows(columns))
     sums = gather.match_sums(events, labels, scattered, weights) / parts
-    return pa.array(sums, mask=np.isnan(sums))
+    missing = np.isnan(sums)
+    for term in terms:
+        if term[3] == "sum" and columns[term[1]].null_count:
+            missing |= gather.match_sums(events, labels, scattered, _values(term, columns, variables)) == 0
+    return pa.array(sums, mask=missing)
+
+
+def _values(term: tuple, columns: dict[str, pa.Array], variables: int) -> np.ndarray:
+    """float64 (variables, rows): 1 where a row has a value for a term."""
+    mask, column, *_ = term
+    there = 1.0 - null_marks(columns[column])
+    return np.array([there if mask == -1 or mask >> v & 1 else np.zeros(len(there)) for v in range(variables)])
 
 
 def float_weights(terms: tuple, columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray:
@@ -38,7 +49,7 @@ def float_weights(terms: tuple, columns: dict[str, pa.Array], variables: int, ro
 
 
 def whole_weights(terms: tuple, columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
-    """int64 (variables, rows) in units of the smallest decimal place; None where a term is floating, no number, NULL, or too large for that."""
+    """int64 (variables, rows) in units of the smallest decimal place, 0 for NULL; None where a term is floating, no number, or too large for that."""
     types = [type_of(columns[column].type) if column else None for _, column, *_ in terms]
     if any(t is not None and (t.is_float or not t.is_number or t.precision > 18) for t in types):
         return None
@@ -47,8 +58,8 @@ def whole_weights(terms: tuple, columns: dict[str, pa.Array], variables: int, ro
     for (mask, column, sign, _), t in zip(terms, types):
         unit = 10 ** (scale - (t.scale if t is not None else 0))
         values = words(columns[column]) if column else np.ones(rows, dtype=np.int64)
-        if column and null_marks(columns[column]).any():
-            return None
+        if column:
+            values = np.where(null_marks(columns[column]) == 1, 0, values)
         if rows and max(abs(int(values.max())), abs(int(values.min()))) * unit * len(terms) >= 1 << 52:
             return None
         for v in range(variables):

@@ -184,7 +184,9 @@ def make_plan(
     _check_counting(clause, measures.leaves())
     skip = _skip(clause, scope)
     tree = _tree(clause.pattern, ids, [n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)])
-    sparing = settings.prefilter and ignorable(
+    # positions that are compared across partitions count every row
+    overall = clause.top is not None and clause.top.scope == "OVERALL"
+    sparing = settings.prefilter and not overall and ignorable(
         tree, selected, bounded, clause.rows, conditions, measures.leaves(), splitter.ordered_inputs()
     )
     agreeing = equal_columns(clause, splitter, skip[0], settings.case_sensitive, approx) if sparing else []

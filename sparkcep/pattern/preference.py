@@ -29,6 +29,9 @@ class Term(NamedTuple):
 def additive_terms(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Term, ...]:
     """The terms of an additive preference; () for any other."""
     pref = clause.pref
+    # quotients by other numbers than powers of two may be equal where sums differ
+    if pref is not None and pref.combine == "AVG" and len(pref.objectives).bit_count() > 1:
+        return ()
     if pref is None or pref.combine not in (None, "SUM", "AVG") or clause.approx or nodes.contains(clause.pattern, nodes.Conjunct):
         return ()
     reader = _Reader(scope, _occurrences(clause.pattern))
@@ -58,8 +61,6 @@ class _Reader:
             left = self.terms(node.args[0], sign)
             right = self.terms(node.args[1], -sign if node.value == "-" else sign)
             return None if left is None or right is None else left + right
-        if node.op == "lit" and str(node.value).replace(".", "", 1).isdigit():
-            return []  # the same for all matches
         if node.op == "call":
             return self._call(node, sign)
         return None

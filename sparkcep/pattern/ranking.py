@@ -89,7 +89,7 @@ def ranking_of(clause: MatchClause, measures: MeasureSplitter, window: tuple, pa
             # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact anyway
             score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
         place: tuple = (*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
-        order = [f"{SCORE} IS NULL OR isnan({SCORE})", f"{SCORE} DESC"]
+        order = [f"IF(isnan({SCORE}), NULL, {SCORE}) DESC NULLS LAST"]
     else:
         # fewest errors, then shortest duration
         objectives, score, place = (measures.approximate_errors(),), "-__g0", ()
