@@ -17,6 +17,7 @@ A request that cannot be answered gets ``failure``, a traceback, and the process
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import struct
 import sys
@@ -79,4 +80,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a shell is meant for its query
     replies = sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not break the protocol
+    logging.getLogger("sparkcep").setLevel(logging.ERROR)  # the shell's own output would be mixed with it; EXPLAIN says the same
     serve(sys.stdin.buffer, replies)
