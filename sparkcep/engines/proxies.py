@@ -19,6 +19,7 @@ from sparkcep.engines import proxy_kernels as proxying
 from sparkcep.engines.reports import Found, Reporter, bundle_groups, unmatched_events
 from sparkcep.engines.run import MatchEngine, Prepared
 from sparkcep.engines.windows import Measured, measured
+from sparkcep.ranking.chains import C_FIELDS, NONE
 
 ENTRIES = 1 << 14  # of chains at first
 
@@ -211,7 +212,7 @@ def proxy_arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArray
     by_edge = taking[np.argsort(edges[taking, E_VAR], kind="stable")]
     count = len(automaton.variables)
     by_first = np.searchsorted(edges[by_edge, E_VAR], np.arange(count + 1)).astype(np.int64)
-    accept, accept_end = (np.full(automaton.nodes, proxying.NONE, dtype=np.int64) for _ in range(2))
+    accept, accept_end = (np.full(automaton.nodes, NONE, dtype=np.int64) for _ in range(2))
     for e in np.flatnonzero(edges[:, E_VAR] == ACCEPT).tolist():
         node = source[e]
         for target, fits in ((accept, not edges[e, E_WHERE] & AT_END), (accept_end, True)):
@@ -223,12 +224,11 @@ def proxy_arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArray
 
 def empty_chains(size: int, measure: np.dtype) -> proxying.Chains:
     """Room for entries of runs."""
-    whole = [np.zeros(size, dtype=np.int64) for _ in range(7)]
-    return proxying.Chains(*whole, digest=np.zeros(size, dtype=np.uint64), until=np.zeros(size, dtype=measure))
+    return proxying.Chains(np.zeros((size, C_FIELDS), dtype=np.int64), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=measure))
 
 
 def wider_chains(chains: proxying.Chains, used: int, wanted: int) -> proxying.Chains:
     """The chains with room for ``wanted`` entries, of which ``used`` are there."""
     if wanted <= len(chains.at):
         return chains
-    return proxying.Chains(*(np.concatenate([a[:used], np.zeros(2 * wanted - used, dtype=a.dtype)]) for a in chains))
+    return proxying.Chains(*(np.concatenate([a[:used], np.zeros((2 * wanted - used, *a.shape[1:]), dtype=a.dtype)]) for a in chains))

@@ -18,7 +18,8 @@ from sparkcep.engines.cache import kernel
 from sparkcep.engines.interpreter import MAP, scan
 from sparkcep.engines.kernels import DONE, ERROR, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_PART, S_START, put_event
 from sparkcep.engines.merged_kernels import C_HASH, C_NODE, find, hashed, remove
-from sparkcep.engines.proxy_kernels import NONE, P_USED, PROXY_STATE, append, completes_better, preferred
+from sparkcep.engines.proxy_kernels import P_USED, PROXY_STATE, append, completes_better, preferred
+from sparkcep.ranking.chains import C_DEPTH, C_EDGE, C_PARENT, NONE
 
 # state behind that of proxy_kernels: places given back, places ever used
 P_FREE, P_PLACES, CLASS_STATE = range(PROXY_STATE, PROXY_STATE + 3)
@@ -229,7 +230,7 @@ def class_partitions(
                         place = following
                 here >>= 1
                 v += 1
-            depth = chains.depth[best] if best >= 0 else 0
+            depth = chains.pool[best, C_DEPTH] if best >= 0 else 0
             full = best >= 0 and (state[S_EVENTS] == events.shape[0] or state[S_LABELS] + depth > out_labels.shape[0])
             if lacking != NONE or full:
                 for i in range(count):
@@ -243,10 +244,10 @@ def class_partitions(
                 at = best
                 for d in range(depth - 1, -1, -1):
                     out_rows[label_count + d] = chains.at[at]
-                    out_path[label_count + d] = chains.edge[at]
-                    out_labels[label_count + d] = edges[chains.edge[at], E_LABEL]
+                    out_path[label_count + d] = chains.pool[at, C_EDGE]
+                    out_labels[label_count + d] = edges[chains.pool[at, C_EDGE], E_LABEL]
                     events[state[S_EVENTS], 1] = chains.at[at]
-                    at = chains.parent[at]
+                    at = chains.pool[at, C_PARENT]
                 state[S_EVENTS] += 1
                 state[S_LABELS] = label_count + depth
             if strict:

@@ -13,6 +13,7 @@ from sparkcep.engines.merged import columns_read, live_windows, slots_decide
 from sparkcep.engines.proxies import empty_chains, proxy_arrays, wider_chains
 from sparkcep.engines.reports import Found
 from sparkcep.engines.run import Data, Prepared, doubled
+from sparkcep.ranking.chains import NONE
 
 PLACES, ENTRIES = 256, 1 << 12  # at first
 
@@ -76,7 +77,7 @@ def _places(size: int, windows: int, slots: int, nodes: int) -> classing.Places:
     return classing.Places(
         info=np.zeros((size, 5), dtype=np.int64), ends=np.zeros((size, windows), dtype=np.int64), hi=np.zeros((size, slots), dtype=np.int64), hf=hf,
         bits=hf.view(np.int64), free=whole[0], table=np.zeros(4 * size, dtype=np.int64), entry=whole[1], after=whole[2],
-        head=np.full(nodes, proxying.NONE, dtype=np.int64), pending=whole[3],
+        head=np.full(nodes, NONE, dtype=np.int64), pending=whole[3],
     )
 
 

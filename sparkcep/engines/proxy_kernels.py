@@ -3,9 +3,7 @@
 Where conditions are local to their row and its neighbours, two runs at one node (which knows the cost) have equal futures but for their windows, and
 the one that began later outlives the other. So each node keeps one run: the latest first row, of those the earliest rows, of those the preferred way.
 
-A run is a chain of entries, newest first, that shares its tail with others. To compare the rows of two runs in logarithmic time an entry holds a
-digest of all its rows and, beside its parent, a farther ancestor (skew-binary jumps: Myers, "An applicative random-access stack", 1983), so
-that runs of one length jump in step.
+A run is a chain of entries, newest first, that shares its tail with others (:mod:`sparkcep.ranking.chains`).
 
 Shared arguments: ``letters`` int64 (rows): variables whose condition each row fulfils; ``when``, ``until`` (rows, int64 or float64): a row's place in its window's
 measure, and the first place outside a window that begins with it; ``positions`` int64 (rows): the row's number in its stream, which
@@ -19,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.selection import AT_START, E_LABEL, E_TARGET, E_WHERE
-from sparkcep.engines.cache import allocating, inlined, kernel
+from sparkcep.engines.cache import allocating, kernel
 from sparkcep.engines.kernels import DONE, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_NUMBER, S_PART, S_START, SUSPENDED, put_event
+from sparkcep.ranking.chains import C_DEPTH, C_EDGE, C_EDGES, C_FIELDS, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, comes_first
+from sparkcep.ranking.chains import append as append_row
 
-NONE = -1
 P_USED, PROXY_STATE = range(9, 11)  # state behind that of the exact kernel
 
 
@@ -42,97 +41,30 @@ class ProxyArrays(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """Entries of runs. int64 ``at``: row in the buffer, ``position``: row in the stream, ``parent``, ``jump``: entries or NONE, ``depth``: rows up to here,
-    ``edge``: by which the row was taken, ``start``: position of the run's first row; ``digest`` uint64 of all rows; ``until``: where the run's window ends."""
+    """Runs as chains of entries: ``pool`` int64 (n, C_FIELDS) as in ranking.chains, its rows being positions in the stream; ``at`` int64 (n): the row of each
+    entry in the buffer; ``until`` (n): where the run's window ends."""
 
+    pool: np.ndarray
     at: np.ndarray
-    position: np.ndarray
-    parent: np.ndarray
-    jump: np.ndarray
-    depth: np.ndarray
-    edge: np.ndarray
-    start: np.ndarray
-    digest: np.ndarray
     until: np.ndarray
-
-
-@inlined
-def _mixed(digest, position):
-    """The digest of rows with one more."""
-    h = (digest ^ np.uint64(position)) * np.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    return h ^ (h >> np.uint64(29))
-
-
-@inlined
-def _digest(chains, entry):
-    return chains.digest[entry] if entry >= 0 else np.uint64(0)
 
 
 @kernel
 def append(chains, entry, parent, edge, row, position, until):
     """Writes an entry behind ``parent`` (NONE: a run begins)."""
+    append_row(chains.pool, entry, parent, edge, position)
     chains.at[entry] = row
-    chains.position[entry] = position
-    chains.parent[entry] = parent
-    chains.edge[entry] = edge
-    chains.digest[entry] = _mixed(_digest(chains, parent), position)
-    if parent < 0:
-        chains.depth[entry] = 1
-        chains.jump[entry] = NONE
-        chains.start[entry] = position
-        chains.until[entry] = until
-        return
-    chains.depth[entry] = chains.depth[parent] + 1
-    chains.start[entry] = chains.start[parent]
-    chains.until[entry] = chains.until[parent]
-    # the jump of the parent's jump is as long as the parent's: both become one
-    first = chains.jump[parent]
-    second = chains.jump[first] if first >= 0 else NONE
-    to_first = chains.depth[parent] - (chains.depth[first] if first >= 0 else 0)
-    to_second = (chains.depth[first] if first >= 0 else 0) - (chains.depth[second] if second >= 0 else 0)
-    chains.jump[entry] = second if first >= 0 and to_first == to_second else parent
-
-
-@kernel
-def _ancestor(chains, entry, depth):
-    """The entry of a run's first ``depth`` rows."""
-    while chains.depth[entry] > depth:
-        j = chains.jump[entry]
-        entry = j if j >= 0 and chains.depth[j] >= depth else chains.parent[entry]
-    return entry
+    chains.until[entry] = until if parent < 0 else chains.until[parent]
 
 
 @kernel
 def preferred(chains, a, b):
     """Whether run ``a`` is to be kept and not ``b``, where both are at one node: the later first row, else the earlier rows, else the preferred
     way there. Rows that only one of them has behind the other's last come before any that the other can still take."""
-    if chains.start[a] != chains.start[b]:
-        return chains.start[a] > chains.start[b]
-    depth_a = chains.depth[a]
-    depth_b = chains.depth[b]
-    x = _ancestor(chains, a, depth_b) if depth_a > depth_b else a
-    y = _ancestor(chains, b, depth_a) if depth_b > depth_a else b
-    if chains.digest[x] == chains.digest[y]:
-        if depth_a != depth_b:
-            return depth_a > depth_b
-        # the same rows: by the first choice that differs
-        while chains.parent[x] != chains.parent[y]:
-            if chains.jump[x] != chains.jump[y]:
-                x = chains.jump[x]
-                y = chains.jump[y]
-            else:
-                x = chains.parent[x]
-                y = chains.parent[y]
-        return chains.edge[x] < chains.edge[y]
-    while _digest(chains, chains.parent[x]) != _digest(chains, chains.parent[y]):
-        if _digest(chains, chains.jump[x]) != _digest(chains, chains.jump[y]):
-            x = chains.jump[x]
-            y = chains.jump[y]
-        else:
-            x = chains.parent[x]
-            y = chains.parent[y]
-    return chains.position[x] < chains.position[y]
+    pool = chains.pool
+    if pool[a, C_START] != pool[b, C_START]:
+        return pool[a, C_START] > pool[b, C_START]
+    return comes_first(pool, a, b, False)
 
 
 @kernel
@@ -211,10 +143,10 @@ def proxy_partitions(
                 here >>= 1
                 v += 1
             if best >= 0:
-                depth = chains.depth[best]
+                depth = chains.pool[best, C_DEPTH]
                 if event_count == events.shape[0] or label_count + depth > out_labels.shape[0]:
                     for entry in range(begin, used):
-                        fresh[edges[chains.edge[entry], E_TARGET]] = NONE
+                        fresh[edges[chains.pool[entry, C_EDGE], E_TARGET]] = NONE
                     used = begin
                     state[S_DETAIL] = depth
                     outcome = FULL
@@ -226,17 +158,17 @@ def proxy_partitions(
                 entry = best
                 for d in range(depth - 1, -1, -1):
                     out_rows[label_count + d] = chains.at[entry]
-                    out_path[label_count + d] = chains.edge[entry]
-                    out_labels[label_count + d] = edges[chains.edge[entry], E_LABEL]
+                    out_path[label_count + d] = chains.pool[entry, C_EDGE]
+                    out_labels[label_count + d] = edges[chains.pool[entry, C_EDGE], E_LABEL]
                     if d == 0:
                         events[event_count - 1, 1] = chains.at[entry]
-                    entry = chains.parent[entry]
+                    entry = chains.pool[entry, C_PARENT]
                 label_count += depth
             # ---- what the row made takes its place
             if strict:
                 live[:] = NONE
             for entry in range(begin, used):
-                target = edges[chains.edge[entry], E_TARGET]
+                target = edges[chains.pool[entry, C_EDGE], E_TARGET]
                 if fresh[target] != entry:
                     continue
                 fresh[target] = NONE
@@ -266,9 +198,9 @@ def proxy_partitions(
 @kernel
 def completes_better(chains, a, edge_a, b, edge_b):
     """As :func:`preferred`, of two runs that complete at one row at one cost."""
-    if chains.start[a] == chains.start[b] and chains.depth[a] == chains.depth[b] and chains.digest[a] == chains.digest[b]:
-        if chains.parent[a] == chains.parent[b] and chains.edge[a] == chains.edge[b]:
-            return edge_a < edge_b
+    pool = chains.pool
+    if pool[a, C_ROWS] == pool[b, C_ROWS] and pool[a, C_EDGES] == pool[b, C_EDGES]:
+        return edge_a < edge_b
     return preferred(chains, a, b)
 
 
@@ -280,22 +212,18 @@ def compact(chains, live, used):
         entry = live[node]
         while entry >= 0 and number[entry] == NONE:
             number[entry] = 0
-            entry = chains.parent[entry]
+            entry = chains.pool[entry, C_PARENT]
     count = 0
     for entry in range(used):
         if number[entry] == NONE:
             continue
         number[entry] = count
-        parent = chains.parent[entry]
-        jump = chains.jump[entry]
+        for field in range(C_FIELDS):
+            chains.pool[count, field] = chains.pool[entry, field]
+        for field in (C_PARENT, C_JUMP):
+            to = chains.pool[entry, field]
+            chains.pool[count, field] = number[to] if to >= 0 else NONE
         chains.at[count] = chains.at[entry]
-        chains.position[count] = chains.position[entry]
-        chains.parent[count] = number[parent] if parent >= 0 else NONE
-        chains.jump[count] = number[jump] if jump >= 0 else NONE
-        chains.depth[count] = chains.depth[entry]
-        chains.edge[count] = chains.edge[entry]
-        chains.start[count] = chains.start[entry]
-        chains.digest[count] = chains.digest[entry]
         chains.until[count] = chains.until[entry]
         count += 1
     for node in range(live.shape[0]):
