@@ -143,3 +143,16 @@ def _differs(key: pa.Array, rows: int) -> np.ndarray:
         both = (null[1:] == 1) & (null[:-1] == 1)
         differ = (differ & ~both) | (null[1:] != null[:-1])
     return differ
+
+
+def ranges(first: np.ndarray | int, counts: np.ndarray) -> np.ndarray:
+    """int64: ``counts[i]`` numbers from ``first[i]`` on, for each i."""
+    return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+
+
+def numbered(*keys: np.ndarray) -> np.ndarray:
+    """int64 (n): the number of each element, from 0, among those with its keys, which stand together."""
+    fresh = np.ones(len(keys[0]), dtype=bool)
+    fresh[1:] = np.any([np.diff(key) != 0 for key in keys], axis=0)
+    starts = np.flatnonzero(fresh)
+    return ranges(0, np.diff(np.append(starts, len(fresh))))

@@ -16,7 +16,7 @@ from sparkcep.engines import approximate_kernels, kernels
 from sparkcep.engines import selection_kernels as selecting
 from sparkcep.engines.endings import EndingEngine
 from sparkcep.engines.reports import Found, Reporter, unmatched_events
-from sparkcep.engines.run import MatchEngine, Prepared
+from sparkcep.engines.run import Data, MatchEngine, Prepared
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.windows import measured
 from sparkcep.pattern.approx import ALL
@@ -64,21 +64,15 @@ class ApproximateEngine(SelectionEngine):
 class ListedProxyEngine(EndingEngine, ApproximateEngine):
     """PROXY MATCHES and MATCH BUNDLES out of all matches, which are gone through one by one, a partition at a time."""
 
-    def _process(self, last: bool) -> Iterator[pa.Table]:
-        table, columns, offsets = self._buffer()
-        done = len(offsets) - (1 if last else 2)
-        if done > 0:
-            data = self._kernel_data(columns, offsets, table.num_rows)
-            offsets_done = offsets[: done + 1]
-            best = self._best(data, offsets_done, columns)
-            positions = self._partition_positions(offsets)
-            window = self.plan.windows[0]
-            places = measured(window, columns.get(window[2]), positions, self.reporter.descending)
-            best = self.reporter.reported(best, places, columns, positions)
-            if self.plan.rows == "unmatched":
-                best = unmatched_events(best, np.arange(offsets_done[-1]), offsets_done)
-            yield from self._emit(columns, best.events, best.labels, best.rows, offsets, best.by_event)
-        self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
+    def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+        best = self._best(data, offsets[: done + 1], columns)
+        positions = self._partition_positions(offsets)
+        window = self.plan.windows[0]
+        places = measured(window, columns.get(window[2]), positions, self.reporter.descending)
+        best = self.reporter.reported(best, places, columns, positions)
+        if self.plan.rows == "unmatched":
+            best = unmatched_events(best, np.arange(offsets[done]), offsets[: done + 1])
+        yield from self._emit(columns, best.events, best.labels, best.rows, offsets, best.by_event)
 
     def _taken_from(self, row: int) -> np.ndarray:
         """No row that is kept has been looked at."""

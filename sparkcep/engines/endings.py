@@ -1,4 +1,4 @@
-"""Engines that give one output row for each last row of a match: MATCH_COUNT() and MATCH_GRAPH()."""
+"""Engines that need whole partitions, above all those that give one output row for each last row of a match: MATCH_COUNT() and MATCH_GRAPH()."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ class EndingEngine(MatchEngine):
         table, columns, offsets = self._buffer()
         done = len(offsets) - (1 if last else 2)
         if done > 0:
-            data = self._kernel_data(columns, offsets, table.num_rows)
-            for ending in self._endings(data, offsets[: done + 1], columns):
-                yield from self._last_rows(ending, columns, offsets)
+            yield from self._decided(self._kernel_data(columns, offsets, table.num_rows), offsets, done, columns)
         self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
+
+    def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+        """Output of the first ``done`` partitions of the buffer, which are all there."""
+        for ending in self._endings(data, offsets[: done + 1], columns):
+            yield from self._last_rows(ending, columns, offsets)
 
     def _endings(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
         yield self._traced(data, offsets, columns) if self.plan.graphing else self._listed(data, offsets, columns)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, ranks, words
+from sparkcep.columns.arrays import null_marks, ranges, ranks, words
 from sparkcep.columns.types import adjusted, type_of
 from sparkcep.engines import gather
 from sparkcep.engines.kernels import E_LABELS, E_NUMBER, E_ROWS, E_START
@@ -177,9 +177,7 @@ def end_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.
 def match_positions(events: np.ndarray, scattered: np.ndarray, positions: np.ndarray) -> pa.Array:
     """The positions of each match's rows, a row that serves both sides of ``&`` once."""
     sizes = np.maximum(events[:, E_ROWS], 0)
-    ends = np.cumsum(sizes)
-    first = events[:, E_LABELS] if len(scattered) else events[:, E_START]
-    at = np.repeat(first - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
+    at = ranges(events[:, E_LABELS] if len(scattered) else events[:, E_START], sizes)
     rows = scattered[at] if len(scattered) else at
     match = np.repeat(np.arange(len(events)), sizes)
     fresh = np.ones(len(rows), dtype=bool)

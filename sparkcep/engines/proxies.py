@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.selection import ACCEPT, AT_END, E_VAR, E_WHERE, Selection
+from sparkcep.columns.arrays import ranges
 from sparkcep.engines import approximate_kernels as finding
 from sparkcep.engines import kernels
 from sparkcep.engines import proxy_kernels as proxying
@@ -106,7 +107,7 @@ class ProxyEngine(MatchEngine):
         yield from self._turn(table, places, positions, columns, offsets, taken, chains, state, last)
 
     def _partition_positions(self, offsets: np.ndarray) -> np.ndarray:
-        out = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
+        out = ranges(0, np.diff(offsets))
         if self._going:
             out[: self._begin] = self._known
             out[self._begin : int(offsets[1])] += self._next - self._begin

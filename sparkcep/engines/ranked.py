@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
+from sparkcep.columns.arrays import numbered
 from sparkcep.columns.types import type_of
 from sparkcep.engines import kernels
 from sparkcep.engines.endings import EndingEngine
@@ -42,16 +43,8 @@ class RankedEngine(EndingEngine, SelectionEngine):
 
     _window: tuple[pa.Array, pa.Array] | None = None  # WINDOW_START and WINDOW_END of the matches at hand
 
-    def _process(self, last: bool) -> Iterator[pa.Table]:
-        """Whole partitions only: the best match may end in any row to come."""
-        table, columns, offsets = self._buffer()
-        done = len(offsets) - (1 if last else 2)
-        if done > 0:
-            data = self._kernel_data(columns, offsets, table.num_rows)
-            yield from self._ranked(data, offsets[: done + 1], columns)
-        self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
-
-    def _ranked(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+    def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+        offsets = offsets[: done + 1]
         ranking = self.plan.ranking
         assert ranking is not None
         rows = int(offsets[-1])
@@ -67,7 +60,7 @@ class RankedEngine(EndingEngine, SelectionEngine):
         found = [self._of_partition(p, data, offsets, weights, ranking.top, sliding) for p in range(len(offsets) - 1)]
         best = _together([f for f in found if len(f.events)])
         self._window = sliding.windows(best.windows) if sliding is not None else None
-        yield from self._emit(columns, best.events, best.labels, best.rows, offsets, {"rank": _ranks(best.events[:, kernels.E_PART], best.windows)})
+        yield from self._emit(columns, best.events, best.labels, best.rows, offsets, _with_ranks(best.events, best.windows))
 
     def _listed_best(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         """The same by going through all matches."""
@@ -97,7 +90,7 @@ class RankedEngine(EndingEngine, SelectionEngine):
         taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)
         windows = np.array([number for (_, number), _ in best], dtype=np.int64)
         self._window = sliding.windows(windows) if sliding is not None else None
-        yield from self._emit(columns, events, labels, taken, offsets, {"rank": _ranks(events[:, kernels.E_PART], windows)})
+        yield from self._emit(columns, events, labels, taken, offsets, _with_ranks(events, windows))
 
     @staticmethod
     def _null(terms: tuple, columns: dict[str, pa.Array], rows: list[int], labels: list[int]) -> bool:
@@ -144,12 +137,9 @@ class RankedEngine(EndingEngine, SelectionEngine):
         return events, by_event | {"window_start": starts, "window_end": ends}
 
 
-def _ranks(parts: np.ndarray, windows: np.ndarray) -> pa.Array:
-    """The place of each match among those of its partition and window, which stand together."""
-    fresh = np.ones(len(parts), dtype=bool)
-    fresh[1:] = (np.diff(parts) != 0) | (np.diff(windows) != 0)
-    starts = np.flatnonzero(fresh)
-    return pa.array((np.arange(len(parts)) - np.repeat(starts, np.diff(np.append(starts, len(parts)))) + 1).astype(np.int32))
+def _with_ranks(events: np.ndarray, windows: np.ndarray) -> dict[str, pa.Array]:
+    """MATCH_RANK() of each match: its place among those of its partition and window, which stand together."""
+    return {"rank": pa.array((numbered(events[:, kernels.E_PART], windows) + 1).astype(np.int32))}
 
 
 def _events(found: Ranked, part: int, low: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparkcep.automaton.approximate import Approximate
 from sparkcep.automaton.copies import KINDS
+from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engines import approximate_kernels as finding
 from sparkcep.engines.kernels import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
 from sparkcep.engines.windows import Measured
@@ -45,10 +46,8 @@ class Found:
         """The events with these numbers, and nothing of the others."""
         events = self.events[which].copy()
         sizes = np.maximum(events[:, E_ROWS], 0)
-        ends = np.cumsum(sizes)
-        begin = ends - sizes
-        at = np.repeat(events[:, E_LABELS] - begin, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
-        events[:, E_LABELS] = begin
+        at = ranges(events[:, E_LABELS], sizes)
+        events[:, E_LABELS] = np.cumsum(sizes) - sizes
         return Found(events, self.labels[at], self.rows[at], self.paths[at])
 
 
@@ -107,9 +106,7 @@ class Reporter:
 
     def described(self, found: Found) -> Found:
         """With errors and missing variables, numbered anew in each partition."""
-        part = found.events[:, E_PART]
-        starts = np.flatnonzero(np.diff(part, prepend=-1))
-        found.events[:, E_NUMBER] = np.arange(len(part)) - np.repeat(starts, np.diff(np.append(starts, len(part)))) + 1
+        found.events[:, E_NUMBER] = numbered(found.events[:, E_PART]) + 1
         found.by_event.update(self.by_event(found.events, found.paths))
         return found
 

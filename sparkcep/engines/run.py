@@ -21,7 +21,7 @@ from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, h
 from sparkcep.automaton.copies import with_copies
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.automaton.selection import Selection, selection_automaton
-from sparkcep.columns.arrays import boundaries, flat, null_marks, ranks, words
+from sparkcep.columns.arrays import boundaries, flat, null_marks, ranges, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.columns.types import type_of
 from sparkcep.engines import gather, interpreter, kernels
@@ -576,7 +576,7 @@ class MatchEngine:
 
     def _partition_positions(self, offsets: np.ndarray) -> np.ndarray:
         """int64: the number of each row of the buffer in its partition."""
-        out = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
+        out = ranges(0, np.diff(offsets))
         out[: int(offsets[1])] += self._carry.dropped
         return out
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.pattern.options import NO_WINDOW
@@ -195,12 +195,7 @@ def sliding_windows(
     bottom, top = grid.holding(ends.min(axis=0), ends.max(axis=0))
     counts = np.maximum(top - bottom + 1, 0)
     which = np.repeat(np.arange(len(first)), counts)
-    return which, *grid.values(_ranges(bottom, counts))
-
-
-def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """``counts[i]`` numbers from ``first[i]`` on, for each i."""
-    return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+    return which, *grid.values(ranges(bottom, counts))
 
 
 @dataclass(frozen=True)
@@ -243,7 +238,7 @@ def slides(window: tuple, slide: tuple, column: pa.Array | None, offsets: np.nda
             x = np.arange(begin - low, end - low) if values is None else values[begin:end]
             down = x[0] > x[-1]
             bottom, top = grid.holding(x, x)
-            found = np.unique(_ranges(bottom, np.maximum(top - bottom + 1, 0)))
+            found = np.unique(ranges(bottom, np.maximum(top - bottom + 1, 0)))
             start, stop = found * grid.pace, found * grid.pace + grid.reach
             y = (x[::-1] if down else x) * grid.parts
             left, right = np.searchsorted(y, start, side="left"), np.searchsorted(y, stop, side="left")
