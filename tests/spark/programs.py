@@ -34,8 +34,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def helpers(of: int) -> list[int]:
-    """The rewriter processes that the JVM ``of`` started."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    """The rewriter processes that the JVM ``of`` started; ``-ww``: whole command lines, however narrow $COLUMNS is."""
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     found = (line.split(None, 2) for line in listed.splitlines() if "sparkcep.spark.rewrite_server" in line)
     return [int(pid) for pid, parent, _ in found if int(parent) == of]
 
