@@ -10,7 +10,7 @@ from __future__ import annotations
 from sparkcep.errors import ClauseError, MatchRuntimeError
 
 __version__ = "0.1.0"
-__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot_matches", "rewrite"]
+__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot", "rewrite"]
 
 
 def __getattr__(name: str):
@@ -30,8 +30,8 @@ def __getattr__(name: str):
         from sparkcep.spark.frames import match_recognize
 
         return match_recognize
-    if name == "plot_matches":
-        from sparkcep.plot import plot_matches
+    if name == "plot":
+        from sparkcep.draw.matches import plot
 
-        return plot_matches
+        return plot
     raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkcep.plot import plot_matches
+from sparkcep.draw.matches import plot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ def _draw(spark: SparkSession, folder: Path, example: Example, best) -> Path:
         rows = rows[(rows[example.x] >= best["began"] - margin) & (rows[example.x] <= best["ended"] + margin)]
     path = folder / f"{example.name}.png"
     where = ", ".join(f"{k} {best[k]}" for k in keys)
-    plot_matches(rows, example.x, example.y, path=path, title=f"{example.title}\n{where}")
+    plot(rows, example.x, example.y, path=path, title=f"{example.title}\n{where}")
     return path
 
 

