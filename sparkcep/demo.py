@@ -51,10 +51,10 @@ def check() -> list[Example]:
 def _example(path: Path) -> Example:
     text = path.read_text(encoding="utf-8")
     title = re.search(r"^-- title: (.+)$", text, re.M)
-    plot = re.search(r"^-- plot: (\w+) (\w+)$", text, re.M)
-    if not title or not plot:
+    axes = re.search(r"^-- plot: (\w+) (\w+)$", text, re.M)
+    if not title or not axes:
         raise MissingError(f"{path} needs the lines '-- title: ...' and '-- plot: x y'")
-    return Example(path.stem, title[1], plot[1], plot[2], text)
+    return Example(path.stem, title[1], axes[1], axes[2], text)
 
 
 def load(spark: SparkSession, folder: Path, month: int | None) -> tuple[int, int]:
