@@ -16,6 +16,8 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
+from tests.test_sql_examples import FILES  # noqa: E402
+
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")
 ROWS = "VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)"
@@ -31,6 +33,7 @@ from pyspark.sql.functions import col, lit
 from sparkcep import match_recognize
 from sparkcep.errors import ClauseError
 from sparkcep.spark.session import disable, enable
+from tests.test_sql_examples import FILES, run as run_example
 
 MATCH, BAD, ROWS, REPORT = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
@@ -83,6 +86,7 @@ fresh = spark.newSession()
 run("new_session", lambda: fresh.sql("SELECT * FROM (SELECT * FROM " + ROWS + ") " + MATCH))
 run("clause_error", lambda: spark.sql("SELECT * FROM ticks " + BAD))
 run("spark_error", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("price > 10", "no_such > 10")))
+report["examples"] = {path.stem: run_example(fresh, path) for path in FILES}
 disable(spark)
 report["unwrapped"] = type(spark).sql is original
 run("view_disabled", lambda: spark.table("matches"))
@@ -104,7 +108,7 @@ def report(tmp_path_factory):
     command = [sys.executable, "-c", CLIENT, MATCH, BAD, ROWS, str(out)]
     log = home / "client.log"
     with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
-        subprocess.run(command, cwd=home, env=environment, stdout=sink, stderr=sink, timeout=120, check=False)
+        subprocess.run(command, cwd=home, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
     assert out.exists(), log.read_text()[-4000:]
     return json.loads(out.read_text())
 
@@ -116,6 +120,11 @@ def test_it_is_a_connect_session(report):
 @pytest.mark.parametrize("name", ["plain", "script", "view", "ctas", "new_session", "view_disabled", "frame", "frame_named"])
 def test_rows(report, name):
     assert report[name] == EXPECTED
+
+
+@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+def test_example(report, path):
+    assert report["examples"][path.stem] == path.with_suffix(".expected").read_text(encoding="utf-8")
 
 
 def test_insert(report):
