@@ -204,7 +204,7 @@ def test_classes_taken_out_of_a_crowded_table_hide_no_others():
         place = rng.randrange(16)
         if place in standing:
             standing.remove(place)
-            merged_kernels._remove(place, info, table)
+            merged_kernels.remove(place, info, table)
         else:
             standing.add(place)
             at = info[place, merged_kernels.C_HASH] & 31
