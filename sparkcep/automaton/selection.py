@@ -130,6 +130,21 @@ def ranks_paths(plan: Plan, k: int, automaton: Selection) -> bool:
     return plain and 0 < k <= MAX_RANKED and matches_once(automaton) and not automaton.edges[:, E_WHERE].any()
 
 
+def chain_of(plan: Plan, k: int, automaton: Selection) -> tuple[int, ...]:
+    """The edges of an automaton that takes one row for each of its nodes, if ``ranks_paths``; () for any other."""
+    edges: list[int] = []
+    node = 0
+    while ranks_paths(plan, k, automaton) and len(edges) < automaton.nodes:
+        low, high = int(automaton.first[node]), int(automaton.first[node + 1])
+        if high - low != 1:
+            return ()
+        if automaton.edges[low, E_VAR] == ACCEPT:
+            return tuple(edges)
+        edges.append(low)
+        node = int(automaton.edges[low, E_TARGET])
+    return ()
+
+
 def matches_once(automaton: Selection) -> bool:
     """Whether each path of the automaton is a match of its own, and nothing but its rows decides that."""
     return not (automaton.ambiguous or automaton.negates)

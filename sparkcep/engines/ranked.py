@@ -17,7 +17,7 @@ from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.weights import float_weights, whole_weights
 from sparkcep.engines.windows import Slides, slides
-from sparkcep.ranking.best import Ranked, top_matches
+from sparkcep.ranking.best import top_matches
 
 
 def ranks_by_paths(prepared: Prepared) -> bool:
@@ -29,7 +29,7 @@ def ranks_by_paths(prepared: Prepared) -> bool:
 
 
 @dataclass(frozen=True)
-class _Best:
+class Best:
     """Matches as events, labels and rows, and the number of the window of each."""
 
     events: np.ndarray
@@ -38,10 +38,39 @@ class _Best:
     windows: np.ndarray
 
 
-class RankedEngine(EndingEngine, SelectionEngine):
-    """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
+class BestEngine(EndingEngine, SelectionEngine):
+    """Gives the best matches of each partition, and window."""
 
     _window: tuple[pa.Array, pa.Array] | None = None  # WINDOW_START and WINDOW_END of the matches at hand
+
+    def _slides(self, columns: dict[str, pa.Array], offsets: np.ndarray) -> Slides | None:
+        """The sliding windows of whole partitions."""
+        plan = self.plan
+        return slides(plan.windows[0], plan.slide, columns.get(plan.windows[0][2]), offsets) if plan.slide else None
+
+    def _timed(self, data: Data, low: int, high: int) -> np.ndarray:
+        """Letters of rows; those whose time is NULL are in no match."""
+        return np.where(self._windows[0, low:high] > np.arange(low, high), data.rows.letters[low:high], 0)
+
+    def _told(
+        self, found: list[Best], sliding: Slides | None, columns: dict[str, pa.Array], offsets: np.ndarray, ranks: bool
+    ) -> Iterator[pa.Table]:
+        """Output of the matches of all partitions, with their ranks if they are complete and in order."""
+        best = _together([f for f in found if len(f.events)])
+        self._window = sliding.windows(best.windows) if sliding is not None else None
+        by_event = _with_ranks(best.events, best.windows) if ranks else {}
+        yield from self._emit(columns, best.events, best.labels, best.rows, offsets, by_event)
+
+    def _in_windows(self, columns, events, labels, scattered, offsets, by_event):
+        if self._window is None:
+            return super()._in_windows(columns, events, labels, scattered, offsets, by_event)
+        starts, ends = self._window
+        self._window = None
+        return events, by_event | {"window_start": starts, "window_end": ends}
+
+
+class RankedEngine(BestEngine):
+    """Gives the k best matches of each partition, and window, with their ranks."""
 
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         offsets = offsets[: done + 1]
@@ -56,11 +85,9 @@ class RankedEngine(EndingEngine, SelectionEngine):
         weights = whole_weights(ranking.terms, columns, count, len(data.rows.letters))
         if weights is None:
             weights = float_weights(ranking.terms, columns, count, len(data.rows.letters))
-        sliding = slides(self.plan.windows[0], self.plan.slide, columns.get(self.plan.windows[0][2]), offsets) if self.plan.slide else None
+        sliding = self._slides(columns, offsets)
         found = [self._of_partition(p, data, offsets, weights, ranking.top, sliding) for p in range(len(offsets) - 1)]
-        best = _together([f for f in found if len(f.events)])
-        self._window = sliding.windows(best.windows) if sliding is not None else None
-        yield from self._emit(columns, best.events, best.labels, best.rows, offsets, _with_ranks(best.events, best.windows))
+        yield from self._told(found, sliding, columns, offsets, True)
 
     def _listed_best(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         """The same by going through all matches."""
@@ -70,7 +97,7 @@ class RankedEngine(EndingEngine, SelectionEngine):
         weights = whole_weights(ranking.terms, columns, count, len(data.rows.letters))
         if weights is None:
             weights = float_weights(ranking.terms, columns, count, len(data.rows.letters))
-        sliding = slides(self.plan.windows[0], self.plan.slide, columns.get(self.plan.windows[0][2]), offsets) if self.plan.slide else None
+        sliding = self._slides(columns, offsets)
         found: dict[tuple[int, int], list[tuple]] = {}
         for part, rows, labels in self._matches(data, offsets, columns):
             score = sum((weights[label & 63, row].item() for row, label in zip(rows, labels)), 0)
@@ -111,12 +138,11 @@ class RankedEngine(EndingEngine, SelectionEngine):
                     return True
         return False
 
-    def _of_partition(self, part: int, data: Data, offsets: np.ndarray, weights: np.ndarray, k: int, sliding: Slides | None) -> _Best:
+    def _of_partition(self, part: int, data: Data, offsets: np.ndarray, weights: np.ndarray, k: int, sliding: Slides | None) -> Best:
         low, high = int(offsets[part]), int(offsets[part + 1])
         automaton = self.p.selection
         assert automaton is not None
-        # rows whose time is NULL are in no match
-        letters = np.where(self._windows[0, low:high] > np.arange(low, high), data.rows.letters[low:high], 0)
+        letters = self._timed(data, low, high)
         edges = automaton.edges[:, [E_VAR, E_TARGET]]
         own = weights[:, low:high]
         number = np.zeros(1, dtype=np.int64)
@@ -127,38 +153,31 @@ class RankedEngine(EndingEngine, SelectionEngine):
             found = top_matches(automaton.first, edges, letters, own, k, span=np.maximum(self._backs[low:high], low) - low)
         else:
             found = top_matches(automaton.first, edges, letters, own, k)
-        return _Best(_events(found, part, low), automaton.edges[found.edges, E_LABEL].astype(np.uint8), found.rows + low, number[found.window])
-
-    def _in_windows(self, columns, events, labels, scattered, offsets, by_event):
-        if self._window is None:
-            return super()._in_windows(columns, events, labels, scattered, offsets, by_event)
-        starts, ends = self._window
-        self._window = None
-        return events, by_event | {"window_start": starts, "window_end": ends}
-
+        return Best(best_events(found.offsets, found.rows, part, low), automaton.edges[found.edges, E_LABEL].astype(np.uint8), found.rows + low, number[found.window])
 
 def _with_ranks(events: np.ndarray, windows: np.ndarray) -> dict[str, pa.Array]:
     """MATCH_RANK() of each match: its place among those of its partition and window, which stand together."""
     return {"rank": pa.array((numbered(events[:, kernels.E_PART], windows) + 1).astype(np.int32))}
 
 
-def _events(found: Ranked, part: int, low: int) -> np.ndarray:
-    sizes = np.diff(found.offsets)
+def best_events(offsets: np.ndarray, rows: np.ndarray, part: int, low: int) -> np.ndarray:
+    """Matches of a partition that begins at row ``low`` as events: match i has ``rows`` from ``offsets[i]`` to ``offsets[i + 1]``, counted in the partition."""
+    sizes = np.diff(offsets)
     events = np.zeros((len(sizes), 5), dtype=np.int64)
     events[:, kernels.E_PART] = part
-    events[:, kernels.E_START] = found.rows[found.offsets[:-1]] + low if len(sizes) else 0
+    events[:, kernels.E_START] = rows[offsets[:-1]] + low if len(sizes) else 0
     events[:, kernels.E_ROWS] = sizes
     events[:, kernels.E_NUMBER] = np.arange(1, len(sizes) + 1)
-    events[:, kernels.E_LABELS] = found.offsets[:-1]
+    events[:, kernels.E_LABELS] = offsets[:-1]
     return events
 
 
-def _together(parts: list[_Best]) -> _Best:
+def _together(parts: list[Best]) -> Best:
     if not parts:
         whole = np.zeros(0, dtype=np.int64)
-        return _Best(np.zeros((0, 5), dtype=np.int64), np.zeros(0, dtype=np.uint8), whole, whole)
+        return Best(np.zeros((0, 5), dtype=np.int64), np.zeros(0, dtype=np.uint8), whole, whole)
     base = 0
     for part in parts:
         part.events[:, kernels.E_LABELS] += base
         base += len(part.rows)
-    return _Best(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("events", "labels", "rows", "windows")))
+    return Best(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("events", "labels", "rows", "windows")))

@@ -122,6 +122,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     from sparkcep.engines.approximate import approximate_engine
     from sparkcep.engines.conjunction import ConjunctionEngine
     from sparkcep.engines.endings import ConjunctionEndingEngine
+    from sparkcep.engines.joined import JoinedEngine, ranks_by_join
     from sparkcep.engines.merged import MergedEngine
     from sparkcep.engines.ranked import RankedEngine, ranks_by_paths
     from sparkcep.engines.selection import SelectionEngine
@@ -135,7 +136,8 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     if prepared.plan.ranking is not None and prepared.plan.ranking.by_engine and not ranks_by_paths(prepared):
         raise RuntimeError("the plan expects ranks of an engine that cannot tell them")
     if prepared.selection is not None:
-        chosen = MergedEngine if by_last_row else RankedEngine if ranks_by_paths(prepared) else SelectionEngine
+        ranked = RankedEngine if ranks_by_paths(prepared) else JoinedEngine if ranks_by_join(prepared) else SelectionEngine
+        chosen = MergedEngine if by_last_row else ranked
     return chosen(prepared, chunk_rows, limits)
 
 

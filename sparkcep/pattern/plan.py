@@ -18,12 +18,12 @@ from types import MappingProxyType
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern import nodes
 from sparkcep.pattern.approx import Approx, approx_of
-from sparkcep.pattern.conditions import ConditionSplitter, reads_labels
+from sparkcep.pattern.conditions import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.pattern.equivalence import equal_columns, implied_tests
 from sparkcep.pattern.measures import MeasureSplitter
 from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
-from sparkcep.pattern.ranking import Ranking, ranking_of, slide_of
+from sparkcep.pattern.ranking import Ranking, ranking_of, slide_of, with_join
 from sparkcep.pattern.scope import ALL_ROWS, ENDINGS, PRIOR, Inputs, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
@@ -194,6 +194,8 @@ def make_plan(
     if agreeing:
         implied = implied_tests(clause, splitter, [text for text, _ in agreeing], settings.case_sensitive, approx)
         letters, conditions = _defines(clause, ids, splitter, implied)
+    if ranking and selected == ("ANY", "ALL") and not any(looks_at_match(c) for _, conjuncts in conditions for c in conjuncts):
+        ranking = with_join(ranking, clause, measures)
     return Plan(
         variables=tuple(variables),
         pattern=tree,

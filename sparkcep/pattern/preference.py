@@ -2,6 +2,8 @@
 
 It is where every objective is a sum of terms, each of which every match has: a number of one row (``A.v * 2`` where each match has exactly one A),
 SUM over a variable that no match is without, or a count.
+
+Otherwise, is it at least monotone in one number of each variable, where every match has exactly one row of each (nonlinear preferences, sections 3.2 and 3.3)?
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sparkcep.pattern import nodes
+from sparkcep.pattern.approx import constant
 from sparkcep.pattern.scope import ALL_ROWS, Inputs, Scope
 from sparkcep.sql.clause import MatchClause
 from sparkcep.sql.expression import Expr
@@ -42,6 +45,50 @@ def additive_terms(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[T
             return ()
         found += terms
     return tuple(Term(mask, inputs.column(scope.row_text(expr)) if expr is not None else "", sign, kind) for mask, expr, sign, kind in found)
+
+
+class Monotone(NamedTuple):
+    """A score that rises or falls with each of ``leaves``: (variable, column); ``tree``: as ranking.monotone reads it, a leaf by its place among them;
+    ``positive``: places of leaves that must not be below 0; ``strict``: whether the score is NULL where any leaf is."""
+
+    leaves: tuple[tuple[int, str], ...]
+    tree: tuple
+    positive: tuple[int, ...]
+    strict: bool
+
+
+def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Monotone | None:
+    """The score of a preference that is monotone in one number of each variable of a plain sequence; None for any other."""
+    pref = clause.pref
+    if pref is None or clause.approx or not _is_sequence(clause.pattern):
+        return None
+    reader = _MonotoneReader(scope, _occurrences(clause.pattern), clause.text)
+    product = pref.combine == "PRODUCT" and len(pref.objectives) > 1
+    parts = []
+    for goal, expr in pref.objectives:
+        tree = reader.tree(expr, -1 if goal == "MIN" else 1, product)
+        if tree is None:
+            return None
+        parts.append(("neg", tree) if goal == "MIN" else tree)
+    operation = {"MIN": "least", "MAX": "greatest", "PRODUCT": "*"}.get(pref.combine or "SUM", "+")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = (operation, whole, part)
+    if pref.combine == "AVG" and len(parts) > 1:
+        whole = ("/", whole, ("lit", len(parts)))
+    masks = [mask for mask, *_ in reader.leaves]
+    if not masks or len(set(masks)) < len(masks):
+        return None
+    leaves = tuple((mask.bit_length() - 1, inputs.column(scope.row_text(expr))) for mask, expr, _, _ in reader.leaves)
+    positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
+    return Monotone(leaves, whole, positive, not reader.skips_nulls)
+
+
+def _is_sequence(node: nodes.Node) -> bool:
+    """Whether the pattern is variables one behind the other, each once."""
+    items = node.items if isinstance(node, nodes.Concat) else (node,)
+    names = [item.name.lower() for item in items if isinstance(item, nodes.Var)]
+    return len(names) == len(items) == len(set(names))
 
 
 class _Reader:
@@ -99,6 +146,86 @@ class _Reader:
 
     def _certain(self, mask: int) -> bool:
         return mask == ALL_ROWS or any(low > 0 for v, (low, _) in enumerate(self.bounds) if mask >> v & 1)
+
+
+class _MonotoneReader(_Reader):
+    """``leaves``: (variable, expression of one row, direction, whether it must not be below 0) of each leaf read."""
+
+    def __init__(self, scope: Scope, occurrences: dict[str, tuple[int, int]], text: str) -> None:
+        super().__init__(scope, occurrences)
+        self.text = text
+        self.leaves: list[tuple[int, Expr, int, bool]] = []
+        self.skips_nulls = False
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        """The tree of an expression in which a larger value is better (``direction`` 1) or worse (-1); with ``positive`` it must not be below 0."""
+        node = expr.bare()
+        number = self._number(node)
+        if number is not None:
+            return ("lit", number) if number >= 0 or not positive else None
+        own = self._of_one_row(node)
+        if own is None and node.op == "call" and node.value in ("FIRST", "LAST") and len(node.args) == 1 and not node.flags - {"final"}:
+            own, node = self._of_one_row(node.args[0]), node.args[0].bare()
+        if own is not None:
+            self.leaves.append((own, node, direction, positive))
+            return ("leaf", len(self.leaves) - 1)
+        if node.op == "un" and node.value in ("-", "+"):
+            if node.value == "+":
+                return self.tree(node.args[0], direction, positive)
+            return self._operation("neg", node.args, (-direction,), False) if not positive else None
+        if node.op == "bin":
+            return self._binary(node, direction, positive)
+        if node.op == "call" and not node.flags:
+            if node.value == "SQRT" and len(node.args) == 1:
+                return self._operation("sqrt", node.args, (direction,), True)
+            if node.value in ("LEAST", "GREATEST"):
+                self.skips_nulls = True
+                return self._operation(node.value.lower(), node.args, (direction,) * len(node.args), positive)
+        return None
+
+    def _binary(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        left, right = node.args
+        if node.value == "+":
+            return self._operation("+", node.args, (direction, direction), positive)
+        if node.value == "-" and not positive:
+            return self._operation("-", node.args, (direction, -direction), False)
+        if node.value in ("*", "/"):
+            factors = [self._number(left) if node.value == "*" else None, self._number(right)]
+            known = next((f for f in factors if f is not None), None)
+            if known is None:
+                return self._operation("*", node.args, (direction, direction), True) if node.value == "*" else None
+            if known == 0 or (positive and known < 0):
+                return None
+            return self._scaled(node, direction if known > 0 else -direction, positive)
+        return None
+
+    def _scaled(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        """A product or quotient with a number."""
+        parts = []
+        for operand in node.args:
+            number = self._number(operand)
+            parts.append(("lit", number) if number is not None else self.tree(operand, direction, positive))
+        return None if None in parts else (node.value, *parts)
+
+    def _number(self, node: Expr) -> float | None:
+        """A literal that is a whole number or a DOUBLE; others are decimals, whose arithmetic is not that of floating numbers."""
+        node = node.bare()
+        number = constant(self.text, node)
+        if number is None or ("." in node.span.of(self.text) and "e" not in node.span.of(self.text).lower()):
+            return None
+        return float(number) if abs(number) < 1 << 53 else None
+
+    def _operation(self, name: str, operands: tuple[Expr, ...], directions: tuple[int, ...], positive: bool) -> tuple | None:
+        parts = []
+        for operand, direction in zip(operands, directions):
+            tree = self.tree(operand, direction, positive)
+            if tree is None:
+                return None
+            parts.append(tree)
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = (name, whole, part)
+        return (name, whole) if len(parts) == 1 and name in ("neg", "sqrt") else whole
 
 
 def _occurrences(node: nodes.Node) -> dict[str, tuple[int, int]]:

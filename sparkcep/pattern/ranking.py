@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.pattern.approx import BUNDLES, constant, report
 from sparkcep.pattern.measures import MeasureSplitter
-from sparkcep.pattern.preference import additive_terms
+from sparkcep.pattern.preference import Monotone, additive_terms, monotone_score
 from sparkcep.pattern.scope import SCORE
 from sparkcep.pattern.window import window_size
 from sparkcep.sql.clause import WITH_UNMATCHED, MatchClause, Preference
@@ -20,7 +20,8 @@ _NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
 class Ranking(NamedTuple):
     """``objectives``: SQL texts over leaves, that become the columns ``__g0``, ...; ``score``: SQL text over those; ``top``: how many matches are kept, 0 for all; ``overall``: of all partitions together; ``order``: SQL
     ORDER BY items over leaves and the score, the best match first; ``vector``: the leaf with the positions of a match's rows; ``place``: line, column and text of
-    the preference; ``terms``: of an additive preference (pattern.preference.Term); ``by_engine``: whether the engine tells the ranks."""
+    the preference; ``terms``: of an additive preference (pattern.preference.Term); ``by_engine``: whether the engine tells the ranks; ``joined``: of a
+    monotone preference that is not additive (members of pattern.preference.Monotone)."""
 
     objectives: tuple[str, ...]
     score: str
@@ -31,6 +32,11 @@ class Ranking(NamedTuple):
     place: tuple
     terms: tuple
     by_engine: bool = False
+    joined: tuple = ()
+
+    @property
+    def monotone(self) -> Monotone | None:
+        return Monotone(*self.joined) if self.joined else None
 
 
 def check_ranking(clause: MatchClause) -> None:
@@ -105,6 +111,14 @@ def ranking_of(clause: MatchClause, measures: MeasureSplitter, window: tuple, pa
     # between matches that only their variables tell apart preferment decides
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in partition) if overall else ()), measures.match_number()]
     return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms)
+
+
+def with_join(ranking: Ranking, clause: MatchClause, measures: MeasureSplitter) -> Ranking:
+    """The same with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order that fulfil their conditions make a
+    match."""
+    if not ranking.top or ranking.terms:
+        return ranking
+    return ranking._replace(joined=tuple(monotone_score(clause, measures.scope, measures.inputs) or ()))
 
 
 def _score(pref: Preference) -> str:

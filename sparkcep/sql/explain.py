@@ -119,6 +119,10 @@ def _selection(plan: Plan) -> list[str]:
             searched = f"listed one by one, {searched}"
     if plan.ranking and ranks_without_enumeration(plan, plan.ranking):
         how, searched = f"the best {plan.ranking.top} matches", "k best paths over (node, row), because every condition is local to its row and the score is a sum over the rows"
+    elif plan.ranking and joins_queues(plan, plan.ranking):
+        how, searched = f"the best {plan.ranking.top} matches", (
+            "rank join of each variable's rows under a bound, because every condition is local to its row and the score is monotone in one number of each"
+        )
     lines = [f"engine: event selection {names[strategy]}, {how}; {searched}", "automaton:"]
     lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
     for v, name in enumerate(plan.variables):
@@ -178,6 +182,8 @@ def _ranking(plan: Plan, ranking: Ranking) -> list[str]:
         windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
         if ranks_without_enumeration(plan, ranking):
             how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
+        elif joins_queues(plan, ranking):
+            how = "ranked by rank join: Spark tells the rank of"
         else:
             how = "ranked by enumeration: every match is listed, Spark keeps"
         lines.append(f"{how} the best {ranking.top} of {of}{windows}")
@@ -193,6 +199,15 @@ def ranks_without_enumeration(plan: Plan, ranking: Ranking) -> bool:
     if plan.approximate is not None or plan.selection != ("ANY", "ALL") or any(looks_at_match(c) for _, cs in plan.conditions for c in cs):
         return False
     return bool(ranking.terms) and ranks_paths(plan, ranking.top, selection_automaton(plan)[1])
+
+
+def joins_queues(plan: Plan, ranking: Ranking) -> bool:
+    """As the engine decides (engines.joined), by the plan."""
+    from sparkcep.automaton.selection import chain_of, selection_automaton
+
+    if plan.approximate is not None or not ranking.joined or any(looks_at_match(c) for _, cs in plan.conditions for c in cs):
+        return False
+    return len(chain_of(plan, ranking.top, selection_automaton(plan)[1])) > 0
 
 
 def _windows(plan: Plan) -> list[str]:

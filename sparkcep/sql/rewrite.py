@@ -319,8 +319,10 @@ class _Rewriter:
 
 def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
-    from sparkcep.sql.explain import ranks_without_enumeration
+    from sparkcep.sql.explain import joins_queues, ranks_without_enumeration
 
+    if joins_queues(plan, ranking):
+        return plan
     if not ranks_without_enumeration(plan, ranking):
         log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive PREF over SKIP TILL ANY MATCH is not", ranking.top)
         return plan
@@ -508,6 +510,8 @@ def _needed(plan: Plan) -> set[str]:
     visit(plan.conditions)
     visit(plan.windows)
     visit(tuple(spec for _, spec in plan.leaves))
+    if plan.ranking:
+        visit(plan.ranking.joined)
     return needed
 
 
