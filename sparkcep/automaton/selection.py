@@ -9,13 +9,14 @@ edge (steps 4 and 5): an edge names the windows its row opens and those it must 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparkcep.automaton import program as p
 from sparkcep.automaton.closure import landing, steps, too_complex, visit
 from sparkcep.automaton.compiler import compile_pattern
+from sparkcep.pattern.options import NO_WINDOW
 from sparkcep.pattern.plan import Plan
 
 MAX_NODES = 4096
@@ -143,6 +144,20 @@ def chain_of(plan: Plan, k: int, automaton: Selection) -> tuple[int, ...]:
         edges.append(low)
         node = int(automaton.edges[low, E_TARGET])
     return ()
+
+
+def side_automata(plan: Plan, k: int) -> tuple[Selection, ...]:
+    """The automata of the sides of a conjunction, where the k best matches of each can be found as paths and any of them join; () otherwise."""
+    if plan.pattern[0] != "and" or (plan.windows[0][0] != NO_WINDOW and not plan.slide):
+        return ()
+    found = []
+    for side in plan.pattern[1:]:
+        alone = replace(plan, pattern=side)
+        automaton = selection_automaton(alone)[1]
+        if not ranks_paths(alone, k, automaton):
+            return ()
+        found.append(automaton)
+    return tuple(found)
 
 
 def matches_once(automaton: Selection) -> bool:

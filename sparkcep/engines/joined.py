@@ -17,11 +17,12 @@ from sparkcep.columns.types import INT_BITS, Type, type_of
 from sparkcep.engines import kernels
 from sparkcep.engines.ranked import Best, BestEngine, best_events
 from sparkcep.engines.run import Data, Prepared
+from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.windows import Slides
 from sparkcep.ranking.monotone import TooManyStepsError, top_sequences
 
 EXACT = 1 << 53  # whole numbers below are exact in floating arithmetic
-_CHOICES, _SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
+CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 
 
 def ranks_by_join(prepared: Prepared) -> bool:
@@ -32,7 +33,7 @@ def ranks_by_join(prepared: Prepared) -> bool:
     return len(chain_of(plan, ranking.top, automaton)) > 0
 
 
-class JoinedEngine(BestEngine):
+class JoinedEngine(BestEngine, SelectionEngine):
     """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
 
     def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
@@ -44,17 +45,12 @@ class JoinedEngine(BestEngine):
         self.written = edges[:, E_LABEL].astype(np.uint8)
         self.monotone = ranking.monotone
         strata = [self.taken.index(variable) for variable, _ in self.monotone.leaves]
-        self.tree = _renumbered(self.monotone.tree, strata)
+        self.tree = renumbered(self.monotone.tree, strata)
 
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         offsets = offsets[: done + 1]
         sliding = self._slides(columns, offsets)
-        found = self._joined(data, offsets, columns, sliding)
-        if found is not None:
-            yield from self._told(found, sliding, columns, offsets, False)
-            return
-        for events, labels, taken in self._found(data, offsets, columns):
-            yield from self._emit(columns, events, labels, taken, offsets)
+        yield from self._best_or_all(self._joined(data, offsets, columns, sliding), sliding, data, columns, offsets)
 
     def _joined(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array], sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where only all matches tell them."""
@@ -70,7 +66,7 @@ class JoinedEngine(BestEngine):
             missing = there & null_marks(columns[column])[:rows].astype(bool)
             unordered = there & ~missing & np.isnan(own)
             infinite = there & np.isinf(own)
-            if infinite.any() or (missing.any() and not self.monotone.strict) or (unordered.any() and _operations(self.tree) & _CHOICES):
+            if infinite.any() or (missing.any() and not self.monotone.strict) or (unordered.any() and operations(self.tree) & CHOICES):
                 return None
             if i in self.monotone.positive and (own[there & ~missing] < 0).any():
                 return None
@@ -122,7 +118,7 @@ class JoinedEngine(BestEngine):
             return None
         scale = max(t.scale for t in types.values())
         if any(t.kind == "decimal" for t in types.values()):
-            if any(t.is_float or t.precision > 18 for t in types.values()) or _operations(self.tree) - _SUMS:
+            if any(t.is_float or t.precision > 18 for t in types.values()) or operations(self.tree) - SUMS:
                 return None
             values = {v: x * 10.0 ** (scale - types[v].scale) for v, x in values.items()}
         if _largest(self.tree, [types.get(v) for v in self.taken], [values.get(v) for v in self.taken]) is None:
@@ -130,17 +126,17 @@ class JoinedEngine(BestEngine):
         return np.array([values[v].astype(np.float64) if v in values else np.zeros(rows) for v in self.taken])
 
 
-def _renumbered(tree: tuple, strata: list[int]) -> tuple:
+def renumbered(tree: tuple, strata: list[int]) -> tuple:
     if tree[0] == "leaf":
         return ("leaf", strata[tree[1]])
-    return tree if tree[0] == "lit" else (tree[0], *(_renumbered(operand, strata) for operand in tree[1:]))
+    return tree if tree[0] == "lit" else (tree[0], *(renumbered(operand, strata) for operand in tree[1:]))
 
 
-def _operations(tree: tuple) -> set[str]:
+def operations(tree: tuple) -> set[str]:
     """Names of the operations of a tree, and ``lit`` where it has numbers."""
     if tree[0] == "leaf":
         return set()
-    return {tree[0]}.union(*(_operations(operand) for operand in tree[1:] if tree[0] != "lit"))
+    return {tree[0]}.union(*(operations(operand) for operand in tree[1:] if tree[0] != "lit"))
 
 
 def _largest(tree: tuple, types: list[Type | None], values: list[np.ndarray | None]) -> tuple[float, int] | None:

@@ -38,7 +38,7 @@ class Best:
     windows: np.ndarray
 
 
-class BestEngine(EndingEngine, SelectionEngine):
+class BestEngine(EndingEngine):
     """Gives the best matches of each partition, and window."""
 
     _window: tuple[pa.Array, pa.Array] | None = None  # WINDOW_START and WINDOW_END of the matches at hand
@@ -61,6 +61,16 @@ class BestEngine(EndingEngine, SelectionEngine):
         by_event = _with_ranks(best.events, best.windows) if ranks else {}
         yield from self._emit(columns, best.events, best.labels, best.rows, offsets, by_event)
 
+    def _best_or_all(
+        self, found: list[Best] | None, sliding: Slides | None, data: Data, columns: dict[str, pa.Array], offsets: np.ndarray
+    ) -> Iterator[pa.Table]:
+        """Output of the best matches, for Spark to rank; of all where the best were not told."""
+        if found is not None:
+            yield from self._told(found, sliding, columns, offsets, False)
+            return
+        for events, labels, taken in self._found(data, offsets, columns):
+            yield from self._emit(columns, events, labels, taken, offsets)
+
     def _in_windows(self, columns, events, labels, scattered, offsets, by_event):
         if self._window is None:
             return super()._in_windows(columns, events, labels, scattered, offsets, by_event)
@@ -69,7 +79,7 @@ class BestEngine(EndingEngine, SelectionEngine):
         return events, by_event | {"window_start": starts, "window_end": ends}
 
 
-class RankedEngine(BestEngine):
+class RankedEngine(BestEngine, SelectionEngine):
     """Gives the k best matches of each partition, and window, with their ranks."""
 
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:

@@ -120,6 +120,7 @@ def _check_objectives(ranking: Ranking, schema: pa.Schema) -> None:
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
     """The engine that the plan asks for."""
     from sparkcep.engines.approximate import approximate_engine
+    from sparkcep.engines.conjoined import ConjoinedEngine, ranks_by_sides
     from sparkcep.engines.conjunction import ConjunctionEngine
     from sparkcep.engines.endings import ConjunctionEndingEngine
     from sparkcep.engines.joined import JoinedEngine, ranks_by_join
@@ -132,7 +133,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
         return approximate_engine(prepared)(prepared, chunk_rows, limits)
     by_last_row = prepared.plan.counting or prepared.plan.graphing
     if prepared.conjunction is not None:
-        chosen = ConjunctionEndingEngine if by_last_row else ConjunctionEngine
+        chosen = ConjunctionEndingEngine if by_last_row else ConjoinedEngine if ranks_by_sides(prepared) else ConjunctionEngine
     if prepared.plan.ranking is not None and prepared.plan.ranking.by_engine and not ranks_by_paths(prepared):
         raise RuntimeError("the plan expects ranks of an engine that cannot tell them")
     if prepared.selection is not None:

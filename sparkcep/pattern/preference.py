@@ -63,6 +63,75 @@ def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Monoton
     if pref is None or clause.approx or not _is_sequence(clause.pattern):
         return None
     reader = _MonotoneReader(scope, _occurrences(clause.pattern), clause.text)
+    whole = _combined(clause, reader)
+    if whole is None:
+        return None
+    masks = [mask for mask, *_ in reader.leaves]
+    if not masks or len(set(masks)) < len(masks):
+        return None
+    leaves = tuple((mask.bit_length() - 1, inputs.column(scope.row_text(expr))) for mask, expr, _, _ in reader.leaves)
+    positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
+    return Monotone(leaves, whole, positive, not reader.skips_nulls)
+
+
+class Conjoined(NamedTuple):
+    """The score of a conjunction by its sides: ``sides``: the terms of each, whose sum over the side's rows is a leaf of ``tree``; ``positive``: sides whose rows
+    must not add less than 0; ``whole``: one sum over rows of several sides, which only whole numbers give in any order."""
+
+    sides: tuple[tuple[Term, ...], ...]
+    tree: tuple
+    positive: tuple[int, ...]
+    whole: bool
+
+
+def conjoined_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Conjoined | None:
+    """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for any other."""
+    pref = clause.pref
+    if pref is None or clause.approx or not isinstance(clause.pattern, nodes.Conjunct):
+        return None
+    occurrences = _occurrences(clause.pattern)
+    sides = [[v for v, name in enumerate(scope.variables) if name.lower() in _occurrences(item)] for item in clause.pattern.items]
+    masks = [sum(1 << v for v in own) for own in sides]
+    if any(a & b for i, a in enumerate(masks) for b in masks[:i]):
+        return None
+    reader = _SideReader(scope, occurrences, clause.text, masks)
+    tree = _combined(clause, reader)
+    whole = tree is None or any(reader.leaves.count(leaf) > 1 for leaf in reader.leaves)
+    if whole:
+        tree, reader = _one_sum(clause, _SideReader(scope, occurrences, clause.text, masks))
+    if tree is None or not any(reader.found):
+        return None
+    found = tuple(
+        tuple(Term(mask, inputs.column(scope.row_text(expr)) if expr is not None else "", sign, kind) for mask, expr, sign, kind in terms)
+        for terms in reader.found
+    )
+    return Conjoined(found, tree, tuple(reader.positive), whole)
+
+
+def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _SideReader]:
+    """The tree that adds the sides' shares in a score that is one sum."""
+    pref = clause.pref
+    assert pref is not None
+    if pref.combine not in (None, "SUM"):
+        return None, reader
+    for goal, expr in pref.objectives:
+        terms = reader.terms(expr, -1 if goal == "MIN" else 1)
+        if terms is None:
+            return None, reader
+        for mask, body, sign, kind in terms:
+            for side, own in enumerate(reader.masks):
+                if mask & own:
+                    reader.found[side].append((mask & own, body, sign, kind))
+    tree: tuple = ("leaf", 0)
+    for side in range(1, len(reader.masks)):
+        tree = ("+", tree, ("leaf", side))
+    return tree, reader
+
+
+def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
+    """The tree of the combination of all objectives."""
+    pref = clause.pref
+    assert pref is not None
     product = pref.combine == "PRODUCT" and len(pref.objectives) > 1
     parts = []
     for goal, expr in pref.objectives:
@@ -74,14 +143,7 @@ def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Monoton
     whole = parts[0]
     for part in parts[1:]:
         whole = (operation, whole, part)
-    if pref.combine == "AVG" and len(parts) > 1:
-        whole = ("/", whole, ("lit", len(parts)))
-    masks = [mask for mask, *_ in reader.leaves]
-    if not masks or len(set(masks)) < len(masks):
-        return None
-    leaves = tuple((mask.bit_length() - 1, inputs.column(scope.row_text(expr))) for mask, expr, _, _ in reader.leaves)
-    positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
-    return Monotone(leaves, whole, positive, not reader.skips_nulls)
+    return ("/", whole, ("lit", len(parts))) if pref.combine == "AVG" and len(parts) > 1 else whole
 
 
 def _is_sequence(node: nodes.Node) -> bool:
@@ -228,12 +290,34 @@ class _MonotoneReader(_Reader):
         return (name, whole) if len(parts) == 1 and name in ("neg", "sqrt") else whole
 
 
+class _SideReader(_MonotoneReader):
+    """``found``: the terms of each side; ``leaves``: the sides in the order in which they were read; ``positive``: sides that must not be below 0."""
+
+    def __init__(self, scope: Scope, occurrences: dict[str, tuple[int, int]], text: str, masks: list[int]) -> None:
+        super().__init__(scope, occurrences, text)
+        self.masks = masks
+        self.found: list[list[tuple[int, Expr | None, int, str]]] = [[] for _ in masks]
+        self.positive: list[int] = []
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        terms = self.terms(expr, 1) if self._number(expr) is None else None
+        if terms:
+            sides = {side for mask, *_ in terms for side, own in enumerate(self.masks) if mask & own}
+            if len(sides) == 1:
+                side = sides.pop()
+                self.found[side] += terms
+                self.leaves.append(side)
+                self.positive += [side] if positive else []
+                return ("leaf", side)
+        return super().tree(expr, direction, positive)
+
+
 def _occurrences(node: nodes.Node) -> dict[str, tuple[int, int]]:
     """How many rows each variable has in a match: (least, most), each up to MANY."""
     match node:
         case nodes.Var(name):
             return {name.lower(): (1, 1)}
-        case nodes.Concat(items) | nodes.Permute(items):
+        case nodes.Concat(items) | nodes.Permute(items) | nodes.Conjunct(items):
             out: dict[str, tuple[int, int]] = {}
             for found in map(_occurrences, items):
                 for name, (low, high) in found.items():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.pattern.approx import BUNDLES, constant, report
 from sparkcep.pattern.measures import MeasureSplitter
-from sparkcep.pattern.preference import Monotone, additive_terms, monotone_score
+from sparkcep.pattern.preference import Conjoined, Monotone, additive_terms, conjoined_score, monotone_score
 from sparkcep.pattern.scope import SCORE
 from sparkcep.pattern.window import window_size
 from sparkcep.sql.clause import WITH_UNMATCHED, MatchClause, Preference
@@ -21,7 +21,7 @@ class Ranking(NamedTuple):
     """``objectives``: SQL texts over leaves, that become the columns ``__g0``, ...; ``score``: SQL text over those; ``top``: how many matches are kept, 0 for all; ``overall``: of all partitions together; ``order``: SQL
     ORDER BY items over leaves and the score, the best match first; ``vector``: the leaf with the positions of a match's rows; ``place``: line, column and text of
     the preference; ``terms``: of an additive preference (pattern.preference.Term); ``by_engine``: whether the engine tells the ranks; ``joined``: of a
-    monotone preference that is not additive (members of pattern.preference.Monotone)."""
+    monotone preference that is not additive (members of pattern.preference.Monotone); ``conjoined``: of a conjunction (members of Conjoined)."""
 
     objectives: tuple[str, ...]
     score: str
@@ -33,10 +33,15 @@ class Ranking(NamedTuple):
     terms: tuple
     by_engine: bool = False
     joined: tuple = ()
+    conjoined: tuple = ()
 
     @property
     def monotone(self) -> Monotone | None:
         return Monotone(*self.joined) if self.joined else None
+
+    @property
+    def by_sides(self) -> Conjoined | None:
+        return Conjoined(*self.conjoined) if self.conjoined else None
 
 
 def check_ranking(clause: MatchClause) -> None:
@@ -118,7 +123,10 @@ def with_join(ranking: Ranking, clause: MatchClause, measures: MeasureSplitter) 
     match."""
     if not ranking.top or ranking.terms:
         return ranking
-    return ranking._replace(joined=tuple(monotone_score(clause, measures.scope, measures.inputs) or ()))
+    return ranking._replace(
+        joined=tuple(monotone_score(clause, measures.scope, measures.inputs) or ()),
+        conjoined=tuple(conjoined_score(clause, measures.scope, measures.inputs) or ()),
+    )
 
 
 def _score(pref: Preference) -> str:

@@ -8,6 +8,8 @@ with its operands. All are exact in IEEE arithmetic or correctly rounded, so tha
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,6 +107,12 @@ def _room(m: int, n: int, width: int, depth: int) -> mk.Room:
     )  # fmt: skip
 
 
+def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
+    """int64 (strata): 1 where a larger weight makes the score larger, -1 where a smaller one does, 0 where it has none. Raises ValueError where it is not
+    monotone."""
+    return compiled(tree, strata).rising
+
+
 def compiled(tree: tuple, strata: int) -> mk.Score:
     """The tree as a program. Raises ValueError where it is not monotone: a stratum that both raises and lowers it."""
     code: list[tuple[int, int]] = []
@@ -136,3 +144,16 @@ def _directions(node: tuple) -> tuple[int, ...]:
         return tuple(-1 for _ in node[1:])
     return _FALLING_OPERANDS.get(node[0], tuple(1 for _ in node[1:]))
 
+
+def value(tree: tuple, weights: Sequence[float]) -> float:
+    """The score of one weight for each stratum."""
+    if tree[0] == "leaf":
+        return weights[tree[1]]
+    if tree[0] == "lit":
+        return tree[1]
+    return _APPLY[tree[0]](*(value(operand, weights) for operand in tree[1:]))
+
+
+_APPLY: dict[str, Callable[..., float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "neg": operator.neg, "sqrt": math.sqrt, "least": min, "greatest": max,
+}  # fmt: skip

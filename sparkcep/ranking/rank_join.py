@@ -27,15 +27,22 @@ GRADIENT_SPAN = 5  # accesses over which a queue's fall is measured
 WORTH = 0.9  # share of the cost of even depths that another boundary may have
 ALTERNATIVES = 24  # depths of a queue that WABS looks at beside those it solves for
 
-COMBINE: dict[str, Callable[[Sequence[float]], float]] = {
-    "SUM": lambda s: _sum(s),
-    "AVG": lambda s: _sum(s) / len(s),
-    "MIN": min,
-    "MAX": max,
-    "PRODUCT": math.prod,
-    "NORM": lambda s: math.sqrt(_sum([x * x for x in s])),  # square root of the sum of squares
+
+class Merge(NamedTuple):
+    """A monotone merge function of one score for each queue; ``not_negative``: monotone only where no score is below 0."""
+
+    function: Callable[[Sequence[float]], float]
+    not_negative: bool = False
+
+
+COMBINE = {
+    "SUM": Merge(lambda s: _sum(s)),
+    "AVG": Merge(lambda s: _sum(s) / len(s)),
+    "MIN": Merge(min),
+    "MAX": Merge(max),
+    "PRODUCT": Merge(math.prod, True),
+    "NORM": Merge(lambda s: math.sqrt(_sum([x * x for x in s])), True),  # square root of the sum of squares
 }
-NOT_NEGATIVE = {"PRODUCT", "NORM"}  # monotone only there
 
 
 def _sum(scores: Sequence[float]) -> float:
@@ -151,7 +158,7 @@ class RankJoin:
         self,
         queues: Sequence[Queue],
         k: int,
-        combine: str = "SUM",
+        combine: str | Merge = "SUM",
         pattern: str = CONJUNCTION,
         algorithm: str = NRA,
         schedule: str = ROUND_ROBIN,
@@ -161,11 +168,12 @@ class RankJoin:
         old: Sequence[dict[object, Item]] | None = None,
         keep_all: bool = False,
     ) -> None:
-        if combine not in COMBINE:
+        merge = combine if isinstance(combine, Merge) else COMBINE.get(combine)
+        if merge is None:
             raise ValueError(f"unknown merge function {combine}")
         if pattern not in (CONJUNCTION, SEQUENCE) or algorithm not in (TA, NRA) or schedule not in (ROUND_ROBIN, GRADIENT, WABS):
             raise ValueError(f"unknown pattern, algorithm or schedule: {pattern}, {algorithm}, {schedule}")
-        self.queues, self.k, self.combine, self.combine_name = list(queues), k, COMBINE[combine], combine
+        self.queues, self.k, (self.combine, self.not_negative) = list(queues), k, merge
         self.pattern, self.algorithm, self.schedule, self.condition, self.unique = pattern, algorithm, schedule, condition, unique
         self.keep_all = keep_all
         self.results: list[Joined] = sorted(visited or [])
@@ -211,8 +219,8 @@ class RankJoin:
             queue.reused += 1
             item = queue.pull()
         if item is not None:
-            if item.score < 0 and self.combine_name in NOT_NEGATIVE:
-                raise ValueError(f"{self.combine_name} ranks scores that are not negative only")
+            if item.score < 0 and self.not_negative:
+                raise ValueError("this merge function ranks scores that are not negative only")
             queue.sorted_accesses += 1
             queue.spent += queue.sorted_cost
             self._join(h, item)
@@ -356,7 +364,7 @@ class RankJoin:
 
     def _lowest(self) -> float:
         """No score of a queue is lower."""
-        return 0.0 if self.combine_name in NOT_NEGATIVE else -math.inf
+        return 0.0 if self.not_negative else -math.inf
 
     def _reachable(self, picked: list[int]) -> bool:
         """Whether reading some queues only can make TA's bound low enough for the next result known."""

@@ -101,6 +101,10 @@ def _selection(plan: Plan) -> list[str]:
         how = "matches drawn as one graph by their last row" if plan.graphing else "matches counted by their last row"
     if has_conjunction(plan.pattern):
         listed = "listed one by one, " if plan.counting or plan.graphing else ""
+        if plan.ranking and joins_sides(plan, plan.ranking):
+            how, listed = f"the best {plan.ranking.top} matches", (
+                "rank join of the sides' best matches, each found as paths over (node, row); where that cannot tell them, all are listed: "
+            )
         lines = [
             f"engine: conjunction, event selection {names[strategy]}, {how}; {listed}the sides of & side by side, depth-first; conditions across &, "
             "and negations, are judged by the finished match",
@@ -182,7 +186,7 @@ def _ranking(plan: Plan, ranking: Ranking) -> list[str]:
         windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
         if ranks_without_enumeration(plan, ranking):
             how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
-        elif joins_queues(plan, ranking):
+        elif joins_queues(plan, ranking) or joins_sides(plan, ranking):
             how = "ranked by rank join: Spark tells the rank of"
         else:
             how = "ranked by enumeration: every match is listed, Spark keeps"
@@ -208,6 +212,13 @@ def joins_queues(plan: Plan, ranking: Ranking) -> bool:
     if plan.approximate is not None or not ranking.joined or any(looks_at_match(c) for _, cs in plan.conditions for c in cs):
         return False
     return len(chain_of(plan, ranking.top, selection_automaton(plan)[1])) > 0
+
+
+def joins_sides(plan: Plan, ranking: Ranking) -> bool:
+    """As the engine decides (engines.conjoined), by the plan."""
+    from sparkcep.automaton.selection import side_automata
+
+    return bool(ranking.conjoined) and len(side_automata(plan, ranking.top + 1)) > 0
 
 
 def _windows(plan: Plan) -> list[str]:

@@ -319,9 +319,9 @@ class _Rewriter:
 
 def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
-    from sparkcep.sql.explain import joins_queues, ranks_without_enumeration
+    from sparkcep.sql.explain import joins_queues, joins_sides, ranks_without_enumeration
 
-    if joins_queues(plan, ranking):
+    if joins_queues(plan, ranking) or joins_sides(plan, ranking):
         return plan
     if not ranks_without_enumeration(plan, ranking):
         log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive PREF over SKIP TILL ANY MATCH is not", ranking.top)
@@ -511,7 +511,7 @@ def _needed(plan: Plan) -> set[str]:
     visit(plan.windows)
     visit(tuple(spec for _, spec in plan.leaves))
     if plan.ranking:
-        visit(plan.ranking.joined)
+        visit((plan.ranking.joined, plan.ranking.conjoined))
     return needed
 
 

@@ -1,0 +1,189 @@
+"""TOP k of a conjunction ``p & q`` without enumerating the matches: a rank join over the ranked matches of its sides (CPR, sections 3.3 and 3.4).
+
+Any matches of the sides join, so the k best of each are enough, unless sides that score differently may make equal matches (MIN, rounding): then more of them
+are read until no other can be equal. Where only the variables of shared rows tell equal matches apart, or sums are not exact, the engine gives all matches, and
+Spark ranks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, side_automata
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.types import type_of
+from sparkcep.engines import kernels
+from sparkcep.engines.conjunction import ConjunctionEngine
+from sparkcep.engines.joined import EXACT, SUMS, operations
+from sparkcep.engines.ranked import Best, BestEngine
+from sparkcep.engines.run import Data, Prepared
+from sparkcep.engines.weights import float_weights, whole_weights
+from sparkcep.engines.windows import Slides
+from sparkcep.ranking.best import Ranked, top_matches
+from sparkcep.ranking.monotone import rising_leaves, value
+from sparkcep.ranking.rank_join import ROUND_ROBIN, WABS, Item, Joined, Merge, Queue, RankJoin
+
+DEEPEST = 64  # times k: so many matches of a side are read before all are listed
+
+
+class _DeeperError(Exception):
+    """More matches of a side are needed."""
+
+
+def ranks_by_sides(prepared: Prepared) -> bool:
+    """Whether the k best matches can be found by joining the best ones of each side."""
+    ranking = prepared.plan.ranking
+    if ranking is None or not ranking.conjoined or prepared.conditions.has_history:
+        return False
+    return len(side_automata(prepared.plan, ranking.top + 1)) > 0
+
+
+class ConjoinedEngine(BestEngine, ConjunctionEngine):
+    """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
+
+    def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
+        super().__init__(prepared, chunk_rows, limits)
+        ranking = prepared.plan.ranking
+        assert ranking is not None and ranking.by_sides is not None
+        self.score, self.top = ranking.by_sides, ranking.top
+        self.sides = side_automata(prepared.plan, self.top + 1)
+        self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
+        # with roots and products the lowest score is known only where all sides rise
+        positive = bool(self.score.positive)
+        self.schedule = ROUND_ROBIN if positive and min(self.rising) < 0 else WABS
+        self.merge = Merge(lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)]), positive and min(self.rising) > 0)
+
+    def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+        offsets = offsets[: done + 1]
+        sliding = self._slides(columns, offsets)
+        yield from self._best_or_all(self._joined(data, offsets, columns, sliding), sliding, data, columns, offsets)
+
+    def _joined(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array], sliding: Slides | None) -> list[Best] | None:
+        """The best of each partition; None where only all matches tell them."""
+        letters = self._timed(data, 0, int(offsets[-1]))
+        weights = self._weights(letters, {name: column[: len(letters)] for name, column in columns.items()})
+        if weights is None:
+            return None
+        taken = sum(1 << v for v in {int(v) for side in self.sides for v in side.edges[:, E_VAR]} if v >= 0)
+        shared = (np.bitwise_count(letters & taken) > 1).any()
+        # of two matches of a side the better one then makes the better match
+        self.strict = not self.floating and not operations(self.score.tree) - {"+", "-", "neg"} and not shared
+        found = []
+        for part in range(len(offsets) - 1):
+            low, high = int(offsets[part]), int(offsets[part + 1])
+            number = np.zeros(1, dtype=np.int64)
+            first = until = None
+            if sliding is not None:
+                first, until, number = sliding.of(part)
+                first, until = first - low, until - low
+            streams = self._streams(letters[low:high], [own[:, low:high] for own in weights], self.top, first, until)
+            bounds = [np.searchsorted(stream.window, np.arange(len(number) + 1)) for stream in streams]
+            matches = [stream.matches() for stream in streams]
+            results = []
+            for w in range(len(number)):
+                some = [own[at[w] : at[w + 1]] for own, at in zip(matches, bounds)]
+                if all(some):
+                    at = slice(low, high) if first is None or until is None else slice(low + int(first[w]), low + int(until[w]))
+                    best = self._of_window(some, letters[at], [own[:, at] for own in weights], at.start - low)
+                    if best is None:
+                        return None
+                    results += [(w, pairs) for pairs in best]
+            found.append(self._as_best(results, part, low, number))
+        return found
+
+    def _streams(self, letters: np.ndarray, weights: list[np.ndarray], k: int, first=None, until=None) -> list[Ranked]:
+        """The ``k`` best matches of each side in each window."""
+        return [
+            top_matches(side.first, side.edges[:, [E_VAR, E_TARGET]], letters, own, k, first, until) for side, own in zip(self.sides, weights)
+        ]
+
+    def _of_window(
+        self, matches: list[list[tuple]], letters: np.ndarray, weights: list[np.ndarray], base: int
+    ) -> list[list[tuple[int, int]]] | None:
+        """Pairs (row, label) of the k best matches of a window; None where the best of the sides do not tell them. ``matches``: the best of each side; ``base``: the
+        window's first row."""
+        depth = self.top
+        while True:
+            try:
+                best = self._join(matches, depth)
+                break
+            except _DeeperError:
+                depth *= 4
+                if depth > DEEPEST * self.top:
+                    return None
+                matches = [
+                    [(w, score, tuple(row + base for row in rows), edges) for w, score, rows, edges in stream.matches()]
+                    for stream in self._streams(letters, weights, depth)
+                ]
+        if any(a[:2] == b[:2] for a, b in pairwise(best)) or not all(map(self._is_exact, best)):
+            return None
+        return [self._pairs(result, matches) for result in best[: self.top]]
+
+    def _join(self, matches: list[list[tuple]], depth: int) -> list[Joined]:
+        """The k best joined matches and, where equal ones may differ in labels only, the next. Raises _DeeperError where the best ``depth`` of each side do not
+        tell them."""
+
+        def items(own: list[tuple]) -> Iterator[Item]:
+            for i, (_, score, rows, _) in enumerate(own):
+                yield Item(float(score), None, rows, i)
+            if len(own) == depth and not self.strict:
+                raise _DeeperError
+
+        more = 0 if self.strict else 1
+        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, schedule=self.schedule).run()
+
+    def _is_exact(self, result: Joined) -> bool:
+        return self.floating or max(abs(result.score), *(abs(item.score) for item in result.items if item)) < self.limit
+
+    def _pairs(self, result: Joined, matches: list[list[tuple]]) -> list[tuple[int, int]]:
+        """(row, label) of a joined match, in row order; a row that serves several sides once for each."""
+        pairs = []
+        for side, own, identity in zip(self.sides, matches, result.identities):
+            _, _, rows, edges = own[identity]
+            pairs += zip(rows, side.edges[list(edges), E_LABEL].tolist())
+        return sorted(pairs, key=lambda pair: pair[0])
+
+    @staticmethod
+    def _as_best(results: list[tuple[int, list[tuple[int, int]]]], part: int, low: int, number: np.ndarray) -> Best:
+        sizes = np.array([len(pairs) for _, pairs in results], dtype=np.int64)
+        events = np.zeros((len(results), 5), dtype=np.int64)
+        events[:, kernels.E_PART], events[:, kernels.E_ROWS] = part, sizes
+        events[:, kernels.E_START] = [pairs[0][0] + low for _, pairs in results]
+        events[:, kernels.E_NUMBER] = np.arange(1, len(results) + 1)
+        events[:, kernels.E_LABELS] = np.cumsum(sizes) - sizes
+        flat = np.array([pair for _, pairs in results for pair in pairs], dtype=np.int64).reshape(-1, 2)
+        return Best(events, flat[:, 1].astype(np.uint8), flat[:, 0] + low, number[[w for w, _ in results]] if results else number[:0])
+
+    def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array]) -> list[np.ndarray] | None:
+        """What each row adds to the score of each side; None where the sums are not those of Spark."""
+        count, rows = len(self.plan.variables), len(letters)
+        types = [type_of(columns[column].type) for terms in self.score.sides for _, column, *_ in terms if column]
+        if any(not t.is_number or t.kind == "float" for t in types):
+            return None
+        for terms in self.score.sides:
+            for mask, column, *_ in terms:
+                if column:
+                    bad = null_marks(columns[column]).astype(bool) | ~np.isfinite(words(columns[column]))
+                    if (bad & (letters & mask != 0)).any():
+                        return None
+        self.floating = any(t.is_float for t in types)
+        scale = max((t.scale for t in types), default=0)
+        if scale and (self.floating or operations(self.score.tree) - SUMS):
+            return None
+        self.limit = 1 << 31 if any(t.kind in ("int", "smallint", "tinyint") for t in types) else EXACT
+        out = []
+        for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
+            own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
+            if own is None:
+                if self.score.whole or len(terms) > 1:
+                    return None  # rounded in another order than Spark's
+                own = float_weights(terms, columns, count, rows)
+            if side in self.score.positive and any((own[v][(letters >> v & 1).astype(bool)] < 0).any() for v in range(count)):
+                return None
+            unit = 10 ** (scale - max((type_of(columns[c].type).scale for _, c, *_ in terms if c), default=0))
+            out.append(own * rising * unit)
+        return out
