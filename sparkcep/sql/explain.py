@@ -103,7 +103,7 @@ def _selection(plan: Plan) -> list[str]:
         listed = "listed one by one, " if plan.counting or plan.graphing else ""
         if plan.ranking and joins_sides(plan, plan.ranking):
             how, listed = f"the best {plan.ranking.top} matches", (
-                "rank join of the sides' best matches, each found as paths over (node, row); where that cannot tell them, all are listed: "
+                "rank join of the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed: "
             )
         lines = [
             f"engine: conjunction, event selection {names[strategy]}, {how}; {listed}the sides of & side by side, depth-first; conditions across &, "
@@ -125,7 +125,7 @@ def _selection(plan: Plan) -> list[str]:
         how, searched = f"the best {plan.ranking.top} matches", "k best paths over (node, row), because every condition is local to its row and the score is a sum over the rows"
     elif plan.ranking and joins_queues(plan, plan.ranking):
         how, searched = f"the best {plan.ranking.top} matches", (
-            "rank join of each variable's rows under a bound, because every condition is local to its row and the score is monotone in one number of each"
+            "rank join of the rows of each variable under a bound, because every condition is local to its row and the score is monotone in one number of each"
         )
     lines = [f"engine: event selection {names[strategy]}, {how}; {searched}", "automaton:"]
     lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
