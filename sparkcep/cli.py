@@ -4,6 +4,7 @@
     python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
+    python -m sparkcep explain FILE.sql --format svg|html [--output PATH]   the automata as a picture, or all of it as a page
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
     python -m sparkcep demo [--out DIR] [--month N]
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import sparkcep
 from sparkcep.errors import ClauseError
+from sparkcep.sql.explain import FORMATS, SVG, TEXT
 from sparkcep.sql.lexer import split_statements
 
 if TYPE_CHECKING:
@@ -67,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("file", nargs="?", help="a file of SQL statements, separated by ;")
         command.add_argument("-e", "--execute", metavar="SQL", help="the statements themselves")
         command.set_defaults(action=action)
+        if name == "explain":
+            command.add_argument("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
+            command.add_argument("--output", metavar="PATH", help="write it there instead of printing")
         if name == "run":
             command.add_argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
             command.add_argument(
@@ -126,13 +131,15 @@ def _pointed(error: ClauseError, text: str) -> str:
     return f"{error}\n  {lines[error.line - 1]}\n  {' ' * (error.column - 1)}^"
 
 
-def _each(options: argparse.Namespace, show) -> int:
+def _each(options: argparse.Namespace, show) -> list[str]:
+    """What ``show`` gives for each statement."""
+    out = []
     for statement in _statements(options):
         try:
-            print(show(statement).rstrip() + ("" if show is sparkcep.explain else ";"))
+            out.append(show(statement))
         except ClauseError as error:
             raise UsageError(_pointed(error, statement)) from None
-    return 0
+    return out
 
 
 def _text_of(name: str) -> str:
@@ -196,11 +203,35 @@ def _print_diff(name: str, before: str, after: str) -> None:
 
 
 def _rewrite(options: argparse.Namespace) -> int:
-    return _each(options, sparkcep.rewrite)
+    for text in _each(options, sparkcep.rewrite):
+        print(text.rstrip() + ";")
+    return 0
 
 
 def _explain(options: argparse.Namespace) -> int:
-    return _each(options, sparkcep.explain)
+    texts = _each(options, sparkcep.explain)  # the first error at its place, whatever the format
+    text = "".join(f"{t.rstrip()}\n" for t in texts)
+    if options.format != TEXT:
+        from sparkcep.draw import explained
+
+        try:
+            text = (explained.as_svg if options.format == SVG else explained.as_html)(_statements(options))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    if options.output:
+        _save(options.output, text)
+    else:
+        print(text, end="")
+    return 0
+
+
+def _save(path: str, text: str) -> None:
+    """Writes a text file. Raises UsageError where that cannot be."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {path}: {error.strerror}") from None
+    print(f"written to {path}")
 
 
 def start_spark(name: str) -> SparkSession:
