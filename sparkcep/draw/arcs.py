@@ -165,14 +165,10 @@ class _Drawing:
     def _lines_of(heights: list[float], start: float, sign: int) -> list[float]:
         """Where the horizontal part of each track lies; labels stand above it."""
         out, y = [], start
-        for track, height in enumerate(heights):
-            if sign < 0:
-                out.append(y)
-                y -= height
-            else:
-                y += height
-                out.append(y)
-        # the labels of a track above the line begin where the track before it ends
+        for height in heights:
+            y += height if sign > 0 else 0
+            out.append(y)
+            y -= height if sign < 0 else 0
         return out
 
     def _columns(self) -> float:

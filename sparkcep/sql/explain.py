@@ -11,7 +11,6 @@ from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
 from sparkcep.settings import DEFAULT, Settings
 
-
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
 TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
 
