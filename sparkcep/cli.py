@@ -5,6 +5,7 @@
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
     python -m sparkcep explain FILE.sql --format svg|html [--output PATH]   the automata as a picture, or all of it as a page
+    python -m sparkcep report FILE.sql --table NAME=PATH --output report.html   run a query and tell how it went
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
     python -m sparkcep demo [--out DIR] [--month N]
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),
         ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
         ("explain", _explain, "print program, engine and split of every clause (no Java needed)"),
+        ("report", _report, "run statements, and write a page on the last one: plan, automaton, counts, durations"),
     ):
         command = commands.add_parser(name, help=about)
         command.add_argument("file", nargs="?", help="a file of SQL statements, separated by ;")
@@ -72,8 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         if name == "explain":
             command.add_argument("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
             command.add_argument("--output", metavar="PATH", help="write it there instead of printing")
-        if name == "run":
+        if name == "report":
+            command.add_argument("--output", metavar="PATH", default="report.html", help="where the page is written (default report.html)")
+        if name in ("run", "report"):
             command.add_argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
+        if name == "run":
             command.add_argument(
                 "--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing"
             )
@@ -315,20 +320,12 @@ def _run(options: argparse.Namespace) -> int:
     tables = [_table(t) for t in options.table]
     if options.output and Path(options.output).suffix not in _FORMATS:
         raise UsageError(f"--output {options.output}: the name must end in {', '.join(_FORMATS)}")
-    for statement in statements:  # before Spark starts
-        try:
-            sparkcep.rewrite(statement)
-        except ClauseError as error:
-            raise UsageError(_pointed(error, statement)) from None
+    _check(statements)
 
     def work(spark: SparkSession) -> None:
         from pyspark.errors import PySparkException
 
-        for name, kind, path in tables:
-            reader = spark.read.format(kind)
-            if kind == "csv":
-                reader = reader.option("header", True).option("inferSchema", True)
-            reader.load(path).createOrReplaceTempView(name)
+        _views(spark, tables)
         for i, statement in enumerate(statements):
             try:
                 frame = spark.sql(statement)
@@ -340,6 +337,47 @@ def _run(options: argparse.Namespace) -> int:
                 raise UsageError(str(error)) from None
 
     return _with_spark("sparkcep run", work)
+
+
+def _report(options: argparse.Namespace) -> int:
+    statements = _statements(options)
+    if not statements:
+        raise UsageError("there is no statement")
+    tables = [_table(t) for t in options.table]
+    if not Path(options.output).resolve().parent.is_dir():
+        raise UsageError(f"--output {options.output}: there is no folder for it")
+    _check(statements)
+
+    def work(spark: SparkSession) -> None:
+        from pyspark.errors import PySparkException
+
+        _views(spark, tables)
+        try:
+            for statement in statements[:-1]:
+                spark.sql(statement)
+            page = sparkcep.report(spark, statements[-1])
+        except (PySparkException, ValueError) as error:
+            raise UsageError(str(error)) from None
+        _save(options.output, page)
+
+    return _with_spark("sparkcep report", work)
+
+
+def _check(statements: list[str]) -> None:
+    """Raises UsageError for an error in a clause, before Spark starts."""
+    for statement in statements:
+        try:
+            sparkcep.rewrite(statement)
+        except ClauseError as error:
+            raise UsageError(_pointed(error, statement)) from None
+
+
+def _views(spark: SparkSession, tables: list[tuple[str, str, str]]) -> None:
+    for name, kind, path in tables:
+        reader = spark.read.format(kind)
+        if kind == "csv":
+            reader = reader.option("header", True).option("inferSchema", True)
+        reader.load(path).createOrReplaceTempView(name)
 
 
 def _table(text: str) -> tuple[str, str, str]:
