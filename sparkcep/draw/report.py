@@ -76,7 +76,8 @@ def render(report: Report) -> str:
         page.image(report.picture, "series with their matches")
     page.heading("Physical plan")
     if report.steps:
-        page.paragraph("The steps that ran, the last one first, with the rows that came out of each.")
+        page.paragraph("The steps that ran, the last one first, with the rows that came out of each. A step that ran twice counts both times: "
+                       "Spark reads what an ORDER BY of the whole result sorts once before, to find its ranges.")
         page.table(("step", "rows"), (("\u00a0\u00a0" * s.depth + s.name, s.rows if s.rows is not None else "") for s in report.steps))
     page.code(report.physical, summary="Spark's plan before it ran")
     page.heading("Jobs")

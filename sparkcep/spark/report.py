@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pyspark.sql.types import DateType, NumericType, TimestampNTZType, Timestamp
 import sparkcep
 from sparkcep.draw.report import Job, Report, Step, Table, render
 from sparkcep.errors import ClauseError
-from sparkcep.pattern.plan import Plan
+from sparkcep.pattern.plan import PLAN_HEAD, Plan
 from sparkcep.settings import Settings
 from sparkcep.spark.errors import ClauseParseException
 from sparkcep.spark.session import is_connect, sql_in
@@ -55,14 +56,14 @@ def report(spark: SparkSession, sql: str, path: str | Path | None = None) -> str
     Raises:
         ValueError: the text is no query, or several. What ``spark.sql`` raises for a wrong one.
     """
-    _check_query(sql)
-    text = render(_Run(spark, sql).report())
+    text = render(_Run(spark, _query(sql)).report())
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text
 
 
-def _check_query(sql: str) -> None:
+def _query(sql: str) -> str:
+    """The statement without what ends it. Raises ValueError where it is no query."""
     try:
         statements = split_statements(sql)
         if len(statements) != 1:
@@ -79,6 +80,7 @@ def _check_query(sql: str) -> None:
     writing = next((w for w in words if w in _WRITING), "")
     if first is None or first.upper not in _QUERIES or writing:
         raise ValueError(f"a report is of a query, not of {writing or (first.upper if first else 'nothing')}: take the SELECT alone")
+    return statements[0]
 
 
 @dataclass
@@ -91,7 +93,7 @@ class _Run:
     def report(self) -> Report:
         settings = Settings.read(lambda key: self.spark.conf.get(key, None))
         frame = self._timed("analysis of the statement", lambda: sql_in(self.spark, self.sql), extra=False)
-        physical = sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0]
+        physical = _without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
         rewritten, found = rewrite_all(self.sql, settings)
         level = frame.storageLevel
         known = level.useMemory or level.useDisk
@@ -206,8 +208,11 @@ class _Run:
             raise _NoPicture("there are no rows to draw")
         more: dict[str, Any] = {"by": list(roles.keys) or None, "panels": PANELS, "label": y}
         if spans:
-            matches = _of_partitions(frame, frame, roles, partitions).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
-            more |= {"matches": matches.limit(DRAWN).toPandas(), "start": roles.start, "end": roles.end}
+            own = _of_partitions(frame, frame, roles, partitions).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
+            matches = self._timed("matches to draw, from the cache", lambda: own.limit(DRAWN + 1).toPandas())
+            if len(matches) > DRAWN:
+                raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} of them")
+            more |= {"matches": matches, "start": roles.start, "end": roles.end}
         else:
             more |= {"match": roles.match, "variable": roles.variable, "kind": roles.kind or None}
         from sparkcep.draw.matches import plot
@@ -354,12 +359,36 @@ def _counts(steps: list[tuple[Step, dict[str, int]]], plan: Plan | None) -> tupl
     at = next((i for i, (s, _) in enumerate(steps) if _ENGINE in s.name), None)
     if at is None or plan is None:
         return tuple(out)
-    engine = steps[at][0]
-    below = [(s, n) for s, n in steps[at + 1 :] if s.depth > engine.depth]
-    sent = next((n["shuffleRecordsWritten"] for _, n in below if "shuffleRecordsWritten" in n), None)
+    below = [n for s, n in steps[at + 1 :] if s.depth > steps[at][0].depth]
+    sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
     if sent is not None:
         out.append(("rows that reach the engine" + (", behind the filter" if plan.prefilter else ""), sent))
-    if engine.rows is not None:
-        listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing
-        out.append(("matches" if listed else "rows that the engine gives", engine.rows))
+    given = _given(steps, at)
+    if given is not None:
+        listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing and not (plan.ranking and plan.ranking.top)
+        out.append(("matches" if listed else "rows that the engine gives", given))
     return tuple(out)
+
+
+def _given(steps: list[tuple[Step, dict[str, int]]], at: int) -> int | None:
+    """The rows that the engine gave in one run. Below an exchange it may have run twice, because Spark samples the ranges of ORDER BY, and
+    its own number is of both; the exchange counts them once, if only projections lie between."""
+    depth, plain = steps[at][0].depth, True
+    for step, numbers in reversed(steps[:at]):
+        if step.depth >= depth:
+            continue
+        depth = step.depth
+        if "shuffleRecordsWritten" in numbers:
+            return numbers["shuffleRecordsWritten"] if plain else None
+        plain = plain and step.name == "Project"
+    return steps[at][0].rows
+
+
+def _without_plans(text: str) -> str:
+    """Spark's text with our plans, which travel as the name of a column, left out."""
+    parts, end = [], 0
+    decoder = json.JSONDecoder()
+    while (begin := text.find(PLAN_HEAD, end)) >= 0:
+        parts += [text[end:begin], "{plan}"]
+        end = decoder.raw_decode(text, begin)[1]
+    return "".join([*parts, text[end:]])
