@@ -131,6 +131,6 @@ def test_a_browser_shows_the_report(pages, tmp_path):
     assert console == []
     pixels = (imread(tmp_path / "x.png")[:, :, :3] * 255).round().astype(int)
     edges = np.argwhere(np.abs(pixels - [0x0B, 0x5C, 0xAD]).max(axis=2) < 12)
-    assert len(edges) > 200 and np.ptp(edges[:, 1]) > 400  # the edges of the automaton, over most of its width
+    assert len(edges) > 100 and np.ptp(edges[:, 1]) > 400  # the edges of the automaton, over most of its width
     (tmp_path / "wrong.html").write_text('<meta http-equiv="Content-Security-Policy" content="default-src \'none\'"><script>alert(1)</script>')
     assert browse(tmp_path / "wrong.html", tmp_path, "--dump-dom")[1] != []  # the console is really read
