@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,12 +49,15 @@ def pages(session, tmp_path_factory):
 def tables(page: Parsed) -> list[list[str]]:
     """The texts of the cells of each table, in order."""
     out: list[list[str]] = []
+    before = ""
     for path, text in page.texts:
-        if path and path[-1] in ("th", "td"):
-            if path[-1] == "th" and (not out or last != "th"):
-                out.append([])
-            out[-1].append(text)
-            last = path[-1]
+        kind = path[-1] if path else ""
+        if kind not in ("th", "td"):
+            continue
+        if kind == "th" and before != "th":
+            out.append([])
+        out[-1].append(text)
+        before = kind
     return out
 
 
@@ -104,6 +108,19 @@ def test_only_queries_have_reports(session, capsys, tmp_path):
     assert main(["report", "-e", "SELECT 1", "--output", str(tmp_path / "no" / "x.html")]) == 2
     assert main(["report", "-e", ALL_ROWS.replace("DEFINE DOWN", "DEFINE NO")]) == 2
     assert "no folder" in (err := capsys.readouterr().err) and "UNKNOWN_VARIABLE" in err
+
+
+def test_the_command_line_reports_the_last_statement(tmp_path):
+    table, out = tmp_path / "ticks.csv", tmp_path / "report.html"
+    table.write_text("day,price\n1,12\n2,11\n3,15\n")
+    sql = """CREATE TEMP VIEW shares AS SELECT * FROM ticks;
+      SELECT * FROM shares MATCH_RECOGNIZE (ORDER BY day MEASURES LAST(day) AS d PATTERN (UP) DEFINE UP AS price > PREV(price))"""
+    command = [sys.executable, "-m", "sparkcep", "report", "-e", sql, "--table", f"ticks={table}", "--output", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert f"written to {out}" in done.stdout
+    page = check(out.read_text(encoding="utf-8"))
+    assert ["d", "3"] in tables(page) and "measures FIRST(day) and LAST(day)" in text_of(page)
 
 
 # -- a browser ------------------------------------------------------------------------------------------------------

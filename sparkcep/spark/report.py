@@ -117,7 +117,7 @@ class _Run:
         roles = _Roles.of(plan, frame) if plan else None
         partitions = self._partitions(frame, roles) if roles else None
         variables = self._variables(frame, roles) if roles else None
-        picture = self._picture(frame, found[0], roles, partitions) if roles else ""
+        picture = self._picture(frame, found[0], roles) if roles else ""
         return Report(
             sql=self.sql,
             rewritten=rewritten,
@@ -157,14 +157,10 @@ class _Run:
         if not roles.keys:
             self.notes.append("Matches are not counted by partition: the clause has no PARTITION BY, or its columns are not in the result.")
             return None
-        if roles.match:
-            number, what = F.count_distinct(_column(roles.match)), "matches"
-        elif roles.one_row:
-            number, what = F.count(F.lit(1)), "matches"
-        else:
-            number, what = F.count(F.lit(1)), "rows"
+        what = "matches" if roles.match or roles.one_row else "rows"
+        if what == "rows":
             self.notes.append("Rows, not matches, are counted by partition: the result has no column with MATCH_NUMBER().")
-        counted = frame.groupBy(*map(_column, roles.keys)).agg(number.alias("__n")).orderBy(F.desc("__n"), *map(_column, roles.keys)).limit(PARTITIONS)
+        counted = _most(frame, roles, PARTITIONS)
         rows = self._timed(f"{what} by partition, from the cache", counted.collect)
         return Table((*roles.keys, what), tuple((*map(_shown, row[:-1]), row[-1]) for row in rows))
 
@@ -178,14 +174,14 @@ class _Run:
 
     # -- the picture ------------------------------------------------------------------------------------------
 
-    def _picture(self, frame: DataFrame, item: Rewritten, roles: _Roles, partitions: Table | None) -> str:
+    def _picture(self, frame: DataFrame, item: Rewritten, roles: _Roles) -> str:
         try:
-            return self._drawn(frame, item, roles, partitions)
+            return self._drawn(frame, item, roles)
         except _NoPicture as reason:
             self.notes.append(f"No picture of matches: {reason}.")
             return ""
 
-    def _drawn(self, frame: DataFrame, item: Rewritten, roles: _Roles, partitions: Table | None) -> str:
+    def _drawn(self, frame: DataFrame, item: Rewritten, roles: _Roles) -> str:
         if importlib.util.find_spec("matplotlib") is None:
             raise _NoPicture("matplotlib is not installed (pip install 'sparkcep[demo]')")
         if not roles.order:
@@ -199,7 +195,7 @@ class _Run:
             raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
         source = self._series(item, roles) if spans else frame
         y = _measured(source, item.plan, roles)
-        rows = _of_partitions(source, frame, roles, partitions)
+        rows = _of_partitions(source, frame, roles)
         what = "rows of the clause's input to draw" if spans else "rows to draw, from the cache"
         fetched = self._timed(what, lambda: rows.select(*map(_column, _distinct(roles.order, y, *roles.keys, *roles.marks))).limit(DRAWN + 1).toPandas())
         if len(fetched) > DRAWN:
@@ -208,7 +204,7 @@ class _Run:
             raise _NoPicture("there are no rows to draw")
         more: dict[str, Any] = {"by": list(roles.keys) or None, "panels": PANELS, "label": y}
         if spans:
-            own = _of_partitions(frame, frame, roles, partitions).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
+            own = _of_partitions(frame, frame, roles).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
             matches = self._timed("matches to draw, from the cache", lambda: own.limit(DRAWN + 1).toPandas())
             if len(matches) > DRAWN:
                 raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} of them")
@@ -282,20 +278,25 @@ def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
     kinds = {f.name: f.dataType for f in source.schema.fields}
     if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
         raise _NoPicture(f"{roles.order} is no number, date or timestamp of the rows that are drawn")
-    used = " ".join([*(text for _, text in plan.inputs), *(text for *_, text in plan.letters)]).lower()
-    words = {t.text.strip("`") for t in tokenize(used) if t.text}
-    for name in [*(n for n in numbers if n.lower() in words), *numbers]:
-        return name
-    raise _NoPicture("there is no column of numbers beside the order to draw")
+    used = {t.text.strip("`").lower() for _, text in plan.inputs for t in tokenize(text)}
+    used |= {t.text.strip("`").lower() for *_, text in plan.letters for t in tokenize(text)}
+    if not numbers:
+        raise _NoPicture("there is no column of numbers beside the order to draw")
+    return next((n for n in numbers if n.lower() in used), numbers[0])
 
 
-def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles, partitions: Table | None) -> DataFrame:
+def _most(frame: DataFrame, roles: _Roles, count: int) -> DataFrame:
+    """The partitions with most matches (rows, where matches cannot be told apart): their keys, and ``__n``."""
+    number = F.count_distinct(_column(roles.match)) if roles.match else F.count(F.lit(1))
+    keys = [_column(key) for key in roles.keys]
+    return frame.groupBy(*keys).agg(number.alias("__n")).orderBy(F.desc("__n"), *keys).limit(count)
+
+
+def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFrame:
     """The rows of ``source`` in the partitions with most matches."""
     if not roles.keys:
         return source
-    assert partitions is not None
-    best = frame.groupBy(*map(_column, roles.keys)).agg(F.count(F.lit(1)).alias("__n")).orderBy(F.desc("__n"), *map(_column, roles.keys)).limit(PANELS)
-    chosen = best.select(*(_column(k).alias(f"__k{i}") for i, k in enumerate(roles.keys)))
+    chosen = _most(frame, roles, PANELS).select(*(_column(k).alias(f"__k{i}") for i, k in enumerate(roles.keys)))
     same = F.lit(True)
     for i, key in enumerate(roles.keys):
         same = same & _column(key).eqNullSafe(F.col(f"__k{i}"))
