@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +13,11 @@ from sparkcep.cli import main
 from sparkcep.draw.arcs import LABEL, picture
 from sparkcep.draw.automata import MAX_STATES, graph_of
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
+from sparkcep.sql.lexer import split_statements
 from sparkcep.sql.rewrite import rewrite_all
 from tests.html import check, text_of
 
+ROOT = Path(__file__).resolve().parent.parent
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -144,6 +147,20 @@ def test_no_label_lies_on_another_or_outside(rest):
             assert not (a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]), (a, b)
     states = [float(r.get("x")) for r in root.iter("rect") if r.get("class") == "cep-s"]
     assert all(a < b for a, b in pairwise(states))
+
+
+def test_every_statement_of_the_examples_is_drawn():
+    drawn = 0
+    for path in sorted((ROOT / "sql_examples").rglob("*.sql")):
+        for sql in split_statements(path.read_text(encoding="utf-8")):
+            for item in rewrite_all(sql)[1]:
+                found = graph_of(item.plan, item.clause)
+                assert any(s.complete for s in found.states) and found.left_out == 0, path.name
+                reached = {0} | {e.target for e in found.edges if e.kind == TAKE}
+                assert reached == set(range(len(found.states))), path.name
+                assert picture([found]).find("g") is not None
+                drawn += 1
+    assert drawn > 40
 
 
 def test_svg_is_a_document_with_whole_labels_as_titles():

@@ -22,6 +22,7 @@ PORT = 11.0  # between two edges at a state
 GAP = 46.0  # between two states, beside the labels
 LABEL = 28  # characters of a label's line
 LEGEND = 108  # and of the legend's
+BRIEF = 80  # edges; where there are more their labels are brief
 
 STYLE = """
 .cep-bg { fill: #ffffff; } .cep-t { fill: #1f2328; } .cep-m { fill: #57606a; } .cep-b { font-weight: bold; }
@@ -90,14 +91,14 @@ class _Item:
         return 2 * low + 1, 2 * high - 1
 
 
-def _lines(edge: Edge) -> list[tuple[str, str]]:
-    """(class, text) of each line of an edge's label."""
+def _lines(edge: Edge, brief: bool) -> list[tuple[str, str]]:
+    """(class, text) of each line of an edge's label; a brief one leaves the condition to the legend."""
     name = f"{edge.order}. {edge.name}" if edge.order else edge.name
     out = [("cep-t cep-b", _short(name))]
-    if edge.condition:
+    if edge.condition and not brief:
         out += [("cep-t", line) for line in _wrapped(edge.condition, 2)]
     if edge.notes:
-        out += [("cep-m", line) for line in _wrapped("; ".join(edge.notes), 3)]
+        out += [("cep-m", line) for line in _wrapped("; ".join(edge.notes), 1 if brief else 3)]
     return out
 
 
@@ -109,14 +110,15 @@ def _wrapped(text: str, lines: int) -> list[str]:
     """At most so many lines; the last one ends in an ellipsis where there is more."""
     found = textwrap.wrap(text, LABEL, break_on_hyphens=False) or [""]
     if len(found) > lines:
-        found = [*found[: lines - 1], _short(" ".join(found[lines - 1 :]))]
+        found = [*found[: lines - 1], " ".join(found[lines - 1 :])[: LABEL - 1] + "…"]
     return found
 
 
 class _Drawing:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.items = [_Item(e, _lines(e), e.target > e.source or (e.target == e.source and e.kind == TAKE)) for e in graph.edges]
+        brief = len(graph.edges) > BRIEF
+        self.items = [_Item(e, _lines(e, brief), e.target > e.source or (e.target == e.source and e.kind == TAKE)) for e in graph.edges]
         for above in (True, False):
             self._tracks([i for i in self.items if i.above == above])
 

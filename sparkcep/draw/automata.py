@@ -260,7 +260,7 @@ def _selection(
         found = []
         for e in range(automaton.first[node], automaton.first[node + 1]):
             edge = automaton.edges[e].tolist()
-            notes = tuple(_edge_notes(edge, names, bounds)) + (edge_notes[e] if edge_notes else ())
+            notes = (edge_notes[e] if edge_notes else ()) + tuple(_edge_notes(edge, names, bounds))
             if edge[E_VAR] == ACCEPT:
                 found.append(Edge(node, node, COMPLETE, "complete", notes=notes))
             else:
