@@ -69,7 +69,8 @@ def render(report: Report) -> str:
         if table is not None:
             page.heading(title, 3)
             page.table(table.header, table.rows)
-    page.heading(f"The first {len(report.sample.rows)} rows" if report.sample.rows else "No rows", 3)
+    shown = len(report.sample.rows)
+    page.heading(f"The first {shown} rows" if shown > 1 else "One row" if shown else "No rows", 3)
     page.table(report.sample.header, report.sample.rows)
     if report.picture:
         page.heading("Some of the matches", 3)

@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+from tests.html import check, text_of
+
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
@@ -30,6 +32,7 @@ from pyspark.sql.functions import col, lit
 
 from sparkcep import match_recognize
 from sparkcep.errors import ClauseError
+from sparkcep.spark.report import report as page_of
 from sparkcep.spark.session import disable, enable
 
 MATCH, BAD, ROWS, REPORT = sys.argv[1:]
@@ -67,6 +70,7 @@ try:
     match_recognize(ticks, partition_by=lit("sym"), clause="ORDER BY ts " + rest)
 except TypeError as error:
     report["frame_literal"] = str(error)
+report["page"] = page_of(spark, query)
 run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
 run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
 run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
@@ -116,6 +120,12 @@ def test_it_is_a_connect_session(report):
 @pytest.mark.parametrize("name", ["plain", "script", "view", "ctas", "new_session", "view_disabled", "frame", "frame_named"])
 def test_rows(report, name):
     assert report[name] == EXPECTED
+
+
+def test_a_report_of_a_query(report):
+    page = check(report["page"])
+    assert "Spark Connect does not tell them" in text_of(page) and "measures FIRST(ts) and LAST(ts)" in text_of(page)
+    assert [text for path, text in page.texts if path[-1:] == ("td",)][:6] == ["rows of the result", "2", "a", "1", "b", "1"]
 
 
 def test_insert(report):
