@@ -68,7 +68,7 @@ def test_a_report_of_one_row_per_match(pages, session):
     assert "engine: exact" in text and "1  RUN   DOWN{1,}" in text and "AdaptiveSparkPlan" in text
     assert '{"variables"' not in text[text.index("Physical plan") :]
     counts, partitions, sample, steps, jobs = tables(page)
-    assert counts == ["rows", "rows read", "13", "rows that reach the engine", "13", "matches", "2", "rows of the result", "2"]
+    assert counts == ["number", "rows read", "13", "rows that reach the engine", "13", "matches", "2", "rows of the result", "2"]
     assert partitions == ["symbol", "matches", "ACME", "1", "OMEGA", "1"]
     assert sample == ["symbol", "a", "z", "mark", "ACME", "2", "6", "<b>", "OMEGA", "1", "4", "<b>"]
     assert any("PythonUDTF" in cell for cell in steps)
@@ -80,7 +80,7 @@ def test_a_report_of_one_row_per_match(pages, session):
 def test_a_report_of_all_rows(pages):
     page = check((pages / "all.html").read_text(encoding="utf-8"))
     counts, partitions, variables, sample, _, jobs = tables(page)
-    assert counts[-4:] == ["rows that the engine gives", "13", "rows of the result", "13"]
+    assert counts[-6:] == ["rows that the engine gives", "13", "matches", "2", "rows of the result", "13"]
     assert partitions == ["symbol", "matches", "ACME", "1", "OMEGA", "1"]
     assert variables == ["what", "rows", "NULL", "4", "DOWN", "4", "UP", "3", "STRT", "2"]
     assert len(sample) == 5 + 13 * 5 and page.count("img") == 1
@@ -92,6 +92,14 @@ def test_what_a_report_cannot_tell_has_its_reason(session):
     assert "cannot be read by itself" in text_of(inside) and inside.count("img") == 0
     plain = check(sparkcep.report(session, "SELECT '\x01<i>' AS x, CAST(NULL AS INT) AS n"))
     assert "no MATCH_RECOGNIZE clause" in text_of(plain) and ["x", "n", "\ufffd<i>", "NULL"] in tables(plain)
+
+
+def test_matches_without_partitions_are_counted_in_a_job_of_their_own(session):
+    whole = ALL_ROWS.replace("PARTITION BY symbol ORDER BY day", "ORDER BY symbol, day")
+    page = check(sparkcep.report(session, whole))
+    counts, variables, _, _, jobs = tables(page)
+    assert counts[-4:-2] == ["matches", "2"] and "number of matches, from the cache" in jobs
+    assert variables[2:4] == ["DOWN", "5"] and "symbol is no number" in text_of(page)
 
 
 def test_only_queries_have_reports(session, capsys, tmp_path):

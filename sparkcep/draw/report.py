@@ -64,7 +64,7 @@ def render(report: Report) -> str:
     page.paragraph(report.versions, dim=True)
     explained(page, report.sql, report.rewritten, list(report.clauses))
     page.heading("Result")
-    page.table(("", "rows"), report.counts)
+    page.table(("", "number"), report.counts)
     for title, table in (("Matches of the partitions with most of them", report.partitions), ("Rows by variable", report.variables)):
         if table is not None:
             page.heading(title, 3)

@@ -122,7 +122,7 @@ class _Run:
             sql=self.sql,
             rewritten=rewritten,
             clauses=found,
-            counts=(*_counts(steps, plan), ("rows of the result", rows)),
+            counts=(*_counts(steps, plan), *self._matches(frame, roles, partitions), ("rows of the result", rows)),
             sample=Table(tuple(frame.columns), tuple(tuple(map(_shown, row)) for row in taken)),
             partitions=partitions,
             variables=variables,
@@ -163,6 +163,15 @@ class _Run:
         counted = _most(frame, roles, PARTITIONS)
         rows = self._timed(f"{what} by partition, from the cache", counted.collect)
         return Table((*roles.keys, what), tuple((*map(_shown, row[:-1]), row[-1]) for row in rows))
+
+    def _matches(self, frame: DataFrame, roles: _Roles | None, partitions: Table | None) -> list[tuple[str, int]]:
+        """The number of matches where the result numbers them and has several rows of each."""
+        if roles is None or roles.one_row or not roles.match or len(roles.keys) < roles.parted:
+            return []
+        if partitions is not None and len(partitions.rows) < PARTITIONS:
+            return [("matches", sum(int(row[-1]) for row in partitions.rows))]  # all of them are there
+        found = frame.where(_column(roles.match).isNotNull()).select(*map(_column, (*roles.keys, roles.match))).distinct()
+        return [("matches", self._timed("number of matches, from the cache", found.count))]
 
     def _variables(self, frame: DataFrame, roles: _Roles) -> Table | None:
         if not roles.variable or roles.one_row:
@@ -230,9 +239,10 @@ class _NoPicture(Exception):
 
 @dataclass(frozen=True)
 class _Roles:
-    """The columns of the result by what they hold; empty where there is none."""
+    """The columns of the result by what they hold; empty where there is none. ``parted``: number of keys of PARTITION BY."""
 
     keys: tuple[str, ...]
+    parted: int
     order: str
     match: str
     variable: str
@@ -262,6 +272,7 @@ class _Roles:
         names = tuple(name for name, _, plain in plan.partition if plain and name in frame.columns)
         return _Roles(
             keys=names if len(names) == len(plan.partition) else (),
+            parted=len(plan.partition),
             order=order[0] if order else "",
             match=measure(lambda spec: spec == ("mno",)),
             variable=measure(lambda spec: spec[0] == "cls" and spec[3:5] == (0, 0)),
