@@ -15,7 +15,7 @@ from sparkcep.draw.automata import MAX_STATES, graph_of
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
 from sparkcep.sql.lexer import split_statements
 from sparkcep.sql.rewrite import rewrite_all
-from tests.html import check, text_of
+from tests.pages import check, text_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SVG = "{http://www.w3.org/2000/svg}"

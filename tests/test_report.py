@@ -13,7 +13,7 @@ import pytest
 import sparkcep
 from sparkcep.cli import main
 from sparkcep.sql.lexer import split_statements
-from tests.html import Parsed, check, text_of
+from tests.pages import Parsed, check, text_of
 
 ROOT = Path(__file__).resolve().parent.parent
 ONE_ROW = """WITH named AS (SELECT * FROM ticks)
@@ -90,6 +90,8 @@ def test_a_report_of_all_rows(pages):
 def test_what_a_report_cannot_tell_has_its_reason(session):
     inside = check(sparkcep.report(session, ONE_ROW.format(table="named", rest="WHERE symbol > 'M'")))
     assert "cannot be read by itself" in text_of(inside) and inside.count("img") == 0
+    twice = check(sparkcep.report(session, f"SELECT * FROM ({ALL_ROWS}) AS a JOIN VALUES ('ACME') AS t(SYMBOL) ON a.symbol = t.symbol"))
+    assert "its columns are not in the result, each under" in text_of(twice) and "are not all in the result" in text_of(twice)
     plain = check(sparkcep.report(session, "SELECT '\x01<i>' AS x, CAST(NULL AS INT) AS n"))
     assert "no MATCH_RECOGNIZE clause" in text_of(plain) and ["x", "n", "\ufffd<i>", "NULL"] in tables(plain)
 

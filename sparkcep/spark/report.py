@@ -155,7 +155,7 @@ class _Run:
 
     def _partitions(self, frame: DataFrame, roles: _Roles) -> Table | None:
         if not roles.keys:
-            self.notes.append("Matches are not counted by partition: the clause has no PARTITION BY, or its columns are not in the result.")
+            self.notes.append("Matches are not counted by partition: the clause has no PARTITION BY, or its columns are not in the result, each under a name of its own.")
             return None
         what = "matches" if roles.match or roles.one_row else "rows"
         if what == "rows":
@@ -258,7 +258,8 @@ class _Roles:
     @staticmethod
     def of(plan: Plan, frame: DataFrame) -> _Roles:
         leaves = dict(plan.leaves)
-        measures = {name: leaves[text] for name, text in plan.outputs if text in leaves and name in frame.columns}
+        present = _told_apart(frame)
+        measures = {name: leaves[text] for name, text in plan.outputs if text in leaves and name in present}
         order = plan.order[0] if plan.order and plan.order[0][4] else None
         texts = dict(plan.inputs)
 
@@ -269,7 +270,7 @@ class _Roles:
             # a value of the first or last row, whatever name the input gave the column
             return lambda spec: spec[0] == "nav" and spec[1] == which and spec[3:5] == (0, 0) and order is not None and texts.get(spec[5]) == texts[order[1]]
 
-        names = tuple(name for name, _, plain in plan.partition if plain and name in frame.columns)
+        names = tuple(name for name, _, plain in plan.partition if plain and name in present)
         return _Roles(
             keys=names if len(names) == len(plan.partition) else (),
             parted=len(plan.partition),
@@ -285,8 +286,8 @@ class _Roles:
 
 def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
     """The column to draw: a number that DEFINE or MEASURES look at, before any other number."""
-    numbers = [f.name for f in source.schema.fields if isinstance(f.dataType, NumericType) and f.name not in (roles.order, *roles.keys, *roles.marks)]
-    kinds = {f.name: f.dataType for f in source.schema.fields}
+    kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _told_apart(source)}
+    numbers = [n for n, kind in kinds.items() if isinstance(kind, NumericType) and n not in (roles.order, *roles.keys, *roles.marks)]
     if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
         raise _NoPicture(f"{roles.order} is no number, date or timestamp of the rows that are drawn")
     used = {t.text.strip("`").lower() for _, text in plan.inputs for t in tokenize(text)}
@@ -312,6 +313,12 @@ def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFr
     for i, key in enumerate(roles.keys):
         same = same & _column(key).eqNullSafe(F.col(f"__k{i}"))
     return source.join(F.broadcast(chosen), same, "left_semi")
+
+
+def _told_apart(frame: DataFrame) -> set[str]:
+    """The columns whose name no other has, whatever its case."""
+    low = [name.lower() for name in frame.columns]
+    return {name for name in frame.columns if low.count(name.lower()) == 1}
 
 
 def _column(name: str) -> Any:

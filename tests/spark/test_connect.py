@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from tests.html import check, text_of
+from tests.pages import check, text_of
 
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
