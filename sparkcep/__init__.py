@@ -1,7 +1,7 @@
 """sparkcep: MATCH_RECOGNIZE for Spark SQL.
 
 ``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
-``match_recognize`` applies one to a data frame.
+``match_recognize`` applies one to a data frame; ``plot`` draws matches, ``report`` runs a query and tells how it went.
 Importing the package starts neither Spark nor numba.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from sparkcep.errors import ClauseError, MatchRuntimeError
 
 __version__ = "0.1.0"
-__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot", "rewrite"]
+__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot", "report", "rewrite"]
 
 
 def __getattr__(name: str):
@@ -34,4 +34,8 @@ def __getattr__(name: str):
         from sparkcep.draw.matches import plot
 
         return plot
+    if name == "report":
+        from sparkcep.spark.report import report
+
+        return report
     raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")

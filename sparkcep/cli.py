@@ -4,6 +4,8 @@
     python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
+    python -m sparkcep explain FILE.sql --format svg|html [--output PATH]   the automata as a picture, or all of it as a page
+    python -m sparkcep report FILE.sql --table NAME=PATH --output report.html   run a query and tell how it went
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
     python -m sparkcep demo [--out DIR] [--month N]
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import sparkcep
 from sparkcep.errors import ClauseError
+from sparkcep.sql.explain import FORMATS, SVG, TEXT
 from sparkcep.sql.lexer import split_statements
 
 if TYPE_CHECKING:
@@ -62,13 +65,20 @@ def _parser() -> argparse.ArgumentParser:
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),
         ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
         ("explain", _explain, "print program, engine and split of every clause (no Java needed)"),
+        ("report", _report, "run statements, and write a page on the last one: plan, automaton, counts, durations"),
     ):
         command = commands.add_parser(name, help=about)
         command.add_argument("file", nargs="?", help="a file of SQL statements, separated by ;")
         command.add_argument("-e", "--execute", metavar="SQL", help="the statements themselves")
         command.set_defaults(action=action)
-        if name == "run":
+        if name == "explain":
+            command.add_argument("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
+            command.add_argument("--output", metavar="PATH", help="write it there instead of printing")
+        if name == "report":
+            command.add_argument("--output", metavar="PATH", default="report.html", help="where the page is written (default report.html)")
+        if name in ("run", "report"):
             command.add_argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
+        if name == "run":
             command.add_argument(
                 "--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing"
             )
@@ -126,13 +136,15 @@ def _pointed(error: ClauseError, text: str) -> str:
     return f"{error}\n  {lines[error.line - 1]}\n  {' ' * (error.column - 1)}^"
 
 
-def _each(options: argparse.Namespace, show) -> int:
+def _each(options: argparse.Namespace, show) -> list[str]:
+    """What ``show`` gives for each statement."""
+    out = []
     for statement in _statements(options):
         try:
-            print(show(statement).rstrip() + ("" if show is sparkcep.explain else ";"))
+            out.append(show(statement))
         except ClauseError as error:
             raise UsageError(_pointed(error, statement)) from None
-    return 0
+    return out
 
 
 def _text_of(name: str) -> str:
@@ -196,11 +208,35 @@ def _print_diff(name: str, before: str, after: str) -> None:
 
 
 def _rewrite(options: argparse.Namespace) -> int:
-    return _each(options, sparkcep.rewrite)
+    for text in _each(options, sparkcep.rewrite):
+        print(text.rstrip() + ";")
+    return 0
 
 
 def _explain(options: argparse.Namespace) -> int:
-    return _each(options, sparkcep.explain)
+    texts = _each(options, sparkcep.explain)  # the first error at its place, whatever the format
+    text = "".join(f"{t.rstrip()}\n" for t in texts)
+    if options.format != TEXT:
+        from sparkcep.draw import explained
+
+        try:
+            text = (explained.as_svg if options.format == SVG else explained.as_html)(_statements(options))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    if options.output:
+        _save(options.output, text)
+    else:
+        print(text, end="")
+    return 0
+
+
+def _save(path: str, text: str) -> None:
+    """Writes a text file. Raises UsageError where that cannot be."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {path}: {error.strerror}") from None
+    print(f"written to {path}")
 
 
 def start_spark(name: str) -> SparkSession:
@@ -284,20 +320,12 @@ def _run(options: argparse.Namespace) -> int:
     tables = [_table(t) for t in options.table]
     if options.output and Path(options.output).suffix not in _FORMATS:
         raise UsageError(f"--output {options.output}: the name must end in {', '.join(_FORMATS)}")
-    for statement in statements:  # before Spark starts
-        try:
-            sparkcep.rewrite(statement)
-        except ClauseError as error:
-            raise UsageError(_pointed(error, statement)) from None
+    _check(statements)
 
     def work(spark: SparkSession) -> None:
         from pyspark.errors import PySparkException
 
-        for name, kind, path in tables:
-            reader = spark.read.format(kind)
-            if kind == "csv":
-                reader = reader.option("header", True).option("inferSchema", True)
-            reader.load(path).createOrReplaceTempView(name)
+        _views(spark, tables)
         for i, statement in enumerate(statements):
             try:
                 frame = spark.sql(statement)
@@ -309,6 +337,47 @@ def _run(options: argparse.Namespace) -> int:
                 raise UsageError(str(error)) from None
 
     return _with_spark("sparkcep run", work)
+
+
+def _report(options: argparse.Namespace) -> int:
+    statements = _statements(options)
+    if not statements:
+        raise UsageError("there is no statement")
+    tables = [_table(t) for t in options.table]
+    if not Path(options.output).resolve().parent.is_dir():
+        raise UsageError(f"--output {options.output}: there is no folder for it")
+    _check(statements)
+
+    def work(spark: SparkSession) -> None:
+        from pyspark.errors import PySparkException
+
+        _views(spark, tables)
+        try:
+            for statement in statements[:-1]:
+                spark.sql(statement)
+            page = sparkcep.report(spark, statements[-1])
+        except (PySparkException, ValueError) as error:
+            raise UsageError(str(error)) from None
+        _save(options.output, page)
+
+    return _with_spark("sparkcep report", work)
+
+
+def _check(statements: list[str]) -> None:
+    """Raises UsageError for an error in a clause, before Spark starts."""
+    for statement in statements:
+        try:
+            sparkcep.rewrite(statement)
+        except ClauseError as error:
+            raise UsageError(_pointed(error, statement)) from None
+
+
+def _views(spark: SparkSession, tables: list[tuple[str, str, str]]) -> None:
+    for name, kind, path in tables:
+        reader = spark.read.format(kind)
+        if kind == "csv":
+            reader = reader.option("header", True).option("inferSchema", True)
+        reader.load(path).createOrReplaceTempView(name)
 
 
 def _table(text: str) -> tuple[str, str, str]:

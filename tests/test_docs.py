@@ -12,7 +12,7 @@ from sparkcep.sql.lexer import split_statements
 from tests.test_sql_examples import table_text
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "reference.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting"))]
 _EXAMPLE = re.compile(r"```sql\n((?:(?!```).)*?)```\n\s*```(text|error)\n(.*?)```", re.S)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 _RAISED = re.compile(r'(?:error|_fail|error_at|ClauseError|MatchRuntimeError)\([^)]*?"([A-Z_]+)"', re.S)
@@ -45,6 +45,7 @@ def test_example(views, sql, kind, expected):
 
 def test_the_pages_have_examples():
     assert len(EXAMPLES) >= 20
+    assert {p.id.rpartition("-")[0] for p in EXAMPLES} == {page.stem for page in PAGES}
 
 
 @pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"], ids=lambda p: p.name)

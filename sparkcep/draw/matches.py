@@ -1,15 +1,45 @@
-"""Pictures of matches: a series with its matched rows marked by row pattern variable."""
+"""Pictures of matches: series with the rows or the spans of their matches."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # distinct for colour-blind readers too (Okabe and Ito)
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+_NO_VARIABLE = "#666666"
+_MARKERS = {"MATCHED": "o", "SUBSTITUTED": "s", "EXTRA": "X"}
+_OTHER_MARKERS = ("D", "^", "v", "P", "*")
+MAX_LANES = 30  # of overlapping matches in one panel
+_NUMBERS = 80  # a panel with more matches than these shows no numbers
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Which column is what; names that play no part are empty. ``by``: the partition's columns."""
+
+    x: str
+    y: str
+    by: tuple[str, ...]
+    variable: str = ""
+    match: str = ""
+    kind: str = ""
+    start: str = ""
+    end: str = ""
+
+    def of_rows(self) -> list[str]:
+        marks = () if self.start else (self.variable, self.match, self.kind)
+        return list(dict.fromkeys(c for c in (self.x, self.y, *self.by, *marks) if c))
+
+    def of_matches(self) -> list[str]:
+        return list(dict.fromkeys((self.start, self.end, *self.by)))
 
 
 def plot(
@@ -19,47 +49,240 @@ def plot(
     *,
     variable: str = "variable",
     match: str = "match",
+    kind: str | None = None,
+    matches: Any = None,
+    start: str | None = None,
+    end: str | None = None,
+    by: str | Sequence[str] | None = None,
+    panels: int = 12,
+    limit: int = 100_000,
     path: str | Path | None = None,
     title: str | None = None,
     label: str | None = None,
-) -> Any:
-    """Draws column ``y`` over ``x`` with the rows of each match marked, coloured by row pattern variable.
+) -> Figure:
+    """Draws column ``y`` over ``x`` with the matches found in it.
 
-    ``rows``: a pandas or Spark DataFrame as ALL ROWS PER MATCH WITH UNMATCHED ROWS gives it, with ``variable``
-    (CLASSIFIER()) and ``match`` (MATCH_NUMBER()) among its measures, both NULL on unmatched rows. With ``path`` the
-    picture is written there. Returns the matplotlib figure. Raises KeyError for a missing column.
+    Args:
+        rows: a pandas or Spark data frame: the result of ALL ROWS PER MATCH WITH UNMATCHED ROWS, or, with ``matches``, just the series.
+        x: the column of the horizontal axis: numbers, dates or timestamps.
+        y: the column drawn over it: numbers.
+        variable: the column of ``rows`` with CLASSIFIER(); its values give rows their colours.
+        match: the column of ``rows`` with MATCH_NUMBER(). Both are NULL on unmatched rows.
+        kind: the column of ``rows`` with ERROR_KIND(); its values give rows their markers.
+        matches: the result of ONE ROW PER MATCH, a pandas or Spark data frame: its matches are drawn as spans over the series.
+        start, end: its columns with the first and the last ``x`` of each match.
+        by: the column or columns that partition both frames: one panel for each of their values.
+        panels: at most so many; the title tells how many are left out.
+        limit: at most so many rows are fetched of a Spark data frame.
+        path: where the picture is written, if given.
+        title, label: of the picture, and of its vertical axis.
+
+    Returns:
+        The matplotlib figure, an axes for each panel. Matches that overlap get bars below each other at the top.
+
+    Raises:
+        KeyError: a column that is not there. ValueError: more rows than ``limit``, or ``start`` and ``end`` without ``matches`` or the
+        reverse. TypeError: a column of ``x`` or ``y`` that holds neither numbers nor times.
     """
-    import matplotlib.dates as dates
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    frame: pd.DataFrame = rows.toPandas() if hasattr(rows, "toPandas") else rows
-    missing = [c for c in (x, y, variable, match) if c not in frame.columns]
-    if missing:
-        raise KeyError(f"no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
-    frame = frame.sort_values(x, kind="stable")
-    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    spans = matches is not None
+    if spans != (start is not None) or spans != (end is not None):
+        raise ValueError("the spans of matches need all three: matches, start and end")
+    if panels < 1 or limit < 1:
+        raise ValueError(f"panels and limit must be above 0, not {panels} and {limit}")
+    keys = (by,) if isinstance(by, str) else tuple(by or ())
+    marks = {} if spans else {"variable": variable, "match": match, "kind": kind or ""}
+    roles = _Roles(x, y, keys, **marks, start=start or "", end=end or "")
+    frame = _drawable(_fetched(rows, "rows", roles.of_rows(), limit), (x, y))
+    found = _drawable(_fetched(matches, "matches", roles.of_matches(), limit), (start, end)) if spans else None
+    parts = _parts(frame, found, keys) or [("", frame, found)]
+    shown = parts[:panels]
+    figure = Figure(figsize=(12, 4.5 if len(shown) == 1 else 2.6 * len(shown) + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.plot(frame[x], frame[y], color="#999999", linewidth=1, zorder=1)
-    matched = frame[frame[match].notna()]
-    for number, group in matched.groupby(match):
-        axes.axvspan(group[x].iloc[0], group[x].iloc[-1], color="#000000", alpha=0.06, linewidth=0)
-        axes.annotate(
-            f"{int(number)}", (group[x].iloc[0], 1), xycoords=("data", "axes fraction"), xytext=(1, -11),
-            textcoords="offset points", fontsize=8, color="#444444",
-        )
-    for i, name in enumerate(dict.fromkeys(matched[variable].dropna())):
-        group = matched[matched[variable] == name]
-        axes.scatter(group[x], group[y], s=26, color=_COLOURS[i % len(_COLOURS)], label=str(name), zorder=2)
-    if not matched.empty:
-        axes.legend(title="variable", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    if hasattr(frame[x].dtype, "kind") and frame[x].dtype.kind == "M":
-        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    total, left_out = 0, 0
+    colours = _colours(frame, roles)
+    kinds = _kinds(frame, roles)
+    for place, (name, series, own) in enumerate(shown):
+        axes = figure.add_subplot(len(shown), 1, place + 1)
+        count, missing = _panel(axes, series, own, roles, colours, kinds)
+        total, left_out = total + count, left_out + missing
+        if keys:
+            axes.set_title(name, loc="left", fontsize=10)
+        axes.set_ylabel(label or y)
     axes.set_xlabel(x)
-    axes.set_ylabel(label or y)
-    axes.set_title(title or f"{y} with {matched[match].nunique()} matches", loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
+    for _, series, own in parts[panels:]:
+        total += len(_intervals(series, own, roles))
+    notes = [f"{len(parts) - len(shown)} of {len(parts)} panels left out"] if len(parts) > len(shown) else []
+    notes += [f"{left_out} overlapping matches not drawn"] if left_out else []
+    heading = "; ".join([title or f"{y} with {total} {'match' if total == 1 else 'matches'}", *notes])
+    if keys:
+        figure.suptitle(heading, x=0.01, ha="left")
+    else:
+        axes.set_title(heading, loc="left")
     if path is not None:
         figure.savefig(path, dpi=110)
     return figure
+
+
+# -- data ---------------------------------------------------------------------------------------------------------
+
+
+def _fetched(rows: Any, what: str, columns: list[str], limit: int) -> pd.DataFrame:
+    """The columns as a pandas frame."""
+    missing = [c for c in columns if c not in rows.columns]
+    if missing:
+        raise KeyError(f"no column {', '.join(missing)} in {what}; there are {', '.join(map(str, rows.columns))}")
+    if not hasattr(rows, "toPandas"):
+        return rows[columns]
+    names = ["`" + c.replace("`", "``") + "`" for c in columns]
+    frame = rows.select(*names).limit(limit + 1).toPandas()
+    if len(frame) > limit:
+        raise ValueError(f"{what} has more than {limit:,} rows; draw fewer of them (where, sample), or fetch more with limit=")
+    return frame
+
+
+def _drawable(frame: pd.DataFrame, axes: tuple) -> pd.DataFrame:
+    """The frame with what stands on an axis as numbers or times."""
+    return frame.assign(**{column: _values(frame[column], column) for column in axes})
+
+
+def _values(column: pd.Series, name: str) -> pd.Series:
+    """Numbers and times as matplotlib takes them: Spark's DATE and DECIMAL come as Python objects."""
+    import datetime
+    import decimal
+
+    import pandas as pd
+
+    if column.dtype.kind in "iufM" or isinstance(column.dtype, pd.DatetimeTZDtype):
+        return column
+    present = column.dropna()
+    if present.map(lambda v: isinstance(v, datetime.date)).all():
+        return pd.to_datetime(column)
+    if present.map(lambda v: isinstance(v, (int, float, decimal.Decimal)) and not isinstance(v, bool)).all():
+        return column.astype(float)
+    raise TypeError(f"column {name} holds {type(present.iloc[0]).__name__}; an axis needs numbers, dates or timestamps")
+
+
+def _parts(frame: pd.DataFrame, found: pd.DataFrame | None, keys: tuple[str, ...]) -> list[tuple]:
+    """(name, its rows, its matches) of each partition of the rows."""
+    if not keys:
+        return [("", frame, found)]
+    grouped = frame.groupby(list(keys), dropna=False, sort=True)
+    own = dict(iter(found.groupby(list(keys), dropna=False))) if found is not None else {}
+    own = {_key(k): group for k, group in own.items()}
+    out = []
+    for values, group in grouped:
+        name = ", ".join("NULL" if v != v or v is None else str(v) for v in values)
+        out.append((name, group, None if found is None else own.get(_key(values), found.iloc[:0])))
+    return out
+
+
+def _key(values: tuple) -> tuple:
+    """The values of a partition's columns, in which one NULL is as another."""
+    return tuple(None if v != v else v for v in values)
+
+
+def _colours(frame: pd.DataFrame, roles: _Roles) -> dict[Any, str]:
+    """The colour of each variable, the same in all panels, in the order of their first rows."""
+    if not roles.variable:
+        return {}
+    ordered = frame[frame[roles.match].notna()].sort_values([*roles.by, roles.x], kind="stable")
+    return {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(dict.fromkeys(ordered[roles.variable].dropna()))}
+
+
+def _kinds(frame: pd.DataFrame, roles: _Roles) -> dict[Any, str]:
+    """The marker of each kind of row."""
+    if not roles.kind:
+        return {}
+    present = list(dict.fromkeys(frame[roles.kind].dropna()))
+    others = [k for k in present if k not in _MARKERS]
+    return {k: _MARKERS.get(k) or _OTHER_MARKERS[others.index(k) % len(_OTHER_MARKERS)] for k in present}
+
+
+def _intervals(series: pd.DataFrame, own: pd.DataFrame | None, roles: _Roles) -> list[tuple]:
+    """(first x, last x, name) of each match, by its start."""
+    if own is not None:
+        whole = own.dropna(subset=[roles.start, roles.end]).sort_values([roles.start, roles.end], kind="stable")
+        return [(a, b, str(i)) for i, (a, b) in enumerate(zip(whole[roles.start], whole[roles.end]), 1)]
+    matched = series[series[roles.match].notna()]
+    spans = matched.groupby(roles.match)[roles.x].agg(["min", "max"])
+    found = [(a, b, f"{int(number)}" if isinstance(number, (int, float)) else str(number)) for number, a, b in spans.itertuples()]
+    return sorted(found, key=lambda span: (span[0], span[1]))
+
+
+def _lanes(spans: list[tuple]) -> list[int]:
+    """For each match the lowest lane in which it overlaps none before it."""
+    ends: list[Any] = []
+    out = []
+    for first, last, _ in spans:
+        lane = next((k for k, end in enumerate(ends) if end < first), len(ends))
+        ends[lane : lane + 1] = [last]
+        out.append(lane)
+    return out
+
+
+# -- one panel ----------------------------------------------------------------------------------------------------
+
+
+def _panel(axes: Axes, series: pd.DataFrame, own: pd.DataFrame | None, roles: _Roles, colours: dict, kinds: dict) -> tuple[int, int]:
+    """Draws a panel; returns its number of matches, and how many of them have no place."""
+    import matplotlib.dates as dates
+
+    series = series.sort_values(roles.x, kind="stable")
+    line = series.drop_duplicates([roles.x, roles.y])  # a row of several matches comes several times
+    axes.plot(line[roles.x], line[roles.y], color="#999999", linewidth=1, zorder=1)
+    spans = _intervals(series, own, roles)
+    lanes = _lanes(spans)
+    _spans(axes, spans, lanes)
+    if roles.variable:
+        _rows(axes, series[series[roles.match].notna()], roles, colours, kinds)
+    if series[roles.x].dtype.kind == "M" or hasattr(series[roles.x].dtype, "tz"):
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    axes.spines[["top", "right"]].set_visible(False)
+    return len(spans), sum(lane >= MAX_LANES for lane in lanes)
+
+
+def _spans(axes: Axes, spans: list[tuple], lanes: list[int]) -> None:
+    """Shades the matches; where some overlap, each has a bar as well, in a strip above the series."""
+    several = max(lanes, default=0) > 0
+    deep = min(max(lanes, default=0) + 1, MAX_LANES)
+    strip = min(0.4, 0.045 * deep) if several else 0.0
+    if several:
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + (high - low) * strip / (1 - strip))
+    for (first, last, name), lane in zip(spans, lanes):
+        if lane >= MAX_LANES:
+            continue
+        axes.axvspan(first, last, color="#000000", alpha=0.06, linewidth=2 if first == last else 0)
+        if several:
+            middle = 1 - strip * (lane + 0.5) / deep
+            colour = _COLOURS[lane % len(_COLOURS)]
+            axes.plot([first, last], [middle, middle], transform=axes.get_xaxis_transform(), color=colour, linewidth=3, solid_capstyle="butt", gid="match")
+        if len(spans) <= _NUMBERS:
+            height, shift, side = (middle, (-2, -3), "right") if several else (1, (1, -11), "left")
+            axes.annotate(
+                name, (first, height), xycoords=("data", "axes fraction"), xytext=shift, ha=side,
+                textcoords="offset points", fontsize=8, color="#444444",
+            )
+
+
+def _rows(axes: Axes, matched: pd.DataFrame, roles: _Roles, colours: dict, kinds: dict) -> None:
+    """The rows of matches: colour by variable, marker by kind."""
+    markers = kinds or {None: "o"}
+    names = [*colours, *([None] if matched[roles.variable].isna().any() else [])]
+    for name in names:
+        group = matched[matched[roles.variable].isna() if name is None else matched[roles.variable] == name]
+        for kind, marker in markers.items():
+            part = group if kind is None else group[group[roles.kind] == kind]
+            if part.empty:
+                continue
+            said = "no variable" if name is None else str(name)
+            if kind not in (None, "MATCHED"):
+                said += f", {kind}"
+            size = 26 if marker == "o" else 48
+            colour = _NO_VARIABLE if name is None else colours[name]
+            axes.scatter(part[roles.x], part[roles.y], s=size, color=colour, marker=marker, label=said, zorder=2)
+    if not matched.empty:
+        axes.legend(title="variable", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)

@@ -50,7 +50,7 @@ def disable(spark: SparkSession) -> None:
     with _lock:
         session_class = _session_class(spark)
         session_class.sql = getattr(session_class.sql, "_sparkcep_original", session_class.sql)
-        if not _is_connect(spark) and _parser is not None and _parser[0] is spark.sparkContext._gateway:
+        if not is_connect(spark) and _parser is not None and _parser[0] is spark.sparkContext._gateway:
             _parser[1].setActive(False)
 
 
@@ -59,18 +59,22 @@ def sql_over(frame: DataFrame, statement: str) -> DataFrame:
 
     Only the functions are registered in the session: what it does with other statements stays as it is.
     """
-    session = frame.sparkSession
+    return sql_in(frame.sparkSession, statement, frame=frame)
+
+
+def sql_in(session: SparkSession, statement: str, **frames: DataFrame) -> DataFrame:
+    """The result of ``statement``, in which ``{name}`` is a data frame given by that name; as ``sql_over`` otherwise."""
     _register(session)
     sql = _session_class(session).sql
-    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, {"frame": frame})
+    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, dict(frames))
 
 
-def _is_connect(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _session_class(spark: SparkSession) -> Any:
-    if _is_connect(spark):
+    if is_connect(spark):
         from pyspark.sql.connect.session import SparkSession as Session
     else:
         from pyspark.sql.session import SparkSession as Session
@@ -142,7 +146,7 @@ def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[s
 
     Filled in before rewriting, because a clause may hold braces of its own (``A{{2,}}`` in such a text).
     """
-    if _is_connect(session):
+    if is_connect(session):
         from pyspark.sql.connect.sql_formatter import SQLStringFormatter
     else:
         from pyspark.sql.sql_formatter import SQLStringFormatter
@@ -172,7 +176,7 @@ def _prepare(session: SparkSession) -> None:
     with _lock:
         _registered.discard(session)
         _register(session)
-        if not _is_connect(session):
+        if not is_connect(session):
             _teach_parser(session)
         _prepared.add(session)
 
@@ -184,7 +188,7 @@ def _register(session: SparkSession) -> None:
     from sparkcep.spark.table_function import GRAPH_FUNCTIONS, register
 
     with _lock:
-        if _is_connect(session):
+        if is_connect(session):
             register(session)
         else:
             from sparkcep.spark.builtin import publish

@@ -11,17 +11,28 @@ from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
 from sparkcep.settings import DEFAULT, Settings
 
+NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
+TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
 
-def explain(sql: str, *, settings: Settings = DEFAULT) -> str:
+
+def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> str:
     """The rewritten statement, and for each clause its program, its conditions and the engine chosen.
 
-    No session needed. Raises ClauseError as :func:`sparkcep.rewrite` does.
+    ``format``: ``"text"``; ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads
+    nothing. No session needed. Raises ValueError for another format and for SVG of a statement without a clause, ClauseError as
+    :func:`sparkcep.rewrite` does.
     """
     from sparkcep.sql.rewrite import rewrite_all
 
+    if format not in FORMATS:
+        raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
+    if format != TEXT:
+        from sparkcep.draw import explained
+
+        return (explained.as_svg if format == SVG else explained.as_html)([sql], settings)
     text, found = rewrite_all(sql, settings)
     if not found:
-        return "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is\n"
+        return f"{NO_CLAUSE}\n"
     parts = ["== Rewritten statement ==", text, ""]
     for i, item in enumerate(found, 1):
         parts += [f"== Clause {i} ==", describe(item.plan), ""]
@@ -72,7 +83,7 @@ def describe(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-_STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
 _IGNORE = {
     "STRICT": "never: rows of a match are adjacent",
     "NEXT": "the row fulfils none of {variables}",
@@ -86,7 +97,7 @@ def _selection(plan: Plan) -> list[str]:
     from sparkcep.automaton.selection import counts_by_numbers, matches_once, selection_automaton
 
     strategy, report = plan.selection
-    names = _STRATEGIES
+    names = STRATEGIES
     how = {"FIRST": "the preferred match of each start row", "ALL": "every match"}[report]
     if plan.non_overlapping:
         how = "of all matches the one that completes first, then onward behind it"
@@ -96,7 +107,7 @@ def _selection(plan: Plan) -> list[str]:
         if history
         else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     )
-    conditions = _conditions(plan)
+    conditions = condition_texts(plan)
     if plan.counting or plan.graphing:
         how = "matches drawn as one graph by their last row" if plan.graphing else "matches counted by their last row"
     if has_conjunction(plan.pattern):
@@ -159,18 +170,18 @@ def _approximate(plan: Plan, approx: Approx) -> list[str]:
         costs["an extra row"] = approx.extra
     costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
     lines = [
-        f"engine: approximate, {_STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}, {what[approx.report]}; {how}",
+        f"engine: approximate, {STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}, {what[approx.report]}; {how}",
         "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
         "automaton:",
     ]
-    texts = _conditions(copied)
+    texts = condition_texts(copied)
     if len(copied.variables) > len(plan.variables):
         lines.append(f"  {len(copied.variables)} variables with copies: for rows that stand for one, and without the conditions that name a missing one")
     return lines + ["  " + line for line in automaton.dump(_IGNORE[plan.selection[0]], texts, approx).splitlines()] + _windows(plan)
 
 
-def _conditions(plan: Plan) -> tuple[str, ...]:
-    """The condition of each variable as text."""
+def condition_texts(plan: Plan) -> tuple[str, ...]:
+    """The condition of each variable as text, over the columns of the engine's input."""
     texts = {v: [text] for v, _, text in plan.letters}
     for v, conjuncts in plan.conditions:
         texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
@@ -221,13 +232,18 @@ def joins_sides(plan: Plan, ranking: Ranking) -> bool:
     return bool(ranking.conjoined) and len(side_automata(plan, ranking.top + 1)) > 0
 
 
-def _windows(plan: Plan) -> list[str]:
-    lines = []
+def window_texts(plan: Plan) -> list[tuple[str, str]]:
+    """(name, what it means) of each window that bounds a match or a group."""
+    found = []
     for i, (kind, size, *_) in enumerate(plan.windows):
         unit = {"rows": "rows", "micros": "microseconds", "number": f"of {plan.order[0][0]}" if plan.order else ""}.get(kind)
         if unit is not None:
-            lines.append(f"window {i}: less than {size} {unit} from its first to its last row")
-    return lines
+            found.append((f"window {i}", f"less than {size} {unit} from its first to its last row"))
+    return found
+
+
+def _windows(plan: Plan) -> list[str]:
+    return [f"{name}: {text}" for name, text in window_texts(plan)]
 
 
 def _has(tree: tuple, kind: str) -> bool:

@@ -41,12 +41,13 @@ _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INT
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One clause of a statement: its AST, its plan and the subquery that replaced it."""
+    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it."""
 
     clause: MatchClause
     plan: Plan
     input: str
     sql: str
+    source: str
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
@@ -147,7 +148,7 @@ class _Rewriter:
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         sql = subquery(plan, source, self.explaining, months)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql))
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 

@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+from tests.pages import check, text_of
+
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
@@ -32,6 +34,7 @@ from pyspark.sql.functions import col, lit
 
 from sparkcep import match_recognize
 from sparkcep.errors import ClauseError
+from sparkcep.spark.report import report as page_of
 from sparkcep.spark.session import disable, enable
 from tests.test_sql_examples import FILES, run as run_example
 
@@ -70,6 +73,7 @@ try:
     match_recognize(ticks, partition_by=lit("sym"), clause="ORDER BY ts " + rest)
 except TypeError as error:
     report["frame_literal"] = str(error)
+report["page"] = page_of(spark, query)
 run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
 run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
 run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
@@ -125,6 +129,12 @@ def test_rows(report, name):
 @pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
 def test_example(report, path):
     assert report["examples"][path.stem] == path.with_suffix(".expected").read_text(encoding="utf-8")
+
+
+def test_a_report_of_a_query(report):
+    page = check(report["page"])
+    assert "Spark Connect does not tell them" in text_of(page) and "measures FIRST(ts) and LAST(ts)" in text_of(page)
+    assert [text for path, text in page.texts if path[-1:] == ("td",)][:6] == ["rows of the result", "2", "a", "1", "b", "1"]
 
 
 def test_insert(report):

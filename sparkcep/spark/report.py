@@ -1,0 +1,413 @@
+"""``report(spark, sql)``: runs a query once and writes down how it ran and what came out."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
+
+import sparkcep
+from sparkcep.draw.report import Job, Report, Step, Table, render
+from sparkcep.errors import ClauseError
+from sparkcep.pattern.plan import PLAN_HEAD, Plan
+from sparkcep.settings import Settings
+from sparkcep.spark.errors import ClauseParseException
+from sparkcep.spark.session import is_connect, sql_in
+from sparkcep.sql.clause import ONE_ROW
+from sparkcep.sql.lexer import OP, WORD, quote, split_statements, tokenize
+from sparkcep.sql.rewrite import Rewritten, rewrite_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SAMPLE = 20  # rows of the result that are shown
+PARTITIONS = 20  # and partitions
+PANELS = 4  # partitions that are drawn
+DRAWN = 20_000  # rows that are fetched to be drawn
+_CELL = 200  # characters of a value that are shown
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+_WRITING = ("INSERT", "MERGE", "UPDATE", "DELETE")
+
+
+def report(spark: SparkSession, sql: str, path: str | Path | None = None) -> str:
+    """Runs a query and tells in one HTML page how: statement, plan, automaton, Spark's physical plan, counts, durations, a sample.
+
+    The query runs once, into Spark's cache, from which counts and sample are taken and which is emptied afterwards. The page names what else
+    was computed for it. It loads nothing from elsewhere.
+
+    Args:
+        spark: a classic session or one of Spark Connect, enabled or not.
+        sql: one query.
+        path: where the page is written, if given.
+
+    Returns:
+        The page.
+
+    Raises:
+        ValueError: the text is no query, or several. What ``spark.sql`` raises for a wrong one.
+    """
+    text = render(_Run(spark, _query(sql)).report())
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
+
+
+def _query(sql: str) -> str:
+    """The statement without what ends it. Raises ValueError where it is no query."""
+    try:
+        statements = split_statements(sql)
+        if len(statements) != 1:
+            raise ValueError(f"a report is of one query; here are {len(statements)} statements")
+        tokens = tokenize(statements[0])
+    except ClauseError as error:
+        raise ClauseParseException.of(error, sql) from None
+    words, depth = [], 0
+    for t in tokens:
+        depth += (t.text == "(") - (t.text == ")") if t.kind == OP else 0
+        if t.kind == WORD and depth == 0:
+            words.append(t.upper)
+    first = next((t for t in tokens if not (t.kind == OP and t.text == "(")), None)
+    writing = next((w for w in words if w in _WRITING), "")
+    if first is None or first.upper not in _QUERIES or writing:
+        raise ValueError(f"a report is of a query, not of {writing or (first.upper if first else 'nothing')}: take the SELECT alone")
+    return statements[0]
+
+
+@dataclass
+class _Run:
+    spark: Any
+    sql: str
+    jobs: list[Job] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def report(self) -> Report:
+        settings = Settings.read(lambda key: self.spark.conf.get(key, None))
+        frame = self._timed("analysis of the statement", lambda: sql_in(self.spark, self.sql), extra=False)
+        physical = _without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
+        rewritten, found = rewrite_all(self.sql, settings)
+        level = frame.storageLevel
+        known = level.useMemory or level.useDisk
+        if known:
+            self.notes.append("The result was in Spark's cache already: its duration is that of reading the cache.")
+        else:
+            frame.persist()
+        try:
+            return self._of(frame, rewritten, tuple(found), physical)
+        finally:
+            if not known:
+                frame.unpersist()
+
+    def _of(self, frame: DataFrame, rewritten: str, found: tuple[Rewritten, ...], physical: str) -> Report:
+        rows = self._timed("the result, into Spark's cache", frame.count, extra=False)
+        steps = self._steps(frame)
+        taken = self._timed(f"the first {SAMPLE} rows, from the cache", lambda: frame.limit(SAMPLE).collect())
+        plan = found[0].plan if len(found) == 1 else None
+        if plan is None and found:
+            self.notes.append("Matches are not counted by partition or variable, and not drawn: the statement has several clauses.")
+        roles = _Roles.of(plan, frame) if plan else None
+        partitions = self._partitions(frame, roles) if roles else None
+        variables = self._variables(frame, roles) if roles else None
+        picture = self._picture(frame, found[0], roles) if roles else ""
+        return Report(
+            sql=self.sql,
+            rewritten=rewritten,
+            clauses=found,
+            counts=(*_counts(steps, plan), *self._matches(frame, roles, partitions), ("rows of the result", rows)),
+            sample=Table(tuple(frame.columns), tuple(tuple(map(_shown, row)) for row in taken)),
+            partitions=partitions,
+            variables=variables,
+            picture=picture,
+            physical=physical,
+            steps=tuple(s for s, _ in steps),
+            jobs=tuple(self.jobs),
+            notes=tuple(self.notes),
+            versions=f"sparkcep {sparkcep.__version__}, Spark {self.spark.version}",
+        )
+
+    def _timed(self, what: str, work: Callable[[], Any], *, extra: bool = True) -> Any:
+        began = time.perf_counter()
+        out = work()
+        self.jobs.append(Job(what, time.perf_counter() - began, extra))
+        return out
+
+    # -- what ran ---------------------------------------------------------------------------------------------
+
+    def _steps(self, frame: DataFrame) -> list[tuple[Step, dict[str, int]]]:
+        """The plan that filled the cache, with the numbers that Spark keeps of each node."""
+        if is_connect(self.spark):
+            self.notes.append("Rows of single steps are not known: Spark Connect does not tell them.")
+            return []
+        out: list[tuple[Step, dict[str, int]]] = []
+        _walk(frame._jdf.queryExecution().executedPlan(), 0, out)
+        return out
+
+    # -- what came out ----------------------------------------------------------------------------------------
+
+    def _partitions(self, frame: DataFrame, roles: _Roles) -> Table | None:
+        if not roles.keys:
+            self.notes.append("Matches are not counted by partition: the clause has no PARTITION BY, or its columns are not in the result, each under a name of its own.")
+            return None
+        what = "matches" if roles.match or roles.one_row else "rows"
+        if what == "rows":
+            self.notes.append("Rows, not matches, are counted by partition: the result has no column with MATCH_NUMBER().")
+        counted = _most(frame, roles, PARTITIONS)
+        rows = self._timed(f"{what} by partition, from the cache", counted.collect)
+        return Table((*roles.keys, what), tuple((*map(_shown, row[:-1]), row[-1]) for row in rows))
+
+    def _matches(self, frame: DataFrame, roles: _Roles | None, partitions: Table | None) -> list[tuple[str, int]]:
+        """The number of matches where the result numbers them and has several rows of each."""
+        if roles is None or roles.one_row or not roles.match or len(roles.keys) < roles.parted:
+            return []
+        if partitions is not None and len(partitions.rows) < PARTITIONS:
+            return [("matches", sum(int(row[-1]) for row in partitions.rows))]  # all of them are there
+        found = frame.where(_column(roles.match).isNotNull()).select(*map(_column, (*roles.keys, roles.match))).distinct()
+        return [("matches", self._timed("number of matches, from the cache", found.count))]
+
+    def _variables(self, frame: DataFrame, roles: _Roles) -> Table | None:
+        if not roles.variable or roles.one_row:
+            self.notes.append("Rows are not counted by variable: that needs ALL ROWS PER MATCH and a measure CLASSIFIER().")
+            return None
+        counted = frame.groupBy(_column(roles.variable)).agg(F.count(F.lit(1)).alias("__n")).orderBy(F.desc("__n"), _column(roles.variable))
+        rows = self._timed("rows by variable, from the cache", counted.collect)
+        return Table((roles.variable, "rows"), tuple((_shown(v), n) for v, n in rows))
+
+    # -- the picture ------------------------------------------------------------------------------------------
+
+    def _picture(self, frame: DataFrame, item: Rewritten, roles: _Roles) -> str:
+        try:
+            return self._drawn(frame, item, roles)
+        except _NoPicture as reason:
+            self.notes.append(f"No picture of matches: {reason}.")
+            return ""
+
+    def _drawn(self, frame: DataFrame, item: Rewritten, roles: _Roles) -> str:
+        if importlib.util.find_spec("matplotlib") is None:
+            raise _NoPicture("matplotlib is not installed (pip install 'sparkcep[demo]')")
+        if not roles.order:
+            raise _NoPicture("it needs an ORDER BY that begins with a column")
+        if item.plan.partition and not roles.keys:
+            raise _NoPicture("the columns of PARTITION BY are not all in the result, or are expressions")
+        spans = roles.one_row
+        if spans and not (roles.start and roles.end):
+            raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
+        if not spans and not (roles.match and roles.variable):
+            raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
+        source = self._series(item, roles) if spans else frame
+        y = _measured(source, item.plan, roles)
+        rows = _of_partitions(source, frame, roles)
+        what = "rows of the clause's input to draw" if spans else "rows to draw, from the cache"
+        fetched = self._timed(what, lambda: rows.select(*map(_column, _distinct(roles.order, y, *roles.keys, *roles.marks))).limit(DRAWN + 1).toPandas())
+        if len(fetched) > DRAWN:
+            raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} rows")
+        if fetched.empty:
+            raise _NoPicture("there are no rows to draw")
+        more: dict[str, Any] = {"by": list(roles.keys) or None, "panels": PANELS, "label": y}
+        if spans:
+            own = _of_partitions(frame, frame, roles).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
+            matches = self._timed("matches to draw, from the cache", lambda: own.limit(DRAWN + 1).toPandas())
+            if len(matches) > DRAWN:
+                raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} of them")
+            more |= {"matches": matches, "start": roles.start, "end": roles.end}
+        else:
+            more |= {"match": roles.match, "variable": roles.variable, "kind": roles.kind or None}
+        from sparkcep.draw.matches import plot
+
+        out = io.BytesIO()
+        plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
+        return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+
+    def _series(self, item: Rewritten, roles: _Roles) -> DataFrame:
+        try:
+            return sql_in(self.spark, f"SELECT * FROM {item.source}")
+        except AnalysisException:
+            raise _NoPicture("the clause's input cannot be read by itself (it names a CTE or another part of the statement)") from None
+
+
+class _NoPicture(Exception):
+    """Why there is no picture of matches."""
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The columns of the result by what they hold; empty where there is none. ``parted``: number of keys of PARTITION BY."""
+
+    keys: tuple[str, ...]
+    parted: int
+    order: str
+    match: str
+    variable: str
+    kind: str
+    start: str
+    end: str
+    one_row: bool
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return () if self.one_row else tuple(c for c in (self.match, self.variable, self.kind) if c)
+
+    @staticmethod
+    def of(plan: Plan, frame: DataFrame) -> _Roles:
+        leaves = dict(plan.leaves)
+        present = _told_apart(frame)
+        measures = {name: leaves[text] for name, text in plan.outputs if text in leaves and name in present}
+        order = plan.order[0] if plan.order and plan.order[0][4] else None
+        texts = dict(plan.inputs)
+
+        def measure(test: Callable[[tuple], bool]) -> str:
+            return next((name for name, spec in measures.items() if test(spec)), "")
+
+        def ordered(which: str) -> Callable[[tuple], bool]:
+            # a value of the first or last row, whatever name the input gave the column
+            return lambda spec: spec[0] == "nav" and spec[1] == which and spec[3:5] == (0, 0) and order is not None and texts.get(spec[5]) == texts[order[1]]
+
+        names = tuple(name for name, _, plain in plan.partition if plain and name in present)
+        return _Roles(
+            keys=names if len(names) == len(plan.partition) else (),
+            parted=len(plan.partition),
+            order=order[0] if order else "",
+            match=measure(lambda spec: spec == ("mno",)),
+            variable=measure(lambda spec: spec[0] == "cls" and spec[3:5] == (0, 0)),
+            kind=measure(lambda spec: spec == ("kind",)),
+            start=measure(ordered("F")),
+            end=measure(ordered("L")),
+            one_row=plan.rows == ONE_ROW,
+        )
+
+
+def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
+    """The column to draw: a number that DEFINE or MEASURES look at, before any other number."""
+    kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _told_apart(source)}
+    numbers = [n for n, kind in kinds.items() if isinstance(kind, NumericType) and n not in (roles.order, *roles.keys, *roles.marks)]
+    if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
+        raise _NoPicture(f"{roles.order} is no number, date or timestamp of the rows that are drawn")
+    used = {t.text.strip("`").lower() for _, text in plan.inputs for t in tokenize(text)}
+    used |= {t.text.strip("`").lower() for *_, text in plan.letters for t in tokenize(text)}
+    if not numbers:
+        raise _NoPicture("there is no column of numbers beside the order to draw")
+    return next((n for n in numbers if n.lower() in used), numbers[0])
+
+
+def _most(frame: DataFrame, roles: _Roles, count: int) -> DataFrame:
+    """The partitions with most matches (rows, where matches cannot be told apart): their keys, and ``__n``."""
+    number = F.count_distinct(_column(roles.match)) if roles.match else F.count(F.lit(1))
+    keys = [_column(key) for key in roles.keys]
+    return frame.groupBy(*keys).agg(number.alias("__n")).orderBy(F.desc("__n"), *keys).limit(count)
+
+
+def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFrame:
+    """The rows of ``source`` in the partitions with most matches."""
+    if not roles.keys:
+        return source
+    chosen = _most(frame, roles, PANELS).select(*(_column(k).alias(f"__k{i}") for i, k in enumerate(roles.keys)))
+    same = F.lit(True)
+    for i, key in enumerate(roles.keys):
+        same = same & _column(key).eqNullSafe(F.col(f"__k{i}"))
+    return source.join(F.broadcast(chosen), same, "left_semi")
+
+
+def _told_apart(frame: DataFrame) -> set[str]:
+    """The columns whose name no other has, whatever its case."""
+    low = [name.lower() for name in frame.columns]
+    return {name for name in frame.columns if low.count(name.lower()) == 1}
+
+
+def _column(name: str) -> Any:
+    return F.col(quote(name))
+
+
+def _distinct(*names: str) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _shown(value: Any) -> object:
+    """A value as it is shown in a table."""
+    if value is None or isinstance(value, (int, float)):
+        return value
+    text = str(value)
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+# -- numbers of Spark's plan ----------------------------------------------------------------------------------------
+
+_ENGINE = "PythonUDTF"
+_INNER = ("WholeStageCodegenExec", "InputAdapter")
+
+
+def _walk(node: Any, depth: int, out: list[tuple[Step, dict[str, int]]]) -> None:
+    """The nodes below a Java plan node, without those that only wrap others."""
+    kind = node.getClass().getSimpleName()
+    if kind == "AdaptiveSparkPlanExec":
+        return _walk(node.executedPlan(), depth, out)
+    if kind.endswith("QueryStageExec"):
+        return _walk(node.plan(), depth, out)
+    if kind == "InMemoryTableScanExec" and depth == 0:
+        return _walk(node.relation().cachedPlan(), depth, out)
+    children = node.children()
+    below = depth
+    if kind not in _INNER:
+        metrics = node.metrics()
+        numbers = {}
+        for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten"):
+            if metrics.contains(name):
+                numbers[name] = metrics.apply(name).value()
+        numbers["children"] = children.size()
+        rows = next((n for name, n in numbers.items() if name != "children"), None)
+        out.append((Step(depth, node.nodeName().strip(), rows), numbers))
+        below = depth + 1
+    for i in range(children.size()):
+        _walk(children.apply(i), below, out)
+    return None
+
+
+def _counts(steps: list[tuple[Step, dict[str, int]]], plan: Plan | None) -> tuple[tuple[str, int], ...]:
+    """Rows read, rows that reach the engine and matches, by the numbers of the steps."""
+    if not steps:
+        return ()
+    read = [n["numOutputRows"] for _, n in steps if n["children"] == 0 and "numOutputRows" in n]
+    out = [("rows read", sum(read))] if read else []
+    at = next((i for i, (s, _) in enumerate(steps) if _ENGINE in s.name), None)
+    if at is None or plan is None:
+        return tuple(out)
+    below = [n for s, n in steps[at + 1 :] if s.depth > steps[at][0].depth]
+    sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
+    if sent is not None:
+        out.append(("rows that reach the engine" + (", behind the filter" if plan.prefilter else ""), sent))
+    given = _given(steps, at)
+    if given is not None:
+        listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing and not (plan.ranking and plan.ranking.top)
+        out.append(("matches" if listed else "rows that the engine gives", given))
+    return tuple(out)
+
+
+def _given(steps: list[tuple[Step, dict[str, int]]], at: int) -> int | None:
+    """The rows that the engine gave in one run. Below an exchange it may have run twice, because Spark samples the ranges of ORDER BY, and
+    its own number is of both; the exchange counts them once, if only projections lie between."""
+    depth, plain = steps[at][0].depth, True
+    for step, numbers in reversed(steps[:at]):
+        if step.depth >= depth:
+            continue
+        depth = step.depth
+        if "shuffleRecordsWritten" in numbers:
+            return numbers["shuffleRecordsWritten"] if plain else None
+        plain = plain and step.name == "Project"
+    return steps[at][0].rows
+
+
+def _without_plans(text: str) -> str:
+    """Spark's text with our plans, which travel as the name of a column, left out."""
+    parts, end = [], 0
+    decoder = json.JSONDecoder()
+    while (begin := text.find(PLAN_HEAD, end)) >= 0:
+        parts += [text[end:begin], "{plan}"]
+        end = decoder.raw_decode(text, begin)[1]
+    return "".join([*parts, text[end:]])
