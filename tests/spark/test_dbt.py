@@ -8,19 +8,19 @@ import shutil
 import subprocess
 import sys
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark")
-pytest.importorskip("dbt.adapters.spark")
 
 import pyarrow.parquet as pq  # noqa: E402
 
 from sparkcep.cli import main  # noqa: E402
 from tests.spark.programs import SPARKCEP, environment, needs_javac  # noqa: E402
 
-pytestmark = needs_javac
+pytestmark = [needs_javac, pytest.mark.skipif(find_spec("dbt") is None, reason="no dbt here")]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "sql_examples" / "dbt"
 DBT = [str(Path(sys.executable).with_name("dbt"))]
