@@ -140,7 +140,7 @@ def first(package):
 @pytest.fixture(scope="module")
 def second(first):
     """The same project after a run with all clicks."""
-    code, out = first.dbt([*SPARKCEP, "dbt"], "build")
+    code, out = first.dbt([*SPARKCEP, "dbt"], "build", "--select", "stg_clicks+")
     assert code == 0, out
     return first
 
