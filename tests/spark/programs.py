@@ -126,7 +126,8 @@ class ThriftServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self.watch = threading.Timer(1800, self.process.kill)  # the longest that the tests between its first and its last user may take
+        # as long as all tests between its first user and its last may take
+        self.watch = threading.Timer(1800, self.process.kill)
         self.watch.start()
         until = time.monotonic() + 180
         while not self.accepts("127.0.0.1"):

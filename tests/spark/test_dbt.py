@@ -72,6 +72,15 @@ models:
           config: {severity: warn, where: n > 1}
 """
 
+WRONG = """
+sources:
+  - name: other
+    tables:
+      - name: t
+        data_tests:
+          - sparkcep.matches_pattern: {pattern: A, order_by: n, define: x > 1}
+"""
+
 
 class Project:
     """A copy of the example in which dbt is run."""
@@ -143,6 +152,15 @@ def second(first):
     code, out = first.dbt([*SPARKCEP, "dbt"], "build", "--select", "stg_clicks+")
     assert code == 0, out
     return first
+
+
+def test_define_that_is_no_mapping(package):
+    wrong = package.folder / "models" / "wrong.yml"
+    wrong.write_text(WRONG, "utf-8")
+    code, out = package.dbt(DBT, "parse")
+    wrong.unlink()
+    assert code != 0 and "define must map variables to conditions" in out and "it is: x > 1" in out, out
+    assert "wrong.yml" in out
 
 
 def test_models_and_tests_in_a_session(first):
