@@ -11,7 +11,8 @@
     python -m sparkcep demo [--out DIR] [--month N]
     python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
     python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
-    python -m sparkcep jar [--path]            what to put into spark-defaults.conf for both
+    python -m sparkcep dbt [ARGUMENTS of dbt]  dbt, with the clause in the sessions that it opens
+    python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all three
 
 Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed.
 """
@@ -90,8 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     for name, action, about in (
         ("spark-sql", _spark_sql, "start Spark's SQL shell with the clause; arguments as of spark-sql"),
         ("thriftserver", _thriftserver, "start Spark's JDBC server with the clause; arguments as of its own start script"),
+        ("dbt", _dbt, "start dbt with the clause in its Spark sessions; arguments as of dbt"),
     ):
-        # no prefix: everything behind the name is Spark's to read
+        # no prefix: everything behind the name is that program's to read
         command = commands.add_parser(name, help=about, add_help=False, prefix_chars="\0")
         command.add_argument("arguments", nargs="*")
         command.set_defaults(action=action)
@@ -295,6 +297,15 @@ def _thriftserver(options: argparse.Namespace) -> int:
     from sparkcep.spark import launch
 
     return _become(*_needing_java(lambda: launch.thrift_server(options.arguments)))
+
+
+def _dbt(options: argparse.Namespace) -> int:
+    from sparkcep.spark import launch
+
+    try:
+        return _become(*_needing_java(lambda: launch.dbt(options.arguments)))
+    except launch.NoDbtError as error:
+        raise UsageError(str(error)) from None
 
 
 def _become(command: list[str], environment: dict[str, str]) -> int:

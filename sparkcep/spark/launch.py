@@ -1,12 +1,14 @@
-"""How Spark's own JVM programs, the SQL shell and the thrift server, are started with the clause.
+"""How Spark's own JVM programs, the SQL shell and the thrift server, and dbt are started with the clause.
 
 The same three settings, written into spark-defaults.conf, do it for programs that are started in another way.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +20,11 @@ _CLASS_PATH, _EXTENSIONS, _PYTHON = "spark.driver.extraClassPath", "spark.sql.ex
 _BIND_HOST = "hive.server2.thrift.bind.host"
 _THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 _LOOPBACK = "127.0.0.1"
+_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+
+
+class NoDbtError(Exception):
+    """dbt is not installed; the message says what to install."""
 
 
 def settings() -> dict[str, str]:
@@ -48,6 +55,18 @@ def thrift_server(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     if _is_local(arguments) and "SPARK_LOCAL_IP" not in os.environ:
         environment["SPARK_LOCAL_IP"] = _LOOPBACK
     return [str(_spark_home() / "bin" / "spark-submit"), "--class", _THRIFT_SERVER, *given], environment
+
+
+def dbt(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command that starts dbt, and variables to add to its environment: with them a session that dbt opens has the clause.
+
+    ``arguments`` are dbt's own. What PYSPARK_SUBMIT_ARGS says already is kept. Raises NoDbtError, and as ``settings`` does.
+    """
+    if importlib.util.find_spec("dbt") is None or importlib.util.find_spec("dbt.cli") is None:
+        raise NoDbtError("dbt is not installed for this Python; install it with: pip install 'sparkcep[dbt]'")
+    given = _with_settings(shlex.split(os.environ.get(_SUBMIT_ARGS, "pyspark-shell")), settings())
+    # -P: nothing is imported from dbt's project folder
+    return [sys.executable, "-P", "-c", "from dbt.cli.main import cli; cli(prog_name='dbt')", *arguments], {_SUBMIT_ARGS: shlex.join(given)}
 
 
 def _spark_home() -> Path:

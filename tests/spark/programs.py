@@ -1,4 +1,4 @@
-"""Spark's own programs, started as a user starts them, for the tests of the shell and of the thrift server."""
+"""Spark's own programs, started as a user starts them, for the tests of the shell, of the thrift server and of dbt."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -103,3 +104,55 @@ class Shell:
         self.process.wait(30)
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ThriftServer:
+    """``sparkcep thriftserver`` on a free port of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.log = folder / "server.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*SPARKCEP, "thriftserver", *SMALL, "--hiveconf", f"hive.server2.thrift.port={self.port}"],
+                cwd=folder,
+                env=environment(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        # as long as all tests between its first user and its last may take
+        self.watch = threading.Timer(1800, self.process.kill)
+        self.watch.start()
+        until = time.monotonic() + 180
+        while not self.accepts("127.0.0.1"):
+            if self.process.poll() is not None or time.monotonic() > until:
+                pytest.fail(f"the server did not start:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.2)
+
+    def accepts(self, host: str) -> bool:
+        try:
+            socket.create_connection((host, self.port), timeout=2).close()
+        except OSError:
+            return False
+        return True
+
+    @property
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def session(self):
+        """A cursor of a new session."""
+        from pyhive import hive
+
+        return hive.connect("127.0.0.1", self.port).cursor()
+
+    def stop(self) -> None:
+        self.watch.cancel()
+        self.process.terminate()
+        self.process.wait(60)

@@ -1,7 +1,9 @@
-"""How arguments and settings of spark-sql and of the thrift server are put together; no Java is started."""
+"""How arguments and settings of spark-sql, of the thrift server and of dbt are put together; no Java is started."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,35 @@ def test_commands_take_everything_behind_their_name(monkeypatch):
     assert program == command[0] and command[-5:] == ["-h", "--conf", "a=b", "-e", "SELECT 1"]
     main(["thriftserver", "--hiveconf", "hive.server2.thrift.port=10001"])
     assert "hive.server2.thrift.port=10001" in became[1][1] and became[1][2]["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(None, ["pyspark-shell"]), ("--master 'local[4]' pyspark-shell", ["--master", "local[4]", "pyspark-shell"])],
+)
+def test_dbt_opens_sessions_with_the_settings(monkeypatch, given, kept):
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    if given:
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", given)
+    became = []
+    monkeypatch.setattr("os.execve", lambda *call: became.append(call))
+    main(["dbt", "build", "--select", "a", "-h"])
+    ((program, command, environment),) = became
+    assert program == sys.executable and command[-4:] == ["build", "--select", "a", "-h"]
+    submitted = shlex.split(environment["PYSPARK_SUBMIT_ARGS"])
+    assert confs(submitted) == OURS and submitted[-len(kept) :] == kept
+
+
+def test_dbt_adds_to_other_extensions(monkeypatch):
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.sql.extensions=io.delta.D pyspark-shell")
+    _, environment = launch.dbt([])
+    assert confs(shlex.split(environment["PYSPARK_SUBMIT_ARGS"])) == {**OURS, "spark.sql.extensions": "io.delta.D,org.sparkcep.X"}
+
+
+def test_without_dbt(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "dbt", None)
+    assert main(["dbt", "build"]) == 2
+    assert "pip install 'sparkcep[dbt]'" in capsys.readouterr().err
 
 
 def test_jar_prints_what_the_defaults_file_needs(monkeypatch, capsys, configuration):

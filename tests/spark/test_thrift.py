@@ -1,11 +1,9 @@
-"""The thrift server with the clause, read by beeline and by PyHive: one server for all of it."""
+"""The thrift server with the clause, read by beeline and by PyHive."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +14,7 @@ hive = pytest.importorskip("pyhive.hive")
 
 from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
 from sparkcep.sql.lexer import split_statements  # noqa: E402
-from tests.spark.programs import SMALL, SPARKCEP, as_hive_writes, environment, helpers, needs_javac, wait_until_gone  # noqa: E402
+from tests.spark.programs import as_hive_writes, environment, helpers, needs_javac, wait_until_gone  # noqa: E402
 from tests.test_sql_examples import FILES  # noqa: E402
 
 pytestmark = needs_javac
@@ -26,57 +24,13 @@ BAD = MATCH.replace("DEFINE A", "DEFINE X")
 FOUND = [("a", 15), ("b", 25)]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Server:
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        self.log = folder / "server.log"
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [*SPARKCEP, "thriftserver", *SMALL, "--hiveconf", f"hive.server2.thrift.port={self.port}"],
-                cwd=folder,
-                env=environment(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        self.watch = threading.Timer(600, self.process.kill)
-        self.watch.start()
-        until = time.monotonic() + 180
-        while not self.accepts("127.0.0.1"):
-            if self.process.poll() is not None or time.monotonic() > until:
-                pytest.fail(f"the server did not start:\n{self.log.read_text()[-3000:]}")
-            time.sleep(0.2)
-
-    def accepts(self, host: str) -> bool:
-        try:
-            socket.create_connection((host, self.port), timeout=2).close()
-        except OSError:
-            return False
-        return True
-
-    def session(self):
-        return hive.connect("127.0.0.1", self.port).cursor()
-
-    def stop(self) -> None:
-        self.watch.cancel()
-        self.process.terminate()
-        self.process.wait(60)
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    started = Server(tmp_path_factory.mktemp("thrift"))
-    cursor = started.session()
-    cursor.execute(
+def server(thrift_server):
+    server = thrift_server()
+    server.session().execute(
         "CREATE TABLE quotes USING parquet AS SELECT * FROM VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)"
     )
-    yield started
-    started.stop()
+    return server
 
 
 @pytest.fixture
