@@ -156,3 +156,20 @@ def numbered(*keys: np.ndarray) -> np.ndarray:
     fresh[1:] = np.any([np.diff(key) != 0 for key in keys], axis=0)
     starts = np.flatnonzero(fresh)
     return ranges(0, np.diff(np.append(starts, len(fresh))))
+
+
+def equal_codes(lists: list[list[pa.Array]]) -> np.ndarray | None:
+    """int64 (lists, rows): numbers that are equal where Spark's ``=`` finds the columns of two lists equal, one by one; -1 where a column is NULL. None where
+    columns to be compared differ in type. All lists have the same number of columns and rows."""
+    codes = np.zeros((len(lists), len(lists[0][0])), dtype=np.int64)
+    for columns in zip(*lists):
+        if len({c.type for c in columns}) > 1:
+            return None
+        values = pa.concat_arrays(columns)
+        if pa.types.is_floating(values.type):
+            values = pc.add(values, pa.scalar(0.0, values.type))  # one zero
+        found = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().reshape(codes.shape).astype(np.int64)
+        missing = (found < 0) | (codes < 0)
+        paired = np.unique(np.stack([codes.ravel(), found.ravel()]), axis=1, return_inverse=True)[1]
+        codes = np.where(missing, -1, paired.reshape(codes.shape))
+    return codes

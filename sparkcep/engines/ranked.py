@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.automaton.links import links_of
 from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
-from sparkcep.columns.arrays import numbered
+from sparkcep.columns.arrays import equal_codes, numbered
 from sparkcep.columns.types import type_of
 from sparkcep.engines import kernels
 from sparkcep.engines.endings import EndingEngine
@@ -17,15 +18,15 @@ from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.weights import float_weights, whole_weights
 from sparkcep.engines.windows import Slides, slides
-from sparkcep.ranking.best import top_matches
+from sparkcep.ranking.best import Keys, top_matches
 
 
 def ranks_by_paths(prepared: Prepared) -> bool:
     """Whether the k best matches can be found as paths: each path is a match, and what it adds to the score is told by its rows."""
     plan, ranking, automaton = prepared.plan, prepared.plan.ranking, prepared.selection
-    if ranking is None or automaton is None or not ranking.terms or prepared.conditions.has_history:
+    if ranking is None or automaton is None or not ranking.terms or not ranks_paths(plan, ranking.top, automaton):
         return False
-    return ranks_paths(plan, ranking.top, automaton)
+    return links_of(plan, automaton) is not None
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,18 @@ class BestEngine(EndingEngine):
 class RankedEngine(BestEngine, SelectionEngine):
     """Gives the k best matches of each partition, and window, with their ranks."""
 
+    def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
+        super().__init__(prepared, chunk_rows, limits)
+        assert prepared.selection is not None
+        self._links = links_of(prepared.plan, prepared.selection)
+
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         offsets = offsets[: done + 1]
         ranking = self.plan.ranking
         assert ranking is not None
         rows = int(offsets[-1])
-        if self._unclear(ranking.terms, columns, data.rows.letters[:rows]):
+        keys = self._keys({name: column[:rows] for name, column in columns.items()})
+        if keys is None or self._unclear(ranking.terms, columns, data.rows.letters[:rows]):
             # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
             yield from self._listed_best(data, offsets, columns)
             return
@@ -96,7 +103,7 @@ class RankedEngine(BestEngine, SelectionEngine):
         if weights is None:
             weights = float_weights(ranking.terms, columns, count, len(data.rows.letters))
         sliding = self._slides(columns, offsets)
-        found = [self._of_partition(p, data, offsets, weights, ranking.top, sliding) for p in range(len(offsets) - 1)]
+        found = [self._of_partition(p, data, offsets, weights, keys, ranking.top, sliding) for p in range(len(offsets) - 1)]
         yield from self._told(found, sliding, columns, offsets, True)
 
     def _listed_best(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
@@ -148,7 +155,28 @@ class RankedEngine(BestEngine, SelectionEngine):
                     return True
         return False
 
-    def _of_partition(self, part: int, data: Data, offsets: np.ndarray, weights: np.ndarray, k: int, sliding: Slides | None) -> Best:
+    def _keys(self, columns: dict[str, pa.Array]) -> tuple[Keys, ...] | None:
+        """What the conditions between neighbours compare, of all rows, if there are any; None where the types of both sides differ."""
+        links = self._links
+        assert links is not None
+        if not any(links.nodes):
+            return ()
+        rows = len(next(iter(columns.values())))
+        left, right = np.full((len(links.nodes), rows), -1, dtype=np.int64), np.full((len(links.edges), rows), -1, dtype=np.int64)
+        keyed = np.array([len(names) > 0 for names in links.nodes], dtype=np.uint8)
+        automaton = self.p.selection
+        assert automaton is not None
+        for node in np.flatnonzero(keyed).tolist():
+            edges = [e for e in range(int(automaton.first[node]), int(automaton.first[node + 1])) if links.edges[e]]
+            codes = equal_codes([[columns[c] for c in links.nodes[node]], *([columns[c] for c in links.edges[e]] for e in edges)])
+            if codes is None:
+                return None
+            left[node], right[edges] = codes[0], codes[1:]
+        return (Keys(keyed, left, right),)
+
+    def _of_partition(
+        self, part: int, data: Data, offsets: np.ndarray, weights: np.ndarray, keys: tuple[Keys, ...], k: int, sliding: Slides | None
+    ) -> Best:
         low, high = int(offsets[part]), int(offsets[part + 1])
         automaton = self.p.selection
         assert automaton is not None
@@ -156,13 +184,14 @@ class RankedEngine(BestEngine, SelectionEngine):
         edges = automaton.edges[:, [E_VAR, E_TARGET]]
         own = weights[:, low:high]
         number = np.zeros(1, dtype=np.int64)
+        first = until = span = None
         if sliding is not None:
             first, until, number = sliding.of(part)
-            found = top_matches(automaton.first, edges, letters, own, k, first - low, until - low)
+            first, until = first - low, until - low
         elif self.windowed:
-            found = top_matches(automaton.first, edges, letters, own, k, span=np.maximum(self._backs[low:high], low) - low)
-        else:
-            found = top_matches(automaton.first, edges, letters, own, k)
+            span = np.maximum(self._backs[low:high], low) - low
+        cut = Keys(keys[0].keyed, keys[0].left[:, low:high], keys[0].right[:, low:high]) if keys else None
+        found = top_matches(automaton.first, edges, letters, own, k, first, until, span=span, keys=cut)
         return Best(best_events(found.offsets, found.rows, part, low), automaton.edges[found.edges, E_LABEL].astype(np.uint8), found.rows + low, number[found.window])
 
 def _with_ranks(events: np.ndarray, windows: np.ndarray) -> dict[str, pa.Array]:

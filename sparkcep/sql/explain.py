@@ -133,7 +133,9 @@ def _selection(plan: Plan) -> list[str]:
         else:
             searched = f"listed one by one, {searched}"
     if plan.ranking and ranks_without_enumeration(plan, plan.ranking):
-        how, searched = f"the best {plan.ranking.top} matches", "k best paths over (node, row), because every condition is local to its row and the score is a sum over the rows"
+        how, searched = f"the best {plan.ranking.top} matches", (
+            "k best paths over (node, row), because every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
+        )
     elif plan.ranking and joins_queues(plan, plan.ranking):
         how, searched = f"the best {plan.ranking.top} matches", (
             "rank join of the rows of each variable under a bound, because every condition is local to its row and the score is monotone in one number of each"
@@ -209,11 +211,13 @@ def _ranking(plan: Plan, ranking: Ranking) -> list[str]:
 
 def ranks_without_enumeration(plan: Plan, ranking: Ranking) -> bool:
     """As the engine decides (engines.ranked), by the plan."""
+    from sparkcep.automaton.links import links_of
     from sparkcep.automaton.selection import ranks_paths, selection_automaton
 
-    if plan.approximate is not None or plan.selection != ("ANY", "ALL") or any(looks_at_match(c) for _, cs in plan.conditions for c in cs):
+    if plan.approximate is not None or plan.selection != ("ANY", "ALL") or not ranking.terms:
         return False
-    return bool(ranking.terms) and ranks_paths(plan, ranking.top, selection_automaton(plan)[1])
+    automaton = selection_automaton(plan)[1]
+    return ranks_paths(plan, ranking.top, automaton) and links_of(plan, automaton) is not None
 
 
 def joins_queues(plan: Plan, ranking: Ranking) -> bool:

@@ -176,6 +176,8 @@ def random_case(rng: random.Random) -> Case:
     pattern, single, certain = _pattern(rng)
     names = selection.pattern.variables(pattern)
     defines = {v: _condition(rng) for v in names if rng.random() < 0.9}
+    if rng.random() < 0.4:
+        defines |= _links(rng, names, defines)
     window, slide = _window(rng)
     nulls = rng.random() < 0.3
     # with a NULL among them decimals are added as floats: test_decimals_beside_a_null
@@ -241,6 +243,17 @@ def _condition(rng: random.Random) -> tuple:
         return (rng.choice(["<", ">", "<>"]), ("col", rng.choice("vw")), ("lit", rng.randrange(-1, 4)))
     equal = [("=", ("col", "s"), ("lit", letter)) for letter in rng.sample("abc", rng.choice([1, 2]))]
     return equal[0] if len(equal) == 1 else ("or", *equal)
+
+
+def _links(rng: random.Random, names: list, defines: dict) -> dict:
+    """Conditions that compare a row with the last one of the variable before it in the pattern."""
+    found = {}
+    for before, name in zip(names, names[1:]):
+        if rng.random() < 0.6:
+            column = rng.choice("www" "sv")
+            link = ("=", ("col", column), ("nav", "LAST", before, 0, ("col", column)))
+            found[name] = ("and", defines[name], link) if name in defines else link
+    return found
 
 
 def _window(rng: random.Random):
@@ -327,7 +340,7 @@ def answer(case: Case, top: int, chunk: int | None, settings: Settings) -> dict 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_best_paths_are_the_best_matches(seed):
     rng = random.Random(seed)
-    pairs = other = 0
+    pairs = other = linked = 0
     while pairs < QUERIES * PARTITIONS:
         case = random_case(rng)
         chunk, settings = rng.choice([None, 1, 2, 3, 5, 7]), rng.choice([DEFAULT, Settings(prefilter=False)])
@@ -336,6 +349,7 @@ def test_best_paths_are_the_best_matches(seed):
             other += 1  # an ambiguous pattern, say
             assert other < 3 * QUERIES
             continue
+        linked += any(f"= {v}.{c}" in text for text in [case.text()] for v in NAMES for c in "vws")
         expected = {}
         for part in case.rows:
             try:
@@ -351,6 +365,7 @@ def test_best_paths_are_the_best_matches(seed):
         if rng.random() < 0.3:
             more = answer(case, case.top + 1, None, DEFAULT)
             assert {key: more[key][: case.top] for key in got} == got
+    assert linked > 3
 
 
 def small(goals: str, top: int, columns: dict, rows: list) -> list:

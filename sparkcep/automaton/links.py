@@ -1,0 +1,69 @@
+"""Conditions between neighbours of a match: ``B.id = A.id`` where the row before each B is an A (CPR, section 3.2: edges of the stratified graph that join
+conditions prune)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sparkcep.automaton.selection import ACCEPT, E_TARGET, E_VAR, Selection
+from sparkcep.pattern.conditions import looks_at_match
+from sparkcep.pattern.plan import Plan
+
+
+class Links(NamedTuple):
+    """By node: the columns of the row taken last that must equal, one by one, those by edge of the row taken next; () where there are none."""
+
+    nodes: tuple[tuple[str, ...], ...]
+    edges: tuple[tuple[str, ...], ...]
+
+
+def links_of(plan: Plan, automaton: Selection) -> Links | None:
+    """All conditions of a plan that look at the match as links; None where one of them is anything else."""
+    tests: dict[int, list[tuple[int, str, str]]] = {}
+    for variable, conjuncts in plan.conditions:
+        for tree in filter(looks_at_match, conjuncts):
+            test = _test(tree, variable)
+            if test is None:
+                return None
+            tests.setdefault(variable, []).append(test)
+    before = _taken_before(automaton)
+    nodes: list[tuple[str, ...]] = [()] * automaton.nodes
+    edges: list[tuple[str, ...]] = [()] * len(automaton.edges)
+    for node in range(automaton.nodes):
+        wanted = set()
+        for e in range(int(automaton.first[node]), int(automaton.first[node + 1])):
+            variable = int(automaton.edges[e, E_VAR])
+            if variable == ACCEPT:
+                continue
+            own = sorted(tests.get(variable, ()))
+            # the row that a test looks at must be the one before, whatever way led here
+            if any(not before[node] or before[node] & ~mask for mask, *_ in own):
+                return None
+            wanted.add(tuple(left for _, left, _ in own))
+            edges[e] = tuple(right for *_, right in own)
+        if len(wanted) > 1:
+            return None
+        nodes[node] = wanted.pop() if wanted else ()
+    return Links(tuple(nodes), tuple(edges))
+
+
+def _test(tree: tuple, variable: int) -> tuple[int, str, str] | None:
+    """(variables, column of their last row, column of this row) of an equality of both."""
+    if tree[:2] != ("call", "=") or len(tree) != 4:
+        return None
+    own, other = tree[2:] if tree[2][0] == "col" else (tree[3], tree[2])
+    if own[0] != "col" or other[0] != "nav":
+        return None
+    _, which, mask, logical, physical, column, label = other
+    plain = which == "L" and not logical and not physical and label is None
+    return (mask, column, own[1]) if plain and mask != -1 and not mask >> variable & 1 else None
+
+
+def _taken_before(automaton: Selection) -> list[int]:
+    """For each node the variables of the rows that may have been taken last; 0 where there may be none."""
+    masks = [0] * automaton.nodes
+    for edge in automaton.edges.tolist():
+        if edge[E_VAR] != ACCEPT:
+            masks[edge[E_TARGET]] |= 1 << edge[E_VAR]
+    masks[0] = 0  # also where a match comes back to it: the first row has none before
+    return masks
