@@ -203,28 +203,9 @@ def _explain(options: argparse.Namespace) -> int:
     return _each(options, sparkcep.explain)
 
 
-def start_spark(name: str) -> SparkSession:
-    """A local session with the clause enabled and Spark's own messages kept to errors."""
-    from sparkcep.spark.java import require_java
-
-    require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[*]")
-        .appName(name)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-    return sparkcep.enable(spark)
-
-
 def _with_spark(name: str, work) -> int:
+    from sparkcep.spark.local import start_spark
+
     spark = _needing_java(lambda: start_spark(name))
     try:
         work(spark)

@@ -24,7 +24,8 @@ def explain(sql: str, *, settings: Settings = DEFAULT) -> str:
         return "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is\n"
     parts = ["== Rewritten statement ==", text, ""]
     for i, item in enumerate(found, 1):
-        parts += [f"== Clause {i} ==", describe(item.plan), ""]
+        about = [item.choice] if item.choice else []
+        parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan)]), ""]
     return "\n".join(parts)
 
 
