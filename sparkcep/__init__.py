@@ -1,7 +1,7 @@
 """sparkcep: MATCH_RECOGNIZE for Spark SQL.
 
 ``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
-``match_recognize`` applies one to a data frame.
+``match_recognize`` applies one to a data frame. ``%load_ext sparkcep`` gives notebooks SQL cells.
 Importing the package starts neither Spark nor numba.
 """
 
@@ -34,4 +34,8 @@ def __getattr__(name: str):
         from sparkcep.draw.matches import plot
 
         return plot
+    if name in ("load_ipython_extension", "unload_ipython_extension"):
+        from sparkcep import notebook
+
+        return getattr(notebook, name)
     raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparkcep.spark.java import require_java
@@ -13,13 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def start_spark(name: str) -> SparkSession:
-    """A local session with the clause enabled and Spark's own messages kept to errors. Raises JavaNotFoundError."""
+def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A local session with the clause enabled and Spark's own messages kept to errors. Raises JavaNotFoundError.
+
+    ``settings``: further ones of Spark's.
+    """
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    spark = (
+    builder = (
         SparkSession.builder.master("local[*]")
         .appName(name)
         .config("spark.ui.enabled", "false")
@@ -27,6 +31,7 @@ def start_spark(name: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
-    return enable(spark)
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    return enable(builder.getOrCreate())
