@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import MutableMapping
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.notebook.failures import CellError
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
     from nbformat import NotebookNode
 
 HEADER = "# Databricks notebook source"
@@ -29,9 +30,8 @@ _LANGUAGES = {"python": PYTHON, "sql": SQL, "md": MARKDOWN, "md-sandbox": MARKDO
 _ELSEWHERE = ("scala", "r", "sh", "fs", "run", "skip", "conda", "uv")  # not in a Python environment of one's own
 
 # what a Databricks notebook has from the start
-_PREPARED = """%load_ext sparkcep
-from sparkcep.notebook.databricks import prepare
-prepare(get_ipython().user_ns)"""
+_PREPARED = """from sparkcep.notebook.databricks import prepare
+prepare(get_ipython())"""
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,24 @@ def to_notebook(text: str) -> NotebookNode:
     return v4.new_notebook(cells=cells, metadata=kernel)
 
 
-def prepare(namespace: MutableMapping[str, Any]) -> None:
-    """Puts ``spark`` (over Spark Connect if SPARK_REMOTE is set, else local) and ``display`` into a notebook's namespace."""
+def prepare(shell: InteractiveShell) -> None:
+    """Gives ``shell`` the magics, ``spark`` (over Spark Connect if SPARK_REMOTE is set, else local) and ``display``. Raises CellError."""
+    from sparkcep.notebook import load_ipython_extension
     from sparkcep.notebook.session import session_of
 
-    if "SPARK_REMOTE" in os.environ and "spark" not in namespace:
+    load_ipython_extension(shell)
+    namespace = shell.user_ns
+    remote = os.environ.get("SPARK_REMOTE")
+    if remote and "spark" not in namespace:
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
+        if remote.startswith("local"):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the server's workers
         try:
             namespace["spark"] = SparkSession.builder.getOrCreate()
-        except Exception as error:  # whatever it is, the address is what the user can change
-            raise CellError(f"SPARK_REMOTE={os.environ['SPARK_REMOTE']}: {error}") from None
+        except (PySparkException, ImportError) as error:
+            raise CellError(f"SPARK_REMOTE={remote}: {error}") from None
     session_of(namespace)
     namespace["display"] = display
 

@@ -60,4 +60,4 @@ print(f"exact: {exact_count} batches, with one step missing: {near_count}")
 # COMMAND ----------
 
 # MAGIC %sql
-# MAGIC SELECT coalesce(missing[0], 'none') AS missing, count(*) AS batches FROM near GROUP BY ALL ORDER BY missing
+# MAGIC SELECT coalesce(get(missing, 0), 'none') AS missing, count(*) AS batches FROM near GROUP BY ALL ORDER BY missing

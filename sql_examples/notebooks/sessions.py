@@ -66,7 +66,7 @@ print("sessions that differ:", different)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC In a `%sql` cell the table function does the same without the clause: its text is a string. Quotes inside are doubled.
+# MAGIC In a `%sql` cell the table function does the same without the clause: its text is a string, here in double quotes so that single ones may stand inside.
 
 # COMMAND ----------
 
