@@ -12,7 +12,6 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparkcep.errors import ClauseError
 from sparkcep.notebook.failures import CellError
 
 if TYPE_CHECKING:
@@ -34,6 +33,14 @@ _PREPARED = """from sparkcep.notebook.databricks import prepare
 prepare(get_ipython())"""
 
 
+class SourceError(Exception):
+    """A text that is no Databricks notebook, or one that cannot run elsewhere; ``line``: where, from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
 @dataclass(frozen=True)
 class Cell:
     """``language``: one of the constants above; ``source``: without the marks of the source form; ``line``: its first line, from 1."""
@@ -45,10 +52,10 @@ class Cell:
 
 
 def read(text: str) -> list[Cell]:
-    """The cells of a notebook in source form. Raises ClauseError for a text that is none, and for cells that only Databricks can run."""
+    """The cells of a notebook in source form. Raises SourceError for a text that is none, and for cells that only Databricks can run."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if text.partition("\n")[0].rstrip() != HEADER:
-        raise ClauseError("NOTEBOOK", f"a Databricks notebook in source form begins with the line {HEADER!r}; export it as a source file", line=1, column=1)
+        raise SourceError(1, f"a Databricks notebook in source form begins with the line {HEADER!r}; export it as a source file")
     cells, begin = [], len(HEADER)
     ends = [(m.start(), m.end()) for m in _SEPARATOR.finditer(text)]
     for start, end in [*ends, (len(text), len(text))]:
@@ -76,7 +83,7 @@ def _cell(text: str, line: int) -> Cell:
         return Cell(IPYTHON if magic else PYTHON, source, line, title)
     word = language[1].lower()
     if word in _ELSEWHERE:
-        raise ClauseError("NOTEBOOK", f"a cell of %{word} runs in Databricks only; take it out, or write it in Python", line=line, column=1, fragment=source.split("\n")[0])
+        raise SourceError(line, f"a cell of %{word} runs in Databricks only; take it out, or write it in Python")
     kind = _LANGUAGES.get(word, IPYTHON)
     if kind in (IPYTHON, SKIPPED):
         return Cell(kind, source, line, title)
@@ -88,7 +95,7 @@ def to_notebook(text: str) -> NotebookNode:
     """The same notebook for Jupyter, with a first cell that gives it what Databricks does: ``spark`` and ``display``.
 
     ``%sql`` cells become ``%%sparkcep`` cells; ``%pip`` is left out, for the kernel's environment is used as it is. Each code cell's metadata says
-    in ``line`` where it stood. Raises ClauseError as :func:`read` does.
+    in ``line`` where it stood. Raises SourceError as :func:`read` does.
     """
     from nbformat import v4
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sparkcep.errors import ClauseError, error_at
+from sparkcep.errors import ClauseError, position
 from sparkcep.sql.lexer import tokenize
 
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
@@ -37,6 +37,7 @@ def pointed(error: ClauseError, text: str) -> str:
 
 def told(error: Exception, statement: str) -> str:
     """What to show for an exception that Spark, or sparkcep inside it, raised over ``statement``."""
+    from sparkcep.spark.rewriting import excerpt
     from sparkcep.spark.told import clause_error
 
     if isinstance(error, ClauseError):
@@ -50,9 +51,9 @@ def told(error: Exception, statement: str) -> str:
     place = _place(error, statement)
     if place is None:
         return message
-    start, stop = place
-    at = error_at(statement, start, stop, "PLACE", "")
-    return message + pointed(at, statement).removeprefix(str(at))
+    line, column = position(statement, place[0])
+    fragment = statement[place[0] : place[1]].split("\n")[0]
+    return message + excerpt(statement, ClauseError("", "", line=line, column=column, fragment=fragment))
 
 
 def _place(error: Any, statement: str) -> tuple[int, int] | None:

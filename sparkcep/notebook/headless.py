@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkcep.errors import ClauseError
-
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
@@ -30,12 +28,12 @@ def load(path: Path) -> NotebookNode:
             return nbformat.reads(text, as_version=4)
         except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
             raise NotebookError(f"{path} is no Jupyter notebook: {str(error)[:200]}") from None
-    from sparkcep.notebook.databricks import to_notebook
+    from sparkcep.notebook.databricks import SourceError, to_notebook
 
     try:
         return to_notebook(text)
-    except ClauseError as error:
-        raise NotebookError(f"{path}, line {error.line}: {error.message}") from None
+    except SourceError as error:
+        raise NotebookError(f"{path}, line {error.line}: {error}") from None
 
 
 def run(notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], None], kernel: Any = None) -> None:
