@@ -149,6 +149,28 @@ def test_a_terminal_keeps_the_duration_only(monkeypatch, capsys):
     assert capsys.readouterr().out == "done, 0.0 s\n"
 
 
+def test_settings_where_the_platform_has_a_list_of_its_own(monkeypatch):
+    errors = pytest.importorskip("pyspark.errors")
+    from sparkcep.spark.session import settings_of
+
+    class Session:
+        """As serverless compute answers."""
+
+        def __init__(self, condition):
+            self.conf, self.condition = self, condition
+
+        def get(self, key, default):
+            if key.startswith("spark.sql."):
+                return "true"
+            raise errors.AnalysisException(f"[{self.condition}] {key}", errorClass=self.condition)
+
+    assert settings_of(Session("CONFIG_NOT_AVAILABLE")).native == "never"
+    monkeypatch.setenv("SPARKCEP_NATIVE", "prefer")
+    assert settings_of(Session("CONFIG_NOT_AVAILABLE")).native == "prefer"
+    with pytest.raises(errors.AnalysisException):
+        settings_of(Session("SOMETHING_ELSE"))
+
+
 # -- the magics' names
 
 

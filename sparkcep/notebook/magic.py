@@ -88,11 +88,12 @@ class Cells:
         return self._explained(statements) if options.explain else self._run(statements, options)
 
     def _explained(self, statements: list[str]) -> _Explained:
-        from sparkcep.settings import Settings
+        from sparkcep.settings import DEFAULT
+        from sparkcep.spark.session import settings_of
         from sparkcep.sql.explain import explain
 
         session = session_of(self.namespace, start=False)
-        settings = Settings() if session is None else Settings.read(lambda key: session.conf.get(key, None))
+        settings = DEFAULT if session is None else settings_of(session)
         parts = []
         for statement in statements:
             try:

@@ -9,7 +9,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install sparkcep
+# MAGIC %pip install --no-deps /Volumes/main/default/wheels/sparkcep-0.1.0-py3-none-any.whl
 
 # COMMAND ----------
 

@@ -207,13 +207,16 @@ MORE = f'''
 # COMMAND ----------
 
 import os, signal, threading, time
+from sparkcep.notebook.progress import Reporter
+seen, tell = [], Reporter.tell
+Reporter.tell = lambda self, progress: (seen.append(progress), tell(self, progress))
 timer = threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))
 timer.start()
 began = time.time()
 try:
     get_ipython().run_line_magic("sparkcep", "{ENDLESS}")
 except KeyboardInterrupt as stopped:
-    print(type(stopped).__name__, time.time() - began < 30, "left running:", len(spark.interruptAll()))
+    print(type(stopped).__name__, time.time() - began < 30, "left running:", len(spark.interruptAll()), "running seen:", max(p.running for p in seen) > 0)
 print(type(spark).__module__)
 
 # COMMAND ----------
@@ -236,7 +239,7 @@ def test_the_command_runs_a_databricks_notebook_over_connect(tmp_path):
     assert done.returncode == 2, done.stderr[-3000:]
     assert "exact: 37 batches, with one step missing: 57" in done.stdout
     assert "none          37" in done.stdout
-    assert "Interrupted True left running: 0" in done.stdout and "pyspark.sql.connect.session" in done.stdout
+    assert "Interrupted True left running: 0 running seen: True" in done.stdout and "pyspark.sql.connect.session" in done.stdout
     line = (text + MORE).splitlines().index("# MAGIC SELECT prize")
     assert f"near.py, cell 9 (line {line}): CellError: [UNRESOLVED_COLUMN" in done.stderr
     assert nbformat.read(tmp_path / "out.ipynb", as_version=4).cells[-1].outputs
