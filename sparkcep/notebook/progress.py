@@ -38,7 +38,8 @@ class Reporter:
 
     def tell(self, progress: Progress) -> None:
         """Shows ``progress``."""
-        text = f"{self._seconds()}: {progress.completed} of {progress.tasks} tasks, {progress.running} running"
+        done = f"{progress.completed} of {progress.tasks} tasks, {progress.running} running" if progress.tasks else "no Spark job yet"
+        text = f"{self._seconds()}: {done}"
         if self.notebook:
             self._display(_Shown(text, progress))
         elif sys.stderr.isatty():
