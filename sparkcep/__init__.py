@@ -2,6 +2,7 @@
 
 ``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
 ``match_recognize`` applies one to a data frame; ``plot`` draws matches, ``report`` runs a query and tells how it went.
+``%load_ext sparkcep`` gives notebooks SQL cells.
 Importing the package starts neither Spark nor numba.
 """
 
@@ -38,4 +39,8 @@ def __getattr__(name: str):
         from sparkcep.spark.report import report
 
         return report
+    if name in ("load_ipython_extension", "unload_ipython_extension"):
+        from sparkcep import notebook
+
+        return getattr(notebook, name)
     raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")

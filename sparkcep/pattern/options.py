@@ -90,18 +90,19 @@ def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
                 )
 
 
-def _nullable(node: nodes.Node) -> bool:
+def nullable(node: nodes.Node) -> bool:
+    """Whether the pattern may match no row at all."""
     match node:
         case nodes.Var():
             return False
         case nodes.Concat(items) | nodes.Permute(items) | nodes.Conjunct(items):
-            return all(map(_nullable, items))
+            return all(map(nullable, items))
         case nodes.Alternate(items):
-            return any(map(_nullable, items))
+            return any(map(nullable, items))
         case nodes.Repeat(item, low, _, _):
-            return low == 0 or _nullable(item)
+            return low == 0 or nullable(item)
         case nodes.Exclude(item) | nodes.Within(item, _):
-            return _nullable(item)
+            return nullable(item)
     return True
 
 
@@ -113,7 +114,7 @@ def _leading(node: nodes.Node, backward: bool = False) -> list[nodes.Node]:
         out = []
         for item in reversed(node.items) if backward else node.items:
             out += _leading(item, backward)
-            if not _nullable(item):
+            if not nullable(item):
                 break
         return out
     return [n for child in node.children() for n in _leading(child, backward)]

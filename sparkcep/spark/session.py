@@ -69,6 +69,25 @@ def sql_in(session: SparkSession, statement: str, **frames: DataFrame) -> DataFr
     return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, dict(frames))
 
 
+def settings_of(session: SparkSession) -> Settings:
+    """What ``session`` decides about a clause. Raises ClauseError.
+
+    Serverless compute of Databricks answers for settings of its own list only, not even with a default; there an environment
+    variable stands for a setting of ours: SPARKCEP_NATIVE for ``sparkcep.native``.
+    """
+    from pyspark.errors import PySparkException
+
+    def get(key: str) -> str | None:
+        try:
+            return session.conf.get(key, None)
+        except PySparkException as error:
+            if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+                raise
+            return os.environ.get(key.upper().replace(".", "_")) if key.startswith("sparkcep.") else None
+
+    return Settings.read(get)
+
+
 def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
@@ -112,7 +131,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         formatted, frames = _format(session, text, kwargs)
     positional = isinstance(args, list) and len(args) > 0
     try:
-        settings = Settings.read(lambda key: session.conf.get(key, None))
+        settings = settings_of(session)
         out = rewrite_statement(formatted, settings=settings, named_markers=positional)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None

@@ -35,7 +35,8 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
         return f"{NO_CLAUSE}\n"
     parts = ["== Rewritten statement ==", text, ""]
     for i, item in enumerate(found, 1):
-        parts += [f"== Clause {i} ==", describe(item.plan), ""]
+        about = [item.choice] if item.choice else []
+        parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan)]), ""]
     return "\n".join(parts)
 
 

@@ -27,7 +27,7 @@ from sparkcep.pattern.measures import ELEMENT, POSITION
 from sparkcep.pattern.plan import LETTERS, Plan, key_texts, make_plan
 from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import RANK, SCORE
-from sparkcep.settings import DEFAULT, Settings
+from sparkcep.settings import DEFAULT, PREFER, Settings
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
 from sparkcep.sql.parser import parse_between, parse_clause
@@ -41,13 +41,19 @@ _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INT
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it."""
+    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it.
+
+    ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
+    whether it was left, ``sql`` then being its own text.
+    """
 
     clause: MatchClause
     plan: Plan
     input: str
     sql: str
     source: str
+    choice: str = ""
+    native: bool = False
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
@@ -109,7 +115,7 @@ class _Rewriter:
             else:
                 i += 1
         if not self.pieces:
-            return self.text, []
+            return self.text, self.found
         return self._assemble(0, len(self.text)), self.found
 
     def _occurrence(self, i: int) -> int:
@@ -146,9 +152,13 @@ class _Rewriter:
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
+        choice, native = _who_runs(clause, self.settings) if table is None else ("", False)
+        if native:
+            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, choice, native))
+            return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
-        sql = subquery(plan, source, self.explaining, months)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source))
+        sql = subquery(plan, source, self.explaining, months, choice)
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
@@ -325,9 +335,21 @@ def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     if joins_queues(plan, ranking) or joins_sides(plan, ranking):
         return plan
     if not ranks_without_enumeration(plan, ranking):
-        log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive PREF over SKIP TILL ANY MATCH is not", ranking.top)
+        log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive or monotone PREF over SKIP TILL ANY MATCH is not", ranking.top)
         return plan
     return plan if ranking.overall else plan.ranked_by_engine()
+
+
+def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
+    """What EXPLAIN says of the choice between sparkcep and the platform's own clause, and whether it fell on the latter."""
+    if settings.native != PREFER:
+        return "", False
+    from sparkcep.sql.native import outside
+
+    reason = outside(clause)
+    if reason is None:
+        return "left to the platform's own MATCH_RECOGNIZE: sparkcep.native is prefer, and the clause lies inside what that one supports", True
+    return f"run by sparkcep although sparkcep.native is prefer: {reason}", False
 
 
 def _matching(tokens: list[Token]) -> dict[int, int]:
@@ -370,13 +392,13 @@ def _string_value(literal: str) -> str:
 # -- the subquery ---------------------------------------------------------------------------------------------
 
 
-def subquery(plan: Plan, source: str, explaining: bool = False, months: Months | None = None) -> str:
-    """The parenthesised SELECT that replaces a clause over ``source``."""
+def subquery(plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "") -> str:
+    """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says."""
     about = ""
     if explaining:
         from sparkcep.sql.explain import describe
 
-        lines = "\n".join("--sparkcep " + line for line in describe(plan).splitlines())
+        lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan).splitlines()])
         about = ", r'" + lines.replace("'", '"') + "'"
     call = f"match_recognize(TABLE({_input(plan, source, months)}){about})"
     if months:

@@ -10,12 +10,16 @@ import java.lang.reflect.Method;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.regex.Pattern;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.NamedParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.VariableSubstitution;
+import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Rewrites the text of statements, leaves all other calls to Spark's parser. */
@@ -40,8 +44,23 @@ final class RewritingParser implements InvocationHandler {
     try {
       return method.invoke(spark, args);
     } catch (InvocationTargetException e) {
-      throw e.getCause();
+      Throwable cause = e.getCause();
+      boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
+      throw declared ? cause : asParseException((AnalysisException) cause, args);
     }
+  }
+
+  /** {@code error} as the one exception that the parser's methods declare: a proxy may throw no other checked one. */
+  private static ParseException asParseException(AnalysisException error, Object[] args) {
+    ParseException out =
+        new ParseException(
+            Option.apply(args != null && args.length > 0 && args[0] instanceof String ? (String) args[0] : null),
+            CurrentOrigin.get(),
+            error.getCondition(),
+            scala.collection.immutable.Map.from(CollectionConverters.asScala(error.getMessageParameters())),
+            error.getQueryContext());
+    out.addSuppressed(error); // its cause is fixed already
+    return out;
   }
 
   private static boolean takesStatement(Method method, Object[] args) {

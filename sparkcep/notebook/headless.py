@@ -1,0 +1,89 @@
+"""Runs a notebook, .ipynb or a Databricks one in source form, from its first cell to its last in a kernel of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+
+class NotebookError(Exception):
+    """A notebook that cannot be run, or a cell that failed; the message says which and why."""
+
+
+def load(path: Path) -> NotebookNode:
+    """The notebook in a file. Raises NotebookError."""
+    _need_libraries()
+    import nbformat
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotebookError(f"{path} cannot be read: {error}") from None
+    if path.suffix == ".ipynb":
+        try:
+            return nbformat.reads(text, as_version=4)
+        except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+            raise NotebookError(f"{path} is no Jupyter notebook: {str(error)[:200]}") from None
+    from sparkcep.notebook.databricks import SourceError, to_notebook
+
+    try:
+        return to_notebook(text)
+    except SourceError as error:
+        raise NotebookError(f"{path}, line {error.line}: {error}") from None
+
+
+def run(notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], None], kernel: Any = None) -> None:
+    """Runs ``notebook`` with ``folder`` as its directory and puts the outputs into its cells.
+
+    ``name``: for errors; ``seen``: gets the outputs of each cell, as text, when it has run; ``kernel``: a running kernel's manager, to
+    be used and left running. Raises NotebookError with the first cell that fails.
+    """
+    _need_libraries()
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    numbers = {id(cell): i for i, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1)}
+
+    def executed(cell: NotebookNode, **_: Any) -> None:
+        text = output_text(cell)
+        if text:
+            seen(text)
+
+    client = NotebookClient(
+        notebook, km=kernel, timeout=None, resources={"metadata": {"path": str(folder)}}, on_cell_executed=executed
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        failed = next((c for c in reversed(notebook.cells) if any(o.output_type == "error" for o in c.get("outputs", ()))), None)
+        where = f"cell {numbers[id(failed)]}" if failed is not None else "a cell"
+        line = f" (line {failed.metadata['line']})" if failed is not None and "line" in failed.metadata else ""
+        raise NotebookError(f"{name}, {where}{line}: {error.ename}: {error.evalue}") from None
+    except DeadKernelError as error:
+        raise NotebookError(f"{name}: the kernel died: {error}") from None
+
+
+def output_text(cell: NotebookNode) -> str:
+    """What a cell has shown, as text; for a picture its description."""
+    parts = []
+    for output in cell.get("outputs", ()):
+        if output.output_type == "stream" and output.name == "stdout":
+            parts.append(output.text)
+        elif output.output_type in ("execute_result", "display_data"):
+            parts.append(output.data.get("text/plain", ""))
+    return "\n".join(part.rstrip("\n") for part in parts if part.strip())
+
+
+def _need_libraries() -> None:
+    try:
+        import ipykernel  # noqa: F401
+        import nbclient  # noqa: F401
+        import nbformat  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name not in ("ipykernel", "nbclient", "nbformat"):
+            raise
+        raise NotebookError(f"running notebooks needs {error.name}: pip install 'sparkcep[notebook]'") from None

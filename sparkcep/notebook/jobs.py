@@ -1,0 +1,150 @@
+"""Runs a statement while the notebook stays awake: its Spark job's progress is told, and an interrupt cancels it.
+
+The statement runs in a thread of its own, a second one asks for progress and cancels. So the thread that the notebook interrupts
+is never inside a call to the JVM or to a Connect server, where an interrupt would leave an answer unread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sparkcep.notebook.failures import Interrupted
+from sparkcep.notebook.session import is_remote
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+_THREAD = "sparkcep cell"
+_PATIENCE = 0.3  # seconds until progress is worth telling, and between two tellings
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Tasks of the stages known so far: completed, all, running now."""
+
+    completed: int = 0
+    tasks: int = 0
+    running: int = 0
+
+
+def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable[[Progress], None]) -> T:
+    """What ``work()`` gives or raises, with ``tell`` called about three times a second once it takes a while.
+
+    ``about``: the job's description in Spark's UI. Raises Interrupted after KeyboardInterrupt, when Spark has cancelled the job.
+    """
+    from pyspark import InheritableThread
+
+    jobs = _RemoteJobs(session) if is_remote(session) else _ClassicJobs(session)
+    ended, cancel = threading.Event(), threading.Event()
+    got: list[T] = []
+    raised: list[BaseException] = []
+    seen = Progress()
+
+    def target() -> None:
+        try:
+            jobs.begin(about)
+            try:
+                got.append(work())
+            finally:
+                jobs.end()
+        except BaseException as error:  # raised again in the caller's thread
+            raised.append(error)
+        finally:
+            ended.set()
+
+    def watch() -> None:
+        nonlocal seen
+        while not ended.wait(_PATIENCE):
+            if cancel.is_set():
+                jobs.cancel()  # again and again: the next job of the statement may start after it
+            else:
+                seen = jobs.progress()
+
+    _quiet()
+    threads = [InheritableThread(target=f, session=session, name=_THREAD) for f in (target, watch)]
+    try:
+        threads[0].start()
+        if not ended.wait(_PATIENCE):
+            threads[1].start()
+            while not ended.wait(_PATIENCE):
+                tell(seen)
+    except KeyboardInterrupt:
+        cancel.set()
+        if threads[1].ident is None:
+            threads[1].start()
+        ended.wait()  # a second interrupt gets out of here
+        raise Interrupted from None
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join()
+    if raised:
+        raise raised[0]
+    return got[0]
+
+
+def _quiet() -> None:
+    """Keeps pyspark from logging the errors of our threads: the cell shows them."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_not_ours)  # once, however often it is added
+
+
+def _not_ours(record: logging.LogRecord) -> bool:
+    return record.threadName != _THREAD
+
+
+class _ClassicJobs:
+    """Jobs of a session with a JVM: they share a group."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.context = session.sparkContext
+        self.group = f"sparkcep-{uuid.uuid4()}"
+
+    def begin(self, about: str) -> None:
+        self.context.setJobGroup(self.group, about)
+
+    def end(self) -> None:
+        """Nothing: the group is that of the thread, which ends."""
+
+    def cancel(self) -> None:
+        self.context.cancelJobGroup(self.group)
+
+    def progress(self) -> Progress:
+        tracker = self.context.statusTracker()
+        jobs = [tracker.getJobInfo(i) for i in tracker.getJobIdsForGroup(self.group)]
+        stages = [tracker.getStageInfo(s) for job in jobs if job for s in job.stageIds]
+        known = [stage for stage in stages if stage]
+        return Progress(*(sum(getattr(s, name) for s in known) for name in ("numCompletedTasks", "numTasks", "numActiveTasks")))
+
+
+class _RemoteJobs:
+    """Operations of a Spark Connect session: they share a tag, and the server sends their progress."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self.tag = f"sparkcep-{uuid.uuid4()}"
+        self.seen = Progress()
+
+    def begin(self, about: str) -> None:
+        self.session.addTag(self.tag)
+        self.session.registerProgressHandler(self._hear)
+
+    def end(self) -> None:
+        self.session.removeProgressHandler(self._hear)
+
+    def cancel(self) -> None:
+        self.session.interruptTag(self.tag)
+
+    def progress(self) -> Progress:
+        return self.seen
+
+    def _hear(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        known = list(stages or ())
+        self.seen = Progress(sum(s.num_completed_tasks for s in known), sum(s.num_tasks for s in known), inflight_tasks)

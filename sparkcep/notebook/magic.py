@@ -1,0 +1,163 @@
+"""``%%sql`` and ``%sql``: what a cell says is run, and its last result shown, drawn, explained or kept."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import no_var_expand
+
+from sparkcep.errors import ClauseError
+from sparkcep.notebook import jobs, parameters, picture
+from sparkcep.notebook.failures import CellError, pointed, told
+from sparkcep.notebook.options import Options, parse
+from sparkcep.notebook.progress import Reporter
+from sparkcep.notebook.session import session_of
+from sparkcep.notebook.table import Table
+from sparkcep.sql.lexer import split_statements
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_KINDS = ("line", "cell")
+_before: dict[tuple[str, str], Any] = {}  # magics that had our names
+
+
+class _Explained(str):
+    """Text that a notebook shows as it is, not as a Python string."""
+
+    __repr__ = str.__str__
+
+
+def names() -> tuple[str, ...]:
+    """The magics' names. In a Databricks notebook ``sql`` is the platform's own, and whoever registers it takes it away."""
+    return ("sparkcep",) if "DATABRICKS_RUNTIME_VERSION" in os.environ else ("sparkcep", "sql")
+
+
+def load(shell: InteractiveShell) -> None:
+    """Registers the magics; what had their names comes back with :func:`unload`."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    registered = shell.magics_manager.magics
+    cells = Cells(shell)
+    for name in names():
+        for kind in _KINDS:
+            _before.setdefault((kind, name), registered[kind].get(name))
+        shell.register_magic_function(cells.sql, "line_cell", name)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Takes the magics away again."""
+    registered = shell.magics_manager.magics
+    for (kind, name), before in _before.items():
+        registered[kind].pop(name, None)
+        if before is not None:
+            registered[kind][name] = before
+    _before.clear()
+
+
+class Cells:
+    """The magics of one shell."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+
+    @property
+    def namespace(self) -> MutableMapping[str, Any]:
+        return self.shell.user_ns
+
+    @no_var_expand  # braces are quantifiers
+    def sql(self, line: str, cell: str | None = None) -> Any:
+        """Run SQL, with MATCH_RECOGNIZE, in the notebook's Spark session.
+
+        %%sql [name <<] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable COL] [--match COL]]
+        statements, separated by ;
+
+        The last result is shown as a table. ``:name`` in a statement is the notebook's variable of that name.
+        """
+        options = parse(line, cell)
+        try:
+            statements = split_statements(options.sql)
+        except ClauseError as error:
+            raise CellError(pointed(error, options.sql)) from None
+        if not statements:
+            raise CellError("there is no SQL in this cell, only comments")
+        return self._explained(statements) if options.explain else self._run(statements, options)
+
+    def _explained(self, statements: list[str]) -> _Explained:
+        from sparkcep.settings import DEFAULT
+        from sparkcep.spark.session import settings_of
+        from sparkcep.sql.explain import explain
+
+        session = session_of(self.namespace, start=False)
+        settings = DEFAULT if session is None else settings_of(session)
+        parts = []
+        for statement in statements:
+            try:
+                parts.append(explain(statement, settings=settings).rstrip())
+            except ClauseError as error:
+                raise CellError(pointed(error, statement)) from None
+        return _Explained("\n\n".join(parts))
+
+    def _run(self, statements: list[str], options: Options) -> Any:
+        reporter = Reporter(self.shell)
+        outcome = "failed"
+        try:
+            if session_of(self.namespace, start=False) is None:
+                reporter.say("there is no Spark session; a local one is being started")
+            session = session_of(self.namespace)
+            result, outcome = self._results(session, statements, options, reporter)
+        finally:
+            reporter.close(outcome)
+        if options.into is not None:
+            self.namespace[options.into] = result
+            return None
+        return result
+
+    def _results(self, session: SparkSession, statements: list[str], options: Options, reporter: Reporter) -> tuple[Any, str]:
+        """What the cell gives, and words for how it ended."""
+        last = None
+        for statement in statements:
+            frame, schema = self._job(session, statement, lambda s=statement: self._frame(session, s), reporter)
+            if schema.fields:
+                last = (frame, schema, statement)
+        if last is None:
+            if options.into or options.plot or options.pandas:
+                raise CellError("no statement of this cell has a result")
+            return None, "done"
+        frame, schema, of = last
+        if options.plot:
+            columns = picture.kinds(schema)
+            axes = picture.choose(columns, options)
+            return picture.draw(self._job(session, of, frame.toPandas, reporter), axes, columns), ""
+        if options.pandas:
+            return self._job(session, of, frame.toPandas, reporter), ""
+        if options.into:
+            return frame, ""
+        rows = self._job(session, of, lambda: frame.take(options.limit + 1), reporter)
+        return Table(schema.names, rows[: options.limit], len(rows) > options.limit, frame), ""
+
+    def _frame(self, session: SparkSession, statement: str) -> tuple[DataFrame, StructType]:
+        """The statement's result, lazy, with its schema, which is empty for a statement without a result. Commands are run."""
+        args = parameters.values(statement, self.namespace)
+        frame = session.sql(statement, args=args) if args else session.sql(statement)
+        return frame, frame.schema
+
+    def _job(self, session: SparkSession, statement: str, work: Any, reporter: Reporter) -> Any:
+        from pyspark.errors import PySparkException
+
+        try:
+            return jobs.run(session, work, " ".join(statement.split())[:100], reporter.tell)
+        except (PySparkException, ClauseError) as error:
+            raise CellError(told(error, statement) + self._unbound(error, statement)) from None
+
+    def _unbound(self, error: Exception, statement: str) -> str:
+        """What to add where a parameter has no value."""
+        condition = getattr(error, "getCondition", lambda: None)()
+        missing = [name for name in parameters.names(statement) if name not in self.namespace]
+        if condition != "UNBOUND_SQL_PARAMETER" or not missing:
+            return ""
+        return f"\nThe notebook has no variable {', '.join(missing)}; set it, or write another value in place of :{missing[0]}"

@@ -1,0 +1,71 @@
+"""The line of a magic: ``name <<``, options, and what is left of it, which is SQL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+
+from sparkcep.notebook.failures import CellError
+
+_FLAGS = ("plot", "pandas", "explain")
+_VALUES = ("limit", "into", "x", "y", "variable", "match")
+_NAME = re.compile(r"\s*(\w+)\s*<<\s*")
+_OPTION = re.compile(r"\s*--([A-Za-z][\w-]*)(?:=|(?=\s|$))")
+_VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|(\S+))""")
+
+
+@dataclass(frozen=True)
+class Options:
+    """``sql``: the statements; ``into``: the variable that takes the result; ``limit``: rows shown; ``plot``, ``pandas``,
+    ``explain``: what to do with it; ``x``, ``y``, ``variable``, ``match``: columns of the picture, None where not said."""
+
+    sql: str
+    into: str | None = None
+    limit: int = 50
+    plot: bool = False
+    pandas: bool = False
+    explain: bool = False
+    x: str | None = None
+    y: str | None = None
+    variable: str | None = None
+    match: str | None = None
+
+
+def parse(line: str, cell: str | None) -> Options:
+    """The options of a magic's first line and the SQL behind them. Raises CellError."""
+    found: dict[str, object] = {}
+    rest = line
+    while True:
+        name, option = _NAME.match(rest), _OPTION.match(rest)
+        if name and "into" not in found:
+            found["into"], rest = name[1], rest[name.end() :]
+        elif option:
+            key, rest = option[1].lower(), rest[option.end() :]
+            if key in _FLAGS:
+                found[key] = True
+            elif key in _VALUES:
+                value = _VALUE.match(rest)
+                if value is None:
+                    raise CellError(f"--{key} needs a value")
+                found[key], rest = value[value.lastindex], rest[value.end() :]
+            else:
+                known = ", ".join(f"--{f.name}" for f in fields(Options) if f.name != "sql")
+                raise CellError(f"there is no option --{option[1]}; there are {known}. A comment needs a blank behind --")
+        else:
+            break
+    options = replace(Options("\n".join(part for part in (rest.strip(), cell) if part)), **found)
+    return _checked(options)
+
+
+def _checked(options: Options) -> Options:
+    if not options.sql.strip():
+        raise CellError("there is no SQL: write it below %%sql, or behind %sql in its line")
+    if not str(options.limit).isdigit() or int(options.limit) == 0:
+        raise CellError(f"--limit takes a number of rows above 0, not {options.limit}")
+    if options.into is not None and not options.into.isidentifier():
+        raise CellError(f"--into takes a Python name, not {options.into}")
+    if options.plot and (options.pandas or options.into):
+        raise CellError("--plot draws the result; it goes neither with --pandas nor with a variable. Use two cells")
+    if any((options.x, options.y, options.variable, options.match)) and not options.plot:
+        raise CellError("--x, --y, --variable and --match belong to --plot")
+    return replace(options, limit=int(options.limit))

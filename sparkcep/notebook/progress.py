@@ -1,0 +1,80 @@
+"""Where progress is seen: a display that changes in a notebook, a line in a terminal; only the duration stays."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from sparkcep.notebook.jobs import Progress
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+class _Shown:
+    """A text, with a bar where HTML is shown."""
+
+    def __init__(self, text: str, progress: Progress | None = None) -> None:
+        self.text = text
+        self.progress = progress
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        bar = f'<progress value="{self.progress.completed}" max="{self.progress.tasks}"></progress> ' if self.progress and self.progress.tasks else ""
+        return f"<small>{bar}{self.text}</small>"
+
+
+class Reporter:
+    """Tells the progress of one cell from its making to ``close()``."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.notebook = hasattr(shell, "kernel")
+        self.started = time.monotonic()
+        self.handle: Any = None
+        self.width = 0
+
+    def tell(self, progress: Progress) -> None:
+        """Shows ``progress``."""
+        done = f"{progress.completed} of {progress.tasks} tasks, {progress.running} running" if progress.tasks else "no Spark job yet"
+        text = f"{self._seconds()}: {done}"
+        if self.notebook:
+            self._display(_Shown(text, progress))
+        elif sys.stderr.isatty():
+            self._line(text)
+
+    def say(self, text: str) -> None:
+        """Shows ``text`` until there is progress."""
+        if self.notebook:
+            self._display(_Shown(text))
+        elif sys.stderr.isatty():
+            self._line(text)
+
+    def close(self, outcome: str = "") -> None:
+        """Leaves the duration, behind ``outcome``, in place of the progress."""
+        text = f"{outcome}, {self._seconds()}" if outcome else self._seconds()
+        if self.notebook:
+            self._display(_Shown(text))
+        else:
+            if self.width:
+                self._line("")
+                sys.stderr.write("\r")
+            print(text, flush=True)
+
+    def _seconds(self) -> str:
+        return f"{time.monotonic() - self.started:.1f} s"
+
+    def _display(self, shown: _Shown) -> None:
+        from IPython.display import display
+
+        if self.handle is None:
+            self.handle = display(shown, display_id=True)
+        else:
+            self.handle.update(shown)
+
+    def _line(self, text: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self.width))
+        sys.stderr.flush()
+        self.width = len(text)

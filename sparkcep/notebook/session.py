@@ -1,0 +1,61 @@
+"""The Spark session of a notebook: its own, the active one, or a new local one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from sparkcep.notebook.failures import CellError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_enabled: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def session_of(namespace: MutableMapping[str, Any], *, start: bool = True) -> SparkSession | None:
+    """The variable ``spark``, else the active session, else (unless ``start`` is false: None) a new local one, which becomes
+    the variable ``spark``. The clause is enabled in it. Raises CellError without Java."""
+    session = _existing(namespace)
+    if session is None:
+        if not start:
+            return None
+        session = namespace["spark"] = _local()
+    if session not in _enabled:
+        from sparkcep.spark.session import enable
+
+        enable(session)
+        _enabled.add(session)
+    return session
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether it is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def _existing(namespace: MutableMapping[str, Any]) -> SparkSession | None:
+    from pyspark.sql import SparkSession
+
+    for session in (namespace.get("spark"), SparkSession.getActiveSession()):
+        if session is not None and hasattr(session, "sql") and hasattr(session, "conf") and not _stopped(session):
+            return session
+    return None
+
+
+def _stopped(session: Any) -> bool:
+    return session.is_stopped if is_remote(session) else session._sc._jsc is None
+
+
+def _local() -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    from sparkcep.spark.java import JavaNotFoundError
+    from sparkcep.spark.local import start_spark
+
+    try:
+        # what a job does, and what was wrong with it, is shown by the cell
+        return start_spark("sparkcep notebook", {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"})
+    except (JavaNotFoundError, PySparkException) as error:
+        raise CellError(str(error)) from None

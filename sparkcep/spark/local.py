@@ -1,0 +1,37 @@
+"""A Spark session on this machine, for where there is none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sparkcep.spark.java import require_java
+from sparkcep.spark.session import enable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A local session with the clause enabled and Spark's own messages kept to errors. Raises JavaNotFoundError.
+
+    ``settings``: further ones of Spark's.
+    """
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master("local[*]")
+        .appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
+        .config("spark.log.level", "ERROR")
+    )
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    return enable(builder.getOrCreate())
