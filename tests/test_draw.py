@@ -16,6 +16,7 @@ from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
 from sparkcep.sql.lexer import split_statements
 from sparkcep.sql.rewrite import rewrite_all
 from tests.pages import check, text_of
+from tests.test_sql_examples import STATEMENT_FILES
 
 ROOT = Path(__file__).resolve().parent.parent
 SVG = "{http://www.w3.org/2000/svg}"
@@ -151,7 +152,7 @@ def test_no_label_lies_on_another_or_outside(rest):
 
 def test_every_statement_of_the_examples_is_drawn():
     drawn = 0
-    for path in sorted((ROOT / "sql_examples").rglob("*.sql")):
+    for path in STATEMENT_FILES:
         for sql in split_statements(path.read_text(encoding="utf-8")):
             for item in rewrite_all(sql)[1]:
                 found = graph_of(item.plan, item.clause)

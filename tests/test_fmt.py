@@ -17,6 +17,7 @@ from sparkcep.tools.fmt import WIDTH, format_sql
 from sparkcep.tools.lint import lint
 from sparkcep.tools.places import clauses, comments
 from tests.grammar.generate import Generator
+from tests.test_sql_examples import STATEMENT_FILES
 
 ROOT = Path(__file__).resolve().parents[1]
 VALID, BATCHES = 800, 8
@@ -108,7 +109,7 @@ def test_few_random_clauses_are_passed_over():
     assert read > 190
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "sql_examples").rglob("*.sql")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", STATEMENT_FILES, ids=lambda p: p.stem)
 def test_examples(path):
     text = path.read_text(encoding="utf-8")
     out = format_sql(text)
