@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkcep.notebook.failures import Interrupted
-from sparkcep.notebook.session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +39,9 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
     """
     from pyspark import InheritableThread
 
-    jobs = _RemoteJobs(session) if is_remote(session) else _ClassicJobs(session)
+    from sparkcep.spark.session import is_connect
+
+    jobs = _RemoteJobs(session) if is_connect(session) else _ClassicJobs(session)
     ended, cancel = threading.Event(), threading.Event()
     got: list[T] = []
     raised: list[BaseException] = []

@@ -30,11 +30,6 @@ def session_of(namespace: MutableMapping[str, Any], *, start: bool = True) -> Sp
     return session
 
 
-def is_remote(session: SparkSession) -> bool:
-    """Whether it is one of Spark Connect."""
-    return type(session).__module__.startswith("pyspark.sql.connect.")
-
-
 def _existing(namespace: MutableMapping[str, Any]) -> SparkSession | None:
     from pyspark.sql import SparkSession
 
@@ -45,7 +40,9 @@ def _existing(namespace: MutableMapping[str, Any]) -> SparkSession | None:
 
 
 def _stopped(session: Any) -> bool:
-    return session.is_stopped if is_remote(session) else session._sc._jsc is None
+    from sparkcep.spark.session import is_connect
+
+    return session.is_stopped if is_connect(session) else session._sc._jsc is None
 
 
 def _local() -> SparkSession:
