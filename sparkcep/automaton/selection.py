@@ -154,7 +154,8 @@ def side_automata(plan: Plan, k: int) -> tuple[Selection, ...]:
     for side in plan.pattern[1:]:
         alone = replace(plan, pattern=side)
         automaton = selection_automaton(alone)[1]
-        if not ranks_paths(alone, k, automaton):
+        # a side without rows is no path
+        if not ranks_paths(alone, k, automaton) or automaton.accepts()[0]:
             return ()
         found.append(automaton)
     return tuple(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -160,14 +162,14 @@ def numbered(*keys: np.ndarray) -> np.ndarray:
 
 def equal_codes(lists: list[list[pa.Array]]) -> np.ndarray | None:
     """int64 (lists, rows): numbers that are equal where Spark's ``=`` finds the columns of two lists equal, one by one; -1 where a column is NULL. None where
-    columns to be compared differ in type. All lists have the same number of columns and rows."""
+    columns to be compared differ in type, or are nested. All lists have the same number of columns and rows."""
     codes = np.zeros((len(lists), len(lists[0][0])), dtype=np.int64)
     for columns in zip(*lists):
-        if len({c.type for c in columns}) > 1:
+        if len({c.type for c in columns}) > 1 or pa.types.is_nested(columns[0].type):
             return None
         values = pa.concat_arrays(columns)
         if pa.types.is_floating(values.type):
-            values = pc.add(values, pa.scalar(0.0, values.type))  # one zero
+            values = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), pc.add(values, pa.scalar(0.0, values.type)))  # one NaN, one zero
         found = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().reshape(codes.shape).astype(np.int64)
         missing = (found < 0) | (codes < 0)
         paired = np.unique(np.stack([codes.ravel(), found.ravel()]), axis=1, return_inverse=True)[1]

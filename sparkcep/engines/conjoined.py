@@ -13,19 +13,19 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, side_automata
+from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection, side_automata
 from sparkcep.columns.arrays import null_marks, words
-from sparkcep.columns.types import type_of
-from sparkcep.engines import kernels
+from sparkcep.columns.types import INT_BITS, type_of
+from sparkcep.engines import bounds, kernels
 from sparkcep.engines.conjunction import ConjunctionEngine
-from sparkcep.engines.joined import EXACT, SUMS, operations
+from sparkcep.engines.joined import SUMS, keeps_scale, operations
 from sparkcep.engines.ranked import Best, BestEngine
 from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.weights import float_weights, whole_weights
 from sparkcep.engines.windows import Slides
 from sparkcep.ranking.best import Ranked, top_matches
 from sparkcep.ranking.monotone import rising_leaves, value
-from sparkcep.ranking.rank_join import ROUND_ROBIN, WABS, Item, Joined, Merge, Queue, RankJoin
+from sparkcep.ranking.rank_join import WABS, Item, Joined, Merge, Queue, RankJoin
 
 DEEPEST = 64  # times k: so many matches of a side are read before all are listed
 
@@ -52,10 +52,8 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
         self.score, self.top = ranking.by_sides, ranking.top
         self.sides = side_automata(prepared.plan, self.top + 1)
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
-        # with roots and products the lowest score is known only where all sides rise
-        positive = bool(self.score.positive)
-        self.schedule = ROUND_ROBIN if positive and min(self.rising) < 0 else WABS
-        self.merge = Merge(lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)]), positive and min(self.rising) > 0)
+        self.lengths = [rows_of_match(side) for side in self.sides]
+        self.merge = Merge(lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)]))
 
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         offsets = offsets[: done + 1]
@@ -65,13 +63,16 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
     def _joined(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array], sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where only all matches tell them."""
         letters = self._timed(data, 0, int(offsets[-1]))
-        weights = self._weights(letters, {name: column[: len(letters)] for name, column in columns.items()})
+        taken = sum(1 << v for v in {int(v) for side in self.sides for v in side.edges[:, E_VAR]} if v >= 0)
+        shared = bool((np.bitwise_count(letters & taken) > 1).any())
+        if shared and self.score.across:
+            return None  # a row of several sides is counted once
+        weights = self._weights(letters, {name: column[: len(letters)] for name, column in columns.items()}, offsets)
         if weights is None:
             return None
-        taken = sum(1 << v for v in {int(v) for side in self.sides for v in side.edges[:, E_VAR]} if v >= 0)
-        shared = (np.bitwise_count(letters & taken) > 1).any()
-        # of two matches of a side the better one then makes the better match
-        self.strict = not self.floating and not operations(self.score.tree) - {"+", "-", "neg"} and not shared
+        # of two matches of a side the better one then makes the better match; where one is the beginning of the other, the rows of other sides tell which is
+        alike = None not in self.lengths and not shared
+        self.strict = not self.floating and not operations(self.score.tree) - {"+", "-", "neg"} and alike
         found = []
         for part in range(len(offsets) - 1):
             low, high = int(offsets[part]), int(offsets[part + 1])
@@ -119,7 +120,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
                     [(w, score, tuple(row + base for row in rows), edges) for w, score, rows, edges in stream.matches()]
                     for stream in self._streams(letters, weights, depth)
                 ]
-        if any(a[:2] == b[:2] for a, b in pairwise(best)) or not all(map(self._is_exact, best)):
+        if any(a[:2] == b[:2] for a, b in pairwise(best)):
             return None
         return [self._pairs(result, matches) for result in best[: self.top]]
 
@@ -134,10 +135,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
                 raise _DeeperError
 
         more = 0 if self.strict else 1
-        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, schedule=self.schedule).run()
-
-    def _is_exact(self, result: Joined) -> bool:
-        return self.floating or max(abs(result.score), *(abs(item.score) for item in result.items if item)) < self.limit
+        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, schedule=WABS).run()
 
     def _pairs(self, result: Joined, matches: list[list[tuple]]) -> list[tuple[int, int]]:
         """(row, label) of a joined match, in row order; a row that serves several sides once for each."""
@@ -158,11 +156,11 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
         flat = np.array([pair for _, pairs in results for pair in pairs], dtype=np.int64).reshape(-1, 2)
         return Best(events, flat[:, 1].astype(np.uint8), flat[:, 0] + low, number[[w for w, _ in results]] if results else number[:0])
 
-    def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array]) -> list[np.ndarray] | None:
+    def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray) -> list[np.ndarray] | None:
         """What each row adds to the score of each side; None where the sums are not those of Spark."""
         count, rows = len(self.plan.variables), len(letters)
         types = [type_of(columns[column].type) for terms in self.score.sides for _, column, *_ in terms if column]
-        if any(not t.is_number or t.kind == "float" for t in types):
+        if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return None
         for terms in self.score.sides:
             for mask, column, *_ in terms:
@@ -172,14 +170,16 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
                         return None
         self.floating = any(t.is_float for t in types)
         scale = max((t.scale for t in types), default=0)
-        if scale and (self.floating or operations(self.score.tree) - SUMS):
+        if scale and (self.floating or operations(self.score.tree) - SUMS or not keeps_scale(types)):
             return None
-        self.limit = 1 << 31 if any(t.kind in ("int", "smallint", "tinyint") for t in types) else EXACT
+        leaves = [self._interval(side, letters, columns, offsets, scale) for side in range(len(self.sides))]
+        if None in leaves or bounds.of_tree(self.score.tree, leaves) is None:
+            return None
         out = []
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
             own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
             if own is None:
-                if self.score.whole or len(terms) > 1:
+                if self.score.whole or len(terms) > 1 or not any(c and type_of(columns[c].type).is_float for _, c, *_ in terms):
                     return None  # rounded in another order than Spark's
                 own = float_weights(terms, columns, count, rows)
             if side in self.score.positive and any((own[v][(letters >> v & 1).astype(bool)] < 0).any() for v in range(count)):
@@ -187,3 +187,49 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
             unit = 10 ** (scale - max((type_of(columns[c].type).scale for _, c, *_ in terms if c), default=0))
             out.append(own * rising * unit)
         return out
+
+    def _interval(self, side: int, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, scale: int) -> bounds.Interval | None:
+        """Between what the sums of a side lie, in units of ``10 ** -scale``; None where one of their parts is not inside its type."""
+        whole: bounds.Interval = (0.0, 0.0, 64)
+        for mask, column, sign, kind in self.score.sides[side]:
+            there = letters & mask != 0
+            added, bits = np.full(len(letters), float(sign)), 64
+            if column:
+                t = type_of(columns[column].type)
+                added = sign * words(columns[column]).astype(np.float64) * 10.0 ** (0 if t.is_float else scale - t.scale)
+                bits = bounds.FLOATING if t.is_float else INT_BITS.get(t.kind, 64) if kind == "row" else 64
+            own = _of_rows(np.where(there, added, 0.0), there, offsets, 1 if kind == "row" else self.lengths[side])
+            whole = whole[0] + own[0], whole[1] + own[1], min(whole[2], bits)
+            if not bounds.inside(whole):
+                return None
+        return whole
+
+
+def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: int | None) -> tuple[float, float]:
+    """Between what the sums over ``count`` rows lie; None: over any of a partition's rows."""
+    if count == 1:
+        own = added[there]
+        return (float(own.min()), float(own.max())) if len(own) else (0.0, 0.0)
+    down, up = np.minimum(added, 0.0), np.maximum(added, 0.0)
+    if count is None:
+        return float(np.add.reduceat(down, offsets[:-1]).min(initial=0.0)), float(np.add.reduceat(up, offsets[:-1]).max(initial=0.0))
+    return count * float(down.min(initial=0.0)), count * float(up.max(initial=0.0))
+
+
+def rows_of_match(automaton: Selection) -> int | None:
+    """How many rows each match has; None where they differ."""
+    depth = {0: 0}
+    todo, ends = [0], set()
+    while todo:
+        node = todo.pop()
+        for e in range(int(automaton.first[node]), int(automaton.first[node + 1])):
+            if automaton.edges[e, E_VAR] == ACCEPT:
+                ends.add(depth[node])
+                continue
+            target = int(automaton.edges[e, E_TARGET])
+            if target not in depth:
+                depth[target] = depth[node] + 1
+                todo.append(target)
+            elif depth[target] != depth[node] + 1:
+                return None
+    return ends.pop() if len(ends) == 1 else None

@@ -13,15 +13,14 @@ import pyarrow as pa
 
 from sparkcep.automaton.selection import E_LABEL, E_VAR, chain_of
 from sparkcep.columns.arrays import null_marks, words
-from sparkcep.columns.types import INT_BITS, Type, type_of
-from sparkcep.engines import kernels
+from sparkcep.columns.types import INT_BITS, Type, decimal_of, type_of
+from sparkcep.engines import bounds, kernels
 from sparkcep.engines.ranked import Best, BestEngine, best_events
 from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.windows import Slides
 from sparkcep.ranking.monotone import TooManyStepsError, top_sequences
 
-EXACT = 1 << 53  # whole numbers below are exact in floating arithmetic
 CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 
 
@@ -55,10 +54,10 @@ class JoinedEngine(BestEngine, SelectionEngine):
     def _joined(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array], sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where only all matches tell them."""
         rows = int(offsets[-1])
-        weights = self._weights(columns, rows)
+        letters = self._timed(data, 0, rows)
+        weights = self._weights(columns, letters)
         if weights is None:
             return None
-        letters = self._timed(data, 0, rows)
         left_out = np.zeros(rows, dtype=bool)
         for i, (variable, column) in enumerate(self.monotone.leaves):
             there = (letters >> variable & 1).astype(bool)
@@ -110,18 +109,24 @@ class JoinedEngine(BestEngine, SelectionEngine):
         labels = np.tile(self.written, len(found.window))
         return Best(best_events(starts, rows, part, low), labels, rows + low, number[found.window])
 
-    def _weights(self, columns: dict[str, pa.Array], rows: int) -> np.ndarray | None:
+    def _weights(self, columns: dict[str, pa.Array], letters: np.ndarray) -> np.ndarray | None:
         """float64 (strata, rows), NaN and NULL as they may be; None where arithmetic with them is not Spark's own."""
+        rows = len(letters)
         types = {variable: type_of(columns[column].type) for variable, column in self.monotone.leaves}
-        values = {variable: words(columns[column])[:rows] for variable, column in self.monotone.leaves}
-        if any(not t.is_number or t.kind == "float" for t in types.values()):
+        if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types.values()):
             return None
+        values = {variable: words(columns[column])[:rows] for variable, column in self.monotone.leaves}
         scale = max(t.scale for t in types.values())
         if any(t.kind == "decimal" for t in types.values()):
-            if any(t.is_float or t.precision > 18 for t in types.values()) or operations(self.tree) - SUMS:
+            if any(t.is_float for t in types.values()) or operations(self.tree) - SUMS or not keeps_scale(list(types.values())):
                 return None
             values = {v: x * 10.0 ** (scale - types[v].scale) for v, x in values.items()}
-        if _largest(self.tree, [types.get(v) for v in self.taken], [values.get(v) for v in self.taken]) is None:
+        leaves: list[bounds.Interval | None] = [None] * len(self.taken)
+        for variable, column in self.monotone.leaves:
+            own = values[variable][(letters >> variable & 1).astype(bool) & ~null_marks(columns[column])[:rows].astype(bool)]
+            bits = bounds.FLOATING if types[variable].is_float else INT_BITS.get(types[variable].kind, 64)
+            leaves[self.taken.index(variable)] = bounds.of_values(own, bits)
+        if bounds.of_tree(self.tree, leaves) is None:
             return None
         return np.array([values[v].astype(np.float64) if v in values else np.zeros(rows) for v in self.taken])
 
@@ -139,22 +144,8 @@ def operations(tree: tuple) -> set[str]:
     return {tree[0]}.union(*(operations(operand) for operand in tree[1:] if tree[0] != "lit"))
 
 
-def _largest(tree: tuple, types: list[Type | None], values: list[np.ndarray | None]) -> tuple[float, int] | None:
-    """(bound on the size, bits) of a whole number, (inf, 0) of a floating one; None where a whole number may be too large for its type."""
-    if tree[0] == "lit":
-        return abs(tree[1]), 32
-    if tree[0] == "leaf":
-        t, own = types[tree[1]], values[tree[1]]
-        assert t is not None and own is not None
-        if t.is_float:
-            return np.inf, 0
-        size = max(abs(float(own.max())), abs(float(own.min()))) if len(own) else 0.0
-        return (size, INT_BITS.get(t.kind, 64)) if size < EXACT else None
-    parts = [_largest(operand, types, values) for operand in tree[1:]]
-    if None in parts:
-        return None
-    if tree[0] in ("/", "sqrt") or any(bits == 0 for _, bits in parts):
-        return np.inf, 0
-    sizes, bits = [size for size, _ in parts], max(bits for _, bits in parts)
-    whole = {"+": sum(sizes), "-": sum(sizes), "*": sizes[0] * sizes[-1]}.get(tree[0], max(sizes))
-    return (whole, bits) if whole < min(EXACT, 1 << bits - 1) else None
+def keeps_scale(types: list[Type]) -> bool:
+    """Whether sums of numbers of these types keep every decimal place: Spark cuts those of more than 38 digits."""
+    widened = [decimal_of(t) for t in types]
+    scale = max(t.scale for t in widened)
+    return max(t.precision - t.scale for t in widened) + scale + len(types) <= 38

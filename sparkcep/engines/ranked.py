@@ -13,12 +13,16 @@ from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
 from sparkcep.columns.arrays import equal_codes, numbered
 from sparkcep.columns.types import type_of
 from sparkcep.engines import kernels
+from sparkcep.engines.bounds import EXACT
 from sparkcep.engines.endings import EndingEngine
 from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.selection import SelectionEngine
-from sparkcep.engines.weights import float_weights, whole_weights
+from sparkcep.engines.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engines.windows import Slides, slides
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.ranking.best import Keys, top_matches
+
+SPARE = 1024  # matches that are held beside twice the best
 
 
 def ranks_by_paths(prepared: Prepared) -> bool:
@@ -93,36 +97,68 @@ class RankedEngine(BestEngine, SelectionEngine):
         ranking = self.plan.ranking
         assert ranking is not None
         rows = int(offsets[-1])
+        letters = data.rows.letters[:rows]
         keys = self._keys({name: column[:rows] for name, column in columns.items()})
-        if keys is None or self._unclear(ranking.terms, columns, data.rows.letters[:rows]):
-            # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
-            yield from self._listed_best(data, offsets, columns)
-            return
-        count = len(self.plan.variables)
-        weights = whole_weights(ranking.terms, columns, count, len(data.rows.letters))
-        if weights is None:
-            weights = float_weights(ranking.terms, columns, count, len(data.rows.letters))
-        sliding = self._slides(columns, offsets)
-        found = [self._of_partition(p, data, offsets, weights, keys, ranking.top, sliding) for p in range(len(offsets) - 1)]
-        yield from self._told(found, sliding, columns, offsets, True)
+        weights = self._weights(columns, letters)
+        # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
+        if keys is not None and weights is not None and not self._unclear(ranking.terms, columns, letters):
+            sliding = self._slides(columns, offsets)
+            found = self._by_paths(data, offsets, weights, keys, sliding)
+            if found is not None:
+                yield from self._told(found, sliding, columns, offsets, True)
+                return
+        yield from self._listed_best(data, offsets, columns)
 
-    def _listed_best(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
-        """The same by going through all matches."""
+    def _weights(self, columns: dict[str, pa.Array], letters: np.ndarray) -> np.ndarray | None:
+        """What each row adds to the score of its variable; None where sums of that are not Spark's."""
         ranking = self.plan.ranking
         assert ranking is not None
-        count = len(self.plan.variables)
-        weights = whole_weights(ranking.terms, columns, count, len(data.rows.letters))
-        if weights is None:
-            weights = float_weights(ranking.terms, columns, count, len(data.rows.letters))
+        count, rows = len(self.plan.variables), len(next(iter(columns.values())))
+        if is_floating(ranking.terms, columns):
+            return float_weights(ranking.terms, columns, count, rows)
+        if not keeps_types(ranking.terms, columns, letters):
+            return None
+        weights = whole_weights(ranking.terms, columns, count, rows)
+        if weights is not None and self._parts > 1 and np.abs(weights[:, : len(letters)].astype(np.float64)).sum() >= EXACT:
+            return None
+        return weights
+
+    @property
+    def _parts(self) -> int:
+        """How many objectives the score is the average of."""
+        return next(spec[1] for _, spec in self.plan.leaves if spec[0] == "score")
+
+    def _by_paths(
+        self, data: Data, offsets: np.ndarray, weights: np.ndarray, keys: tuple[Keys, ...], sliding: Slides | None
+    ) -> list[Best] | None:
+        """The best of each partition; None where sums are too large."""
+        ranking = self.plan.ranking
+        assert ranking is not None
+        try:
+            return [self._of_partition(p, data, offsets, weights, keys, ranking.top, sliding) for p in range(len(offsets) - 1)]
+        except OverflowError:
+            return None
+
+    def _listed_best(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
+        """The same by going through all matches, of which as few as may be are held."""
+        ranking = self.plan.ranking
+        assert ranking is not None
+        scores = MatchScores(ranking.terms, columns, len(self.plan.variables), self._parts, self.plan.ansi)
         sliding = self._slides(columns, offsets)
         found: dict[tuple[int, int], list[tuple]] = {}
-        for part, rows, labels in self._matches(data, offsets, columns):
-            score = sum((weights[label & 63, row].item() for row, label in zip(rows, labels)), 0)
-            bad = score != score or self._null(ranking.terms, columns, rows, labels)
-            numbers = [0] if sliding is None else sliding.holding(part, rows[0], rows[-1])
-            for number in numbers:
-                group = found.setdefault((part, number), [])
-                group.append((bad, 0.0 if bad else -score, tuple(rows), len(group), tuple(labels)))
+        for number, (part, rows, labels) in enumerate(self._matches(data, offsets, columns)):
+            try:
+                score = scores.of(rows, labels)
+            except TypeRangeError:
+                raise MatchRuntimeError(
+                    "ARITHMETIC_OVERFLOW", f"integer overflow in PREF{self._where(self._at(rows[0]), columns)}; cast to a wider type", sqlstate="22003"
+                ) from None
+            for window in [0] if sliding is None else sliding.holding(part, rows[0], rows[-1]):
+                group = found.setdefault((part, window), [])
+                group.append((score is None, 0 if score is None else -score, tuple(rows), number, tuple(labels)))
+                if len(group) >= 2 * ranking.top + SPARE:
+                    group.sort()
+                    del group[ranking.top :]
         best = [(key, match) for key in sorted(found) for match in sorted(found[key])[: ranking.top]]
         sizes = np.array([len(match[2]) for _, match in best], dtype=np.int64)
         events = np.zeros((len(best), 5), dtype=np.int64)
@@ -135,16 +171,6 @@ class RankedEngine(BestEngine, SelectionEngine):
         windows = np.array([number for (_, number), _ in best], dtype=np.int64)
         self._window = sliding.windows(windows) if sliding is not None else None
         yield from self._emit(columns, events, labels, taken, offsets, _with_ranks(events, windows))
-
-    @staticmethod
-    def _null(terms: tuple, columns: dict[str, pa.Array], rows: list[int], labels: list[int]) -> bool:
-        """Whether the score is NULL: a term of one row is, or a SUM is over NULLs alone."""
-        for mask, column, *_ in terms:
-            if column:
-                own = [columns[column][row].is_valid for row, label in zip(rows, labels) if mask == -1 or mask >> (label & 63) & 1]
-                if not any(own):
-                    return True
-        return False
 
     def _unclear(self, terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
         """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
@@ -193,6 +219,7 @@ class RankedEngine(BestEngine, SelectionEngine):
         cut = Keys(keys[0].keyed, keys[0].left[:, low:high], keys[0].right[:, low:high]) if keys else None
         found = top_matches(automaton.first, edges, letters, own, k, first, until, span=span, keys=cut)
         return Best(best_events(found.offsets, found.rows, part, low), automaton.edges[found.edges, E_LABEL].astype(np.uint8), found.rows + low, number[found.window])
+
 
 def _with_ranks(events: np.ndarray, windows: np.ndarray) -> dict[str, pa.Array]:
     """MATCH_RANK() of each match: its place among those of its partition and window, which stand together."""

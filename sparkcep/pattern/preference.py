@@ -76,12 +76,14 @@ def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Monoton
 
 class Conjoined(NamedTuple):
     """The score of a conjunction by its sides: ``sides``: the terms of each, whose sum over the side's rows is a leaf of ``tree``; ``positive``: sides whose rows
-    must not add less than 0; ``whole``: one sum over rows of several sides, which only whole numbers give in any order."""
+    must not add less than 0; ``whole``: one sum over rows of several sides, which only whole numbers give in any order; ``across``: a term is of rows of
+    several sides, each of which it counts once."""
 
     sides: tuple[tuple[Term, ...], ...]
     tree: tuple
     positive: tuple[int, ...]
     whole: bool
+    across: bool
 
 
 def conjoined_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Conjoined | None:
@@ -105,7 +107,7 @@ def conjoined_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Conjoi
         tuple(Term(mask, inputs.column(scope.row_text(expr)) if expr is not None else "", sign, kind) for mask, expr, sign, kind in terms)
         for terms in reader.found
     )
-    return Conjoined(found, tree, tuple(reader.positive), whole)
+    return Conjoined(found, tree, tuple(reader.positive), whole, reader.across)
 
 
 def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _SideReader]:
@@ -119,9 +121,10 @@ def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _S
         if terms is None:
             return None, reader
         for mask, body, sign, kind in terms:
-            for side, own in enumerate(reader.masks):
-                if mask & own:
-                    reader.found[side].append((mask & own, body, sign, kind))
+            sides = [side for side, own in enumerate(reader.masks) if mask & own]
+            reader.across |= len(sides) > 1
+            for side in sides:
+                reader.found[side].append((mask & reader.masks[side], body, sign, kind))
     tree: tuple = ("leaf", 0)
     for side in range(1, len(reader.masks)):
         tree = ("+", tree, ("leaf", side))
@@ -252,13 +255,12 @@ class _MonotoneReader(_Reader):
         if node.value == "-" and not positive:
             return self._operation("-", node.args, (direction, -direction), False)
         if node.value in ("*", "/"):
-            factors = [self._number(left) if node.value == "*" else None, self._number(right)]
-            known = next((f for f in factors if f is not None), None)
-            if known is None:
+            known = [f for f in (self._number(left) if node.value == "*" else None, self._number(right)) if f is not None]
+            if not known:
                 return self._operation("*", node.args, (direction, direction), True) if node.value == "*" else None
-            if known == 0 or (positive and known < 0):
+            if 0 in known or (positive and min(known) < 0):
                 return None
-            return self._scaled(node, direction if known > 0 else -direction, positive)
+            return self._scaled(node, direction if min(known) > 0 else -direction, positive)
         return None
 
     def _scaled(self, node: Expr, direction: int, positive: bool) -> tuple | None:
@@ -298,6 +300,7 @@ class _SideReader(_MonotoneReader):
         self.masks = masks
         self.found: list[list[tuple[int, Expr | None, int, str]]] = [[] for _ in masks]
         self.positive: list[int] = []
+        self.across = False
 
     def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
         terms = self.terms(expr, 1) if self._number(expr) is None else None

@@ -1,0 +1,76 @@
+"""Between which numbers a score and all its parts lie: whether arithmetic with them is exact, and inside its types.
+
+An interval is (low, high, bits): of whole numbers with the bits of their type, or of floating numbers with 0 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+EXACT = 1 << 53  # whole numbers below are exact in floating arithmetic
+FINITE = 1e300  # floating numbers below are far from infinity
+FLOATING = 0
+
+Interval = tuple[float, float, int]
+
+
+def of_values(values: np.ndarray, bits: int) -> Interval:
+    """Of all values that are finite numbers."""
+    own = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    return (float(own.min()), float(own.max()), bits) if len(own) else (0.0, 0.0, bits)
+
+
+def inside(interval: Interval) -> bool:
+    """Whether whole numbers are exact and fit their type, and floating ones are finite."""
+    low, high, bits = interval
+    size = max(abs(low), abs(high))
+    if bits == FLOATING:
+        return size < FINITE
+    return size < EXACT and fits(interval)
+
+
+def fits(interval: Interval) -> bool:
+    """Whether whole numbers fit their type."""
+    low, high, bits = interval
+    return -(2.0 ** (bits - 1)) <= low and high < 2.0 ** (bits - 1)
+
+
+def of_tree(tree: tuple, leaves: Sequence[Interval | None]) -> Interval | None:
+    """The interval of a score (ranking.monotone) by those of its leaves; None where it, or one of its parts, is not ``inside``."""
+    if tree[0] == "lit":
+        return tree[1], tree[1], 32
+    if tree[0] == "leaf":
+        found = leaves[tree[1]]
+        assert found is not None
+        return found if inside(found) else None
+    parts = [of_tree(operand, leaves) for operand in tree[1:]]
+    if None in parts:
+        return None
+    known = [part for part in parts if part is not None]
+    bits = FLOATING if tree[0] in ("/", "sqrt") or any(b == FLOATING for *_, b in known) else max(b for *_, b in known)
+    whole = (*_range(tree[0], known), bits)
+    return whole if inside(whole) else None
+
+
+def _range(operation: str, parts: list[Interval]) -> tuple[float, float]:
+    low, high, _ = parts[0]
+    if operation == "neg":
+        return -high, -low
+    if operation == "sqrt":
+        return 0.0, math.sqrt(max(high, 0.0))
+    if operation == "/":
+        ends = [low / parts[1][0], high / parts[1][0]]  # by a number
+        return min(ends), max(ends)
+    other_low, other_high, _ = parts[1]
+    if operation == "+":
+        return low + other_low, high + other_high
+    if operation == "-":
+        return low - other_high, high - other_low
+    if operation == "*":
+        ends = [a * b for a in (low, high) for b in (other_low, other_high)]
+        return min(ends), max(ends)
+    choose = min if operation == "least" else max
+    return choose(low, other_low), choose(high, other_high)
