@@ -14,11 +14,12 @@ import pyarrow as pa
 from sparkcep.automaton.selection import E_LABEL, E_VAR, chain_of
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, Type, decimal_of, type_of
-from sparkcep.engines import bounds, kernels
+from sparkcep.engines import bounds
 from sparkcep.engines.ranked import Best, BestEngine, best_events
 from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.windows import Slides
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.ranking.monotone import TooManyStepsError, top_sequences
 
 CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
@@ -100,7 +101,12 @@ class JoinedEngine(BestEngine, SelectionEngine):
             )
         except TooManyStepsError as error:
             state = self._at(low + int(first[error.args[0]] if first is not None else 0))
-            raise self._runtime_error(kernels.EFFORT, state, columns) from None
+            raise MatchRuntimeError(
+                "EFFORT_LIMIT",
+                f"ranking one window{self._where(state, columns)} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use a smaller WINDOW, "
+                "or conditions that fewer rows fulfil",
+                sqlstate="54000",
+            ) from None
         if left_out[low:high].any() and (np.bincount(found.window, minlength=len(number)) < ranking.top).any():
             return None  # matches whose score is NULL come next
         m = len(self.taken)

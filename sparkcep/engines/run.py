@@ -89,7 +89,7 @@ def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     )
     out = output_schema(plan, schema)
     if plan.ranking:
-        _check_objectives(plan.ranking, out)
+        _check_objectives(plan.ranking, schema, out)
     if plan.selection:
         for window in plan.windows:
             check_window(window, schema)
@@ -109,9 +109,9 @@ def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     return Prepared(plan, schema, program, conditions, out, memo, live)
 
 
-def _check_objectives(ranking: Ranking, schema: pa.Schema) -> None:
-    for name in set(ranking.objectives) & set(schema.names):
-        t = type_of(schema.field(name).type)
+def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
+    types = [out.field(name).type for name in ranking.objectives if name in out.names]
+    for t in map(type_of, [*types, *(schema.field(column).type for _, column, *_ in ranking.terms if column)]):
         if not (t.is_number or t.kind == "null"):
             line, column, text = ranking.place
             raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)

@@ -1,0 +1,167 @@
+"""TOP k without enumeration where types, signs, shared rows and lengths are awkward: the best matches, or all of them for Spark to rank."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep.engines.conjoined import rows_of_match
+from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.pattern.plan import make_plan
+from sparkcep.settings import DEFAULT, Settings
+from sparkcep.sql.parser import parse_clause
+
+WHOLE, REAL, TINY, INT = pa.int64(), pa.float64(), pa.int8(), pa.int32()
+NAN, OTHER_NAN = np.array([0x7FF8000000000000, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)
+
+
+def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link="", more="", settings=DEFAULT, listed=False, limits=None) -> list:
+    """Positions of the matches that the engine gives, in its order; ``rows``: (letters, values of the columns); ``listed``: by the engine that lists all."""
+    letters = [v for v in "ABC" if v in pattern]
+    conditions = ", ".join(f"{v} AS s LIKE '%{v}%'" + (f" AND {link}" if v == letters[-1] and link else "") for v in letters)
+    text = f"ORDER BY id MEASURES array_agg(id) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern}) {pref} TOP {top} {more} DEFINE {conditions}"
+    plan = make_plan(parse_clause(text), settings=settings)
+    if listed:
+        plan = dataclasses.replace(plan, rank=tuple(plan.ranking._replace(terms=(), joined=(), conjoined=())))
+    columns = {"id": pa.array(range(len(rows)), pa.int64())}
+    columns |= {name: pa.array([dict(zip(types, values))[name] for _, *values in rows], kind) for name, kind in types.items()}
+    table = {name: columns[sql] for name, sql in plan.inputs}
+    table["__letters"] = pa.array([sum(1 << bit for v, bit, _ in plan.letters if plan.variables[v] in own) for own, *_ in rows], pa.int32())
+    engine = engine_for(prepare(plan, pa.table(table).schema), None, limits)
+    pieces = list(match_batches(engine, pa.table(table).to_batches()))
+    return pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])[dict(plan.outputs)["found"]].to_pylist()
+
+
+def all_come(pattern: str, pref: str, rows: list, types: dict, **options) -> bool:
+    """Whether the engine leaves ranking to Spark, with every match."""
+    return matches(pattern, pref, 1, rows, types, **options) == matches(pattern, pref, 1, rows, types, listed=True, **options)
+
+
+PAIRS = [("A", 1), ("A", 2), ("B", 1), ("B", 3)]
+
+
+def test_a_product_of_numbers_with_a_sign_does_not_rise():
+    assert all_come("A B", "PREF MAX (2 * -3 * (A.v + B.v))", PAIRS, {"v": WHOLE})
+    assert matches("A B", "PREF MAX (-6 * least(A.v, B.v))", 1, PAIRS, {"v": WHOLE}) == [[0, 2]]
+    assert matches("A B", "PREF MAX (2 * 3 * (A.v * B.v))", 1, PAIRS, {"v": WHOLE}) == [[1, 3]]
+
+
+@pytest.mark.parametrize("pattern", ["A? & B", "A* & B", "B & (A|C?)"])
+def test_a_side_may_be_without_rows(pattern):
+    assert all_come(pattern, "PREF MAX (SUM(B.v))", PAIRS, {"v": WHOLE})
+    assert all_come(pattern, "PREF MIN (SUM(v))", PAIRS, {"v": WHOLE})
+
+
+@pytest.mark.parametrize("pref", ["MAX (COUNT(*))", "MAX (SUM(v))", "MAX (COUNT(U.*))", "MAX (SUM(U.v) + SUM(A.v))"])
+def test_a_row_of_both_sides_counts_once(pref):
+    shared = [("AB", 2), ("B", 1)]
+    assert all_come("A & B", f"PREF {pref}", shared, {"v": WHOLE}, more="SUBSET U = (A, B)")
+    assert matches("A & B", f"PREF {pref}", 1, [("A", 2), ("B", 1), ("B", 2)], {"v": WHOLE}, more="SUBSET U = (A, B)")
+
+
+@pytest.mark.parametrize("pattern", ["A B", "A & B"])
+@pytest.mark.parametrize(("kind", "rows"), [(TINY, [("A", 100), ("A", 1), ("B", 100), ("B", 2)]), (INT, [("A", -(2**31)), ("A", 1), ("B", -2), ("B", 2)])])
+def test_integers_that_leave_their_type(pattern, kind, rows):
+    """Spark raises an error under ANSI, and wraps otherwise: 100 + 100 is -56, and -2**31 - 2 is the best."""
+    wrapping = Settings(ansi=False)
+    if pattern == "A & B":
+        assert all_come(pattern, "PREF MAX (A.v + B.v)", rows, {"v": kind})
+    else:
+        with pytest.raises(MatchRuntimeError, match="ARITHMETIC_OVERFLOW"):
+            matches(pattern, "PREF MAX (A.v + B.v)", 1, rows, {"v": kind})
+        assert matches(pattern, "PREF MAX (A.v + B.v)", 1, rows, {"v": kind}, settings=wrapping) == [[0, 3] if kind == TINY else [0, 2]]
+    assert len(matches(pattern, "PREF MAX (SUM(A.v) + SUM(B.v))", 1, rows, {"v": kind})) == 1  # BIGINT
+
+
+def test_large_integers_whose_differences_are_small():
+    seconds = [("A", 1_700_000_000), ("A", 1_700_000_005), ("B", 1_700_000_007), ("B", 1_700_000_009)]
+    for pattern in ("A B", "A & B"):
+        assert matches(pattern, "PREF MIN (B.v - A.v)", 1, seconds, {"v": INT}) == [[1, 2]]
+    assert matches("A B", "PREF MAX (least(B.v - A.v, 100))", 1, seconds, {"v": INT}) == [[0, 3]]
+
+
+@pytest.mark.parametrize("kind", [WHOLE, pa.decimal128(20, 0)])
+@pytest.mark.parametrize("size", [2**53, 2**60, 2**62])
+def test_whole_numbers_beyond_those_of_floats(kind, size):
+    rows = [("A", 100), ("B", size), ("B", size + 1)]
+    rows = rows if kind == WHOLE else [(letter, Decimal(v)) for letter, v in rows]
+    assert matches("A B", "PREF MAX (B.v)", 1, rows, {"v": kind}) == [[0, 2]]
+    assert matches("A B", "PREF MIN (B.v)", 1, rows, {"v": kind}) == [[0, 1]]
+    assert all_come("A & B", "PREF MAX (B.v)", rows, {"v": kind})
+    assert all_come("A & B", "PREF MAX (least(A.v, B.v))", rows, {"v": kind})
+
+
+def test_averages_of_whole_numbers_are_doubles():
+    rows = [("A", 0), ("B", 2**53), ("B", 2**53 + 1)]
+    assert matches("A B", "PREF MAX (A.v) AND MAX (B.v) COMBINE BY AVG", 1, rows, {"v": WHOLE}) == [[0, 1]]
+
+
+def test_decimals_of_different_scales():
+    kinds = {"v": pa.decimal128(18, 6), "w": WHOLE}
+    rows = [("A", Decimal("0.000001"), 1), ("B", Decimal(1), 10**13), ("B", Decimal(1), 5)]
+    assert all_come("A & B", "PREF MAX (A.v + B.w)", rows, kinds)
+    # of 39 digits Spark keeps 38
+    rows = [("A", Decimal("0.000000000000000001"), 1), ("B", Decimal(0), 0)]
+    assert all_come("A & B", "PREF MAX (A.v + B.w)", rows, {"v": pa.decimal128(18, 18), "w": WHOLE})
+    assert all_come("A B", "PREF MAX (least(A.v, B.w))", rows, {"v": pa.decimal128(18, 18), "w": WHOLE})
+
+
+@pytest.mark.parametrize("pattern", ["A B C", "A & B & C"])
+def test_products_that_are_infinite(pattern):
+    rows = [("A", 1e200), ("A", 1.0), ("B", 1e200), ("B", 1.0), ("C", 0.0), ("C", 2.0)]
+    assert all_come(pattern, "PREF MAX (A.v * B.v * C.v)", rows, {"v": REAL})
+    assert all_come(pattern, "PREF MAX (A.v * B.v - C.v)", rows, {"v": REAL})
+    assert matches(pattern, "PREF MAX (A.v * B.v * C.v)", 1, [(x, min(v, 9.0)) for x, v in rows], {"v": REAL}) == [[0, 2, 5]]
+
+
+def test_a_root_beside_a_number_below_zero():
+    rows = [("A", 1.0), ("A", 4.0), ("B", -1.0), ("B", -3.0), ("C", -2.0)]
+    assert matches("A & B", "PREF MAX (sqrt(SUM(A.v)) + SUM(B.v))", 1, rows, {"v": REAL}) == [[1, 2]]
+    assert matches("A & B", "PREF MAX (sqrt(SUM(A.v)) - SUM(B.v))", 1, rows, {"v": REAL}) == [[1, 3]]
+    assert matches("A & B & C", "PREF MAX (least(sqrt(SUM(A.v)), 9) + SUM(B.v) - SUM(C.v))", 1, rows, {"v": REAL}) == [[1, 2, 4]]
+
+
+def test_equal_matches_of_sides_of_different_lengths():
+    """A match of one side that begins another is before it; together with rows between it is behind it."""
+    assert matches("A+ & B", "PREF MAX (SUM(A.v)) AND MAX (SUM(B.v))", 1, [("A", 3), ("A", 0), ("B", 1)], {"v": WHOLE}) == [[0, 1, 2]]
+
+
+def test_how_many_rows_a_side_has():
+    def of(pattern):
+        plan = make_plan(parse_clause(f"ORDER BY id MEASURES count(*) AS c EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern})"))
+        return rows_of_match(prepare(plan, pa.schema([])).selection)
+
+    assert [of(p) for p in ("A", "A B", "A (B | C) A", "A (B | C A)", "A B?", "A+", "A{2}")] == [1, 2, 3, None, None, None, 2]
+
+
+@pytest.mark.parametrize(("left", "right", "found"), [
+    ({"x": 1}, {"x": 1}, True), ({"x": 1}, {"x": 2}, False), ([1, 2], [1, 2], True), ([1], [2], False), (NAN, OTHER_NAN, True), (-0.0, 0.0, True), (None, None, False),
+])  # fmt: skip
+def test_equal_keys_of_all_types(left, right, found):
+    kind = pa.array([left, right]).type
+    rows = [("A", left, 1), ("B", right, 1)]
+    assert matches("A B", "PREF MAX (A.v)", 1, rows, {"key": kind, "v": WHOLE}, link="B.key = A.key") == ([[0, 1]] if found else [])
+
+
+def test_few_of_many_listed_matches_are_kept():
+    """With a NULL all matches are gone through; the best of them stay."""
+    rows = [("A", None), *[("A", i % 37) for i in range(60)], *[("B", i % 41) for i in range(60)]]
+    best = matches("A B", "PREF MAX (SUM(A.v)) AND MAX (SUM(B.v))", 3, rows, {"v": WHOLE})
+    assert best == [[37, 101], [36, 101], [37, 100]]
+    assert best == matches("A B", "PREF MAX (SUM(A.v)) AND MAX (SUM(B.v))", 3, [("", None), *rows[1:]], {"v": WHOLE})
+
+
+def test_strings_are_no_scores():
+    with pytest.raises(ClauseError, match="PREF needs a number, not string"):
+        matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", "5"), ("B", "7")], {"v": pa.string()})
+
+
+def test_the_bound_on_steps_says_what_to_do():
+    rows = [(letter, i) for i in range(20) for letter in "AB"]
+    with pytest.raises(MatchRuntimeError, match="ranking one window took more than sparkcep.maxSteps = 3 steps; use a smaller WINDOW"):
+        matches("A B", "PREF MAX (A.v * B.v)", 1, rows, {"v": WHOLE}, limits=Limits(max_steps=3))
