@@ -60,7 +60,8 @@ class Case:
         for _, terms in self.goals:
             total = 0
             for sign, kind, variable, column in terms:
-                own = [rows[r][column] for r, v in pairs if variable in (None, v)]
+                # a row that serves both sides counts once
+                own = [rows[r][column] for r in sorted({r for r, v in pairs if variable in (None, v)})]
                 known = [x for x in own if x is not None]
                 if kind != "count" and not known:
                     return None
@@ -129,21 +130,23 @@ def random_case(rng: random.Random) -> Case:
             break
         for v in variables:
             letters[v] = "".join(rng.sample("abcd", rng.choice([1, 2]))) if shared else free.pop(0)
-        parts = [("rep", ("var", v), 1, rng.choice([2, None]), True) if rng.random() < 0.25 else ("var", v) for v in variables]
+        parts = [("rep", ("var", v), rng.choice([0, 1, 1, 1]), rng.choice([2, None]), True) if rng.random() < 0.3 else ("var", v) for v in variables]
         sides.append(("cat", parts) if len(parts) > 1 else parts[0])
-        own.append([(v, part[0] == "var") for v, part in zip(variables, parts)])
-    kinds = {c: rng.choice([pa.int64(), pa.int64(), pa.float64()]) for c in "vw"}
+        own.append([(v, part[0] == "var") for v, part in zip(variables, parts) if part[0] == "var" or part[2]])
+    kinds = {c: rng.choice([pa.int64(), pa.int32(), pa.float64()]) for c in "vw"}
     goals = []
     if rng.random() < 0.3:
-        everywhere = [("+", "sum", None, "v")] if rng.random() < 0.5 else [("+", "sum", v, "v") for side in own for v, _ in side]
+        everywhere = [("+", rng.choice(["sum", "sum", "count"]), None, "v")] if rng.random() < 0.5 else [("+", "sum", v, "v") for side in own for v, _ in side]
         goals.append((rng.choice(["MAX", "MIN"]), tuple(everywhere)))
     else:
-        for side in own:
+        for side in filter(None, own):
             terms = []
             for v, single in side[: rng.choice([1, 2])]:
                 kind = rng.choice(["sum", "row" if single else "sum", "count"] if terms else ["sum", "row" if single else "sum"])
                 terms.append((rng.choice("++-") if terms else "+", kind, v, rng.choice("vw")))
             goals.append((rng.choice(["MAX", "MAX", "MIN"]), tuple(terms)))
+    if not goals or not goals[0][1]:
+        goals = [("MAX", (("+", "sum", None, "v"),))]
     combine = rng.choice(["", *COMBINE])
     if "PRODUCT" in combine:
         goals = [("MAX", terms) for _, terms in goals]
