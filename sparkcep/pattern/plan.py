@@ -169,7 +169,8 @@ def make_plan(
         ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
     )
     outputs = _measures(clause, measures, settings.case_sensitive)
-    ranking = ranking_of(clause, measures, bounded[0] if bounded else (), key_texts(partition, clause.rows))
+    local = {v: text for v, _, text in letters}
+    ranking = ranking_of(clause, measures, bounded[0] if bounded else (), key_texts(partition, clause.rows), local)
     if clause.rows == ONE_ROW and outputs and not partition:
         measures.ensure_leaf()  # constants alone: the table function still has to return a row for each match
     if clause.rows == ONE_ROW and not outputs and not partition:
@@ -195,7 +196,7 @@ def make_plan(
         implied = implied_tests(clause, splitter, [text for text, _ in agreeing], settings.case_sensitive, approx)
         letters, conditions = _defines(clause, ids, splitter, implied)
     if ranking and selected == ("ANY", "ALL") and not any(looks_at_match(c) for _, conjuncts in conditions for c in conjuncts):
-        ranking = with_join(ranking, clause, measures)
+        ranking = with_join(ranking, clause, measures, local)
     return Plan(
         variables=tuple(variables),
         pattern=tree,

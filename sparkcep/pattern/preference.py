@@ -8,6 +8,7 @@ Otherwise, is it at least monotone in one number of each variable, where every m
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from sparkcep.pattern import nodes
@@ -29,8 +30,8 @@ class Term(NamedTuple):
     kind: str
 
 
-def additive_terms(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Term, ...]:
-    """The terms of an additive preference; () for any other."""
+def additive_terms(clause: MatchClause, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> tuple[Term, ...]:
+    """The terms of an additive preference; () for any other. ``local``: the row-local part of each variable's condition, as SQL text."""
     pref = clause.pref
     # quotients by other numbers than powers of two may be equal where sums differ
     if pref is not None and pref.combine == "AVG" and len(pref.objectives).bit_count() > 1:
@@ -44,7 +45,20 @@ def additive_terms(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[T
         if terms is None:
             return ()
         found += terms
-    return tuple(Term(mask, inputs.column(scope.row_text(expr)) if expr is not None else "", sign, kind) for mask, expr, sign, kind in found)
+    return tuple(_as_terms(found, scope, inputs, local))
+
+
+def _as_terms(found: list[tuple[int, Expr | None, int, str]], scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> Iterator[Term]:
+    for mask, expr, sign, kind in found:
+        own = expr is not None and kind == "row"
+        column = "" if expr is None else _of_variable(mask, expr, scope, inputs, local) if own else inputs.column(scope.row_text(expr))
+        yield Term(mask, column, sign, kind)
+
+
+def _of_variable(mask: int, expr: Expr, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> str:
+    """The column of an expression over the rows of one variable. Rows that are none of it may be such that the expression fails."""
+    text, test = scope.row_text(expr), local.get(mask.bit_length() - 1)
+    return inputs.column(f"CASE WHEN {test} THEN {text} END" if test and expr.bare().op != "col" else text)
 
 
 class Monotone(NamedTuple):
@@ -57,7 +71,7 @@ class Monotone(NamedTuple):
     strict: bool
 
 
-def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Monotone | None:
+def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> Monotone | None:
     """The score of a preference that is monotone in one number of each variable of a plain sequence; None for any other."""
     pref = clause.pref
     if pref is None or clause.approx or not _is_sequence(clause.pattern):
@@ -69,7 +83,7 @@ def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Monoton
     masks = [mask for mask, *_ in reader.leaves]
     if not masks or len(set(masks)) < len(masks):
         return None
-    leaves = tuple((mask.bit_length() - 1, inputs.column(scope.row_text(expr))) for mask, expr, _, _ in reader.leaves)
+    leaves = tuple((mask.bit_length() - 1, _of_variable(mask, expr, scope, inputs, local)) for mask, expr, _, _ in reader.leaves)
     positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
     return Monotone(leaves, whole, positive, not reader.skips_nulls)
 
@@ -86,7 +100,7 @@ class Conjoined(NamedTuple):
     across: bool
 
 
-def conjoined_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Conjoined | None:
+def conjoined_score(clause: MatchClause, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> Conjoined | None:
     """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for any other."""
     pref = clause.pref
     if pref is None or clause.approx or not isinstance(clause.pattern, nodes.Conjunct):
@@ -103,10 +117,7 @@ def conjoined_score(clause: MatchClause, scope: Scope, inputs: Inputs) -> Conjoi
         tree, reader = _one_sum(clause, _SideReader(scope, occurrences, clause.text, masks))
     if tree is None or not any(reader.found):
         return None
-    found = tuple(
-        tuple(Term(mask, inputs.column(scope.row_text(expr)) if expr is not None else "", sign, kind) for mask, expr, sign, kind in terms)
-        for terms in reader.found
-    )
+    found = tuple(tuple(_as_terms(terms, scope, inputs, local)) for terms in reader.found)
     return Conjoined(found, tree, tuple(reader.positive), whole, reader.across)
 
 

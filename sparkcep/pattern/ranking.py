@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
@@ -87,9 +88,12 @@ def slide_of(clause: MatchClause) -> tuple[str, str]:
     return window_size(window.slide, clause.text, window.slide_rows or (window.rows and window.slide.bare().op == "lit"))
 
 
-def ranking_of(clause: MatchClause, measures: MeasureSplitter, window: tuple, partition: tuple[str, ...]) -> Ranking | None:
-    """The ranking of a checked clause; its leaves are added to ``measures``. ``window``: the plan's first one; ``partition``: SQL texts of the keys."""
-    terms = additive_terms(clause, measures.scope, measures.inputs)
+def ranking_of(
+    clause: MatchClause, measures: MeasureSplitter, window: tuple, partition: tuple[str, ...], local: Mapping[int, str]
+) -> Ranking | None:
+    """The ranking of a checked clause; its leaves are added to ``measures``. ``window``: the plan's first one; ``partition``: SQL texts of the keys;
+    ``local``: the row-local part of each variable's condition, as SQL text."""
+    terms = additive_terms(clause, measures.scope, measures.inputs, local)
     pref, top = clause.pref, clause.top
     if pref is None and top is None:
         return None
@@ -118,14 +122,14 @@ def ranking_of(clause: MatchClause, measures: MeasureSplitter, window: tuple, pa
     return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms)
 
 
-def with_join(ranking: Ranking, clause: MatchClause, measures: MeasureSplitter) -> Ranking:
+def with_join(ranking: Ranking, clause: MatchClause, measures: MeasureSplitter, local: Mapping[int, str]) -> Ranking:
     """The same with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order that fulfil their conditions make a
     match."""
     if not ranking.top or ranking.terms:
         return ranking
     return ranking._replace(
-        joined=tuple(monotone_score(clause, measures.scope, measures.inputs) or ()),
-        conjoined=tuple(conjoined_score(clause, measures.scope, measures.inputs) or ()),
+        joined=tuple(monotone_score(clause, measures.scope, measures.inputs, local) or ()),
+        conjoined=tuple(conjoined_score(clause, measures.scope, measures.inputs, local) or ()),
     )
 
 

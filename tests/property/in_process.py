@@ -17,6 +17,7 @@ COLUMNS = ("p", "id", "v", "w", "s")
 
 # In the generated expressions nothing but these makes a value boolean, and no boolean sits inside a number.
 _BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
+_GUARD = re.compile(r"^(CASE WHEN .* THEN )(.*)( END)$")
 _NULLED = re.compile(r"IF\(false, (.*?), NULL\)")
 
 
@@ -81,7 +82,7 @@ def _inputs(plan, partitions, database) -> pa.Table:
         wanted[name] = sql.replace(ORDER, "PARTITION BY p ORDER BY id")
     if plan.rows != "one":
         wanted.update({c: c for c in COLUMNS})
-    types = {name: pa.bool_() if _is_boolean(sql) else None for name, sql in wanted.items()}
+    types = {name: pa.bool_() if _is_boolean(unguarded(sql)) else None for name, sql in wanted.items()}
     if plan.letters:
         bits = [f"(CASE WHEN {sql} THEN {1 << bit} ELSE 0 END)" for _, bit, sql in plan.letters]
         wanted[LETTERS] = " + ".join(bits)
@@ -92,6 +93,16 @@ def _inputs(plan, partitions, database) -> pa.Table:
     values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY {order}"), strict=True))
     values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})
+
+
+def unguarded(sql: str) -> str:
+    """The expression of a column that only rows of a variable have."""
+    return _GUARD.sub(r"\2", sql)
+
+
+def guarded(sql: str, inner: str) -> str:
+    """``inner`` for the same rows."""
+    return _GUARD.sub(lambda found: f"{found[1]}{inner}{found[3]}", sql) if _GUARD.match(sql) else inner
 
 
 def _is_boolean(sql) -> bool:

@@ -18,7 +18,7 @@ from sparkcep.pattern.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
-from tests.property.in_process import inputs
+from tests.property.in_process import guarded, inputs, unguarded
 
 SEEDS = range(6)
 QUERIES = 60  # a seed
@@ -88,7 +88,7 @@ class Case:
     def table(self, plan) -> pa.Table:
         """The columns that the plan wants; those of the score are computed here, in the type that Spark gives them."""
         own = {bare(sql(tree)): tree for _, goal in self.goals for tree in row_expressions(goal)}
-        plain = dataclasses.replace(plan, inputs=tuple((n, "id" if bare(t) in own else t) for n, t in plan.inputs))
+        plain = dataclasses.replace(plan, inputs=tuple((n, guarded(t, "id") if bare(t) in own else t) for n, t in plan.inputs))
         found = inputs(plain, {p: [{**row, "v": None, "w": None} for row in rows] for p, rows in self.rows.items()})
         parts = found["__p0"].to_pylist()
         ids = found[next(n for n, t in plain.inputs if t in ("id", "id + 0") and n in found.column_names)].to_pylist()
@@ -100,7 +100,9 @@ class Case:
                 column = pa.array([row["t"] for row in rows], pa.int64())
             else:
                 tree = own[bare(text)]
-                column = pa.array([value(tree, collections.defaultdict(lambda row=row: row)) for row in rows], TYPES[self.type_of(tree)])
+                values = [value(tree, collections.defaultdict(lambda row=row: row)) for row in rows]
+                values = [None if at is None else v for v, at in zip(values, found[name].to_pylist())]
+                column = pa.array(values, TYPES[self.type_of(tree)])
             found = found.set_column(found.column_names.index(name), name, column)
         return found
 
@@ -129,7 +131,7 @@ def variables(tree: tuple) -> set:
 
 
 def bare(text: str) -> str:
-    return re.sub(r"[A-D]\.|[() ]", "", text)
+    return re.sub(r"[A-D]\.|[() ]", "", unguarded(text))
 
 
 # -- scores by their definition: NULL makes NULL, except that LEAST and GREATEST pass it over; NaN is above all numbers

@@ -19,7 +19,7 @@ from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
-from tests.property.in_process import inputs
+from tests.property.in_process import inputs, unguarded
 
 SEEDS = range(8)
 QUERIES = 65  # a seed
@@ -148,9 +148,9 @@ class Case:
             if text == "id":
                 when = [self.rows[p][i]["t"] for p, i in zip(parts, values)]
                 found = found.set_column(at, name, _column(when, self.times))
-            elif text in self.kinds and name in {c for _, c, *_ in plan.ranking.terms}:
-                scaled = {INT: lambda x: x, DECIMAL: lambda x: Fraction(x, 10), DOUBLE: lambda x: x * 0.1}[self.kinds[text]]
-                found = found.set_column(at, name, _column([None if x is None else scaled(x) for x in values], self.kinds[text]))
+            elif unguarded(text) in self.kinds and name in {c for _, c, *_ in plan.ranking.terms}:
+                scaled = {INT: lambda x: x, DECIMAL: lambda x: Fraction(x, 10), DOUBLE: lambda x: x * 0.1}[self.kinds[unguarded(text)]]
+                found = found.set_column(at, name, _column([None if x is None else scaled(x) for x in values], self.kinds[unguarded(text)]))
         return found
 
 
