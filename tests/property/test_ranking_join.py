@@ -40,7 +40,7 @@ def expected(queues: list[list[rj.Item]], k: int, combine: str, pattern: str, co
         ordered = all(a.rows[-1] < b.rows[0] for a, b in itertools.pairwise(items))
         return (pattern != rj.SEQUENCE or ordered) and (condition is None or condition(items))
 
-    everything = oracle.joined([[(x.score, x.key) for x in q] for q in queues], 10**9, rj.COMBINE[combine], accepts)
+    everything = oracle.joined([[(x.score, x.key) for x in q] for q in queues], 10**9, rj.COMBINE[combine].function, accepts)
     full = []
     for score, places in everything:
         items = [q[p] for q, p in zip(queues, places)]
