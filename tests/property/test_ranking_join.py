@@ -60,7 +60,7 @@ def test_joins(algorithm):
         pattern = rng.choice([rj.CONJUNCTION, rj.SEQUENCE])
         combine = rng.choice(list(rj.COMBINE))
         tied, unique = rng.random() < 0.5, rng.random() < 0.4
-        negative = combine not in rj.NOT_NEGATIVE and rng.random() < 0.3
+        negative = not rj.COMBINE[combine].not_negative and rng.random() < 0.3
         keys = rng.choice([1, 2, 4, 12])
         lists = [
             items_of(rng, rng.randint(0, 12 if count == 2 else 7), keys, (6 * i, 6 * i + 20), tied, unique, negative)
