@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-
 PROGRAMS = {"test_connect", "test_dbt", "test_notebook", "test_shell", "test_thrift"}  # of tests/spark
 
 
