@@ -28,13 +28,11 @@ class TooManyStepsError(Exception):
 
 @dataclass(frozen=True)
 class Sequences:
-    """Results by window, best first: ``window`` int64 (results), ``score`` float64, ``rows`` int64 (results, strata); ``builds``: how many windows were joined
-    from all their rows; ``steps``: rows looked at in joins."""
+    """Results by window, best first: ``window`` int64 (results), ``score`` float64, ``rows`` int64 (results, strata); ``steps``: rows looked at in joins."""
 
     window: np.ndarray
     score: np.ndarray
     rows: np.ndarray
-    builds: int
     steps: int
 
 
@@ -48,14 +46,12 @@ def top_sequences(
     *,
     ends: np.ndarray | None = None,
     max_steps: int = 2**62,
-    width: int | None = None,
 ) -> Sequences:
     """The ``k`` best of each window among the sequences of one row of each stratum, in the order of the strata and of the rows.
 
     ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``, ``high`` int64 (windows), both
     ascending: rows of each window, ``high`` behind the last; without them all rows are one window, and ``ends`` int64 (rows), ascending, may bound
-    each sequence by its first row. Ties: the lexicographically earliest rows. ``width``: results kept from window to window (k: each
-    window from scratch). Raises TooManyStepsError.
+    each sequence by its first row. Ties: the lexicographically earliest rows. Raises TooManyStepsError.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
@@ -63,14 +59,11 @@ def top_sequences(
     if low is None or high is None:
         low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
-    sliding = bool((low[1:] < high[:-1]).any())
-    if width is None:
-        width = k + k // 2 + int(6 * k**0.5) if sliding else k
     strata = _strata(np.asarray(letters, dtype=np.int64), np.ascontiguousarray(weights, dtype=np.float64))
     score = compiled(tree, m)
-    # enough of each stratum for as many results as are kept, were its rows in any order
-    trial = min(mk.TRIAL, math.ceil((2 * width * math.factorial(m)) ** (1 / m)) + 1)
-    room = _room(m, n, width, len(score.code))
+    # enough of each stratum for k results, were its rows in any order
+    trial = min(mk.TRIAL, math.ceil((2 * k * math.factorial(m)) ** (1 / m)) + 1)
+    room = _room(m, n, k, len(score.code))
     limits = np.zeros(0, dtype=np.int64) if ends is None else np.asarray(ends, dtype=np.int64)
     state = np.zeros(mk.STATE, dtype=np.int64)
     found: list[tuple[np.ndarray, ...]] = []
@@ -85,7 +78,7 @@ def top_sequences(
         if code == mk.STEPS:
             raise TooManyStepsError(int(state[mk.S_WINDOW]))
     window, scores, rows = (np.concatenate(parts) for parts in zip(*found))
-    return Sequences(window, scores, rows, int(state[mk.S_BUILDS]), int(state[mk.S_STEPS]))
+    return Sequences(window, scores, rows, int(state[mk.S_STEPS]))
 
 
 def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:
@@ -99,11 +92,11 @@ def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:
     return mk.Strata(np.concatenate(rows).astype(np.int64), np.array(offsets, dtype=np.int64), np.array(behind, dtype=np.int64), weights)
 
 
-def _room(m: int, n: int, width: int, depth: int) -> mk.Room:
+def _room(m: int, n: int, k: int, depth: int) -> mk.Room:
     whole, real = np.int64, np.float64
     return mk.Room(
         np.full((m, n + 1), np.nan), np.zeros(m, real), np.zeros(m, whole), np.zeros(max(m, n + 1), whole), np.zeros(depth, real),
-        np.zeros(mk.TRIAL, real), np.zeros((m, mk.TRIAL + 1), whole), np.zeros(width, real), np.zeros((width, m), whole), np.zeros(1, real), np.zeros(m, whole),
+        np.zeros(mk.TRIAL, real), np.zeros((m, mk.TRIAL + 1), whole), np.zeros(k, real), np.zeros((k, m), whole),
     )  # fmt: skip
 
 

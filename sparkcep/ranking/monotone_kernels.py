@@ -5,10 +5,8 @@ yet to be joined can reach the k-th result. Here the same corner bound, the scor
 stratum, is asked of each row before anything is joined with it. Joining goes along the rows, so that results come in the order of their row vectors:
 of equal scores the first k stay, and ties end a branch as worse scores do, where a join by descending scores must read all of them.
 
-The bound needs results to begin with: first only the best few rows of each stratum are joined (``_cut``).
-
-Sliding windows (dTMM, section 3.4): a list keeps more than the k best, and a boundary: what is not in it ranks behind that. Results whose first row leaves
-are dropped, only sequences that end in new rows are looked for, and when fewer than k are left the window is joined anew.
+The bound needs results to begin with: first only the best few rows of each stratum are joined (``_cut``). Each window is joined from its rows: keeping results from
+window to window (dTMM, section 3.4) costs more than it saves here (docs/adr/0008).
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from sparkcep.engines.cache import inlined, kernel
 
 LEAF, LITERAL, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ROOT, LEAST, GREATEST = range(10)
 DONE, FULL, STEPS = range(3)
-S_WINDOW, S_OUT, S_STEPS, S_BUILDS, S_SIZE, S_BOUNDED = range(6)
-STATE = 6
+S_WINDOW, S_OUT, S_STEPS = range(3)
+STATE = 3
 TRIAL = 64  # rows of a stratum that the first, bounded join has at most
 
 
@@ -48,8 +46,8 @@ class Strata(NamedTuple):
 
 class Room(NamedTuple):
     """What the search works on: ``after`` float64 (strata, rows + 1): the best weight from each row on, NaN where there is none; ``values``, ``path``,
-    ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (capacity), ``vectors``
-    (capacity, strata); ``boundary_score`` (1), ``boundary`` (strata)."""
+    ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (k), ``vectors``
+    (k, strata)."""
 
     after: np.ndarray
     values: np.ndarray
@@ -60,8 +58,6 @@ class Room(NamedTuple):
     few: np.ndarray
     scores: np.ndarray
     vectors: np.ndarray
-    boundary_score: np.ndarray
-    boundary: np.ndarray
 
 
 @kernel
@@ -156,20 +152,10 @@ def _ordered(room, size):
 
 
 @kernel
-def _heaped(room, size):
-    for i in range(size // 2 - 1, -1, -1):
-        _sink(room, i, size)
-
-
-@kernel
 def _enter(room, size, score):
-    """Puts ``room.path`` into the list; returns its new size. What falls out is the boundary."""
-    capacity = len(room.scores)
+    """Puts ``room.path`` into the list, in place of the worst if it is full; returns its new size."""
     strata = room.vectors.shape[1]
-    if size == capacity:
-        room.boundary_score[0] = room.scores[0]
-        for j in range(strata):
-            room.boundary[j] = room.vectors[0, j]
+    if size == len(room.scores):
         room.scores[0] = score
         for j in range(strata):
             room.vectors[0, j] = room.path[j]
@@ -186,15 +172,11 @@ def _enter(room, size, score):
 
 
 @inlined
-def _loses(room, size, bounded, floor, bound, length):
+def _loses(room, size, floor, bound, length):
     """Whether no sequence that begins with the first ``length`` rows of the path and has at most the score ``bound`` enters the list."""
     lost = bound < floor
     if not lost and size == len(room.scores):
         lost = bound < room.scores[0] or (bound == room.scores[0] and _vector_order(room.path, room.vectors[0], length) > 0)
-    elif not lost and bounded:
-        lost = bound < room.boundary_score[0] or (
-            bound == room.boundary_score[0] and _vector_order(room.path, room.boundary, length) > 0
-        )
     return lost
 
 
@@ -289,14 +271,15 @@ def _from(strata, room, short, level, row):
 
 
 @kernel
-def _search(strata, score, room, low, until, ends, fresh, size, bounded, floor, short, steps, max_steps):
-    """Enters all sequences inside the rows that end at row ``fresh`` or later and do not lose; returns (size, steps)."""
+def _search(strata, score, room, low, until, ends, floor, short, steps, max_steps):
+    """Fills the list with the sequences inside the rows that do not lose; returns (size, steps)."""
     m = len(strata.offsets) - 1
     rows = strata.rows
+    size = 0
     level = 0
     limit = until
     room.path[0] = low
-    room.next[0] = _from(strata, room, short, 0, max(low, fresh) if m == 1 else low)
+    room.next[0] = _from(strata, room, short, 0, low)
     while level >= 0:
         p = room.next[level]
         last = room.few[level, 0] + 1 if short else strata.offsets[level + 1]
@@ -316,44 +299,20 @@ def _search(strata, score, room, low, until, ends, fresh, size, bounded, floor, 
         room.path[level] = r
         possible = True
         for j in range(level + 1, m):
-            best = room.after[j, max(r + 1, fresh) if j == m - 1 else r + 1]
+            best = room.after[j, r + 1]
             room.values[j] = best
             possible = possible and not math.isnan(best)
         if not possible:
             continue
         bound = evaluate(score, room.values, room.stack)
-        if _loses(room, size, bounded, floor, bound, level + 1):
+        if _loses(room, size, floor, bound, level + 1):
             continue
         if level == m - 1:
             size = _enter(room, size, bound)
             continue
         level += 1
-        room.next[level] = _from(strata, room, short, level, max(r + 1, fresh) if level == m - 1 else r + 1)
+        room.next[level] = _from(strata, room, short, level, r + 1)
     return size, steps
-
-
-@kernel
-def _from_scratch(strata, score, room, low, until, ends, trial, steps, max_steps):
-    """The list of the rows' best sequences; returns (size, steps)."""
-    floor = -math.inf
-    if trial > 0 and _cut(strata, score, room, low, until, trial):
-        size, steps = _search(strata, score, room, low, until, ends, low, 0, False, floor, True, steps, max_steps)
-        if size == len(room.scores):
-            floor = room.scores[0]
-    return _search(strata, score, room, low, until, ends, low, 0, False, floor, False, steps, max_steps)
-
-
-@kernel
-def _expired(room, size, low):
-    """Drops the results that begin before row ``low``; returns how many are left, as a heap."""
-    kept = 0
-    for i in range(size):
-        if room.vectors[i, 0] >= low:
-            if kept != i:
-                _swap(room, kept, i)
-            kept += 1
-    _heaped(room, kept)
-    return kept
 
 
 @kernel
@@ -361,51 +320,35 @@ def best_of_windows(strata, score, room, lows, untils, ends, k, trial, max_steps
     """Writes the ``k`` best sequences of each window, best first, from window ``state[S_WINDOW]`` on.
 
     ``lows``, ``untils`` int64 (windows), ascending: rows of each window, the latter behind its last; ``ends`` int64 (rows) or empty: of a sequence that
-    begins at a row its rows are before that. ``room.scores`` has room for k or more. Returns DONE, FULL (no room for k more results: call again with more), or
-    STEPS (one window took more than ``max_steps``).
+    begins at a row its rows are before that. ``trial``: rows of each stratum that are joined first. Returns DONE, FULL (no room for k more results: call again
+    with more), or STEPS (one window took more than ``max_steps``).
     """
     m = len(strata.offsets) - 1
-    size = state[S_SIZE]
-    bounded = state[S_BOUNDED] != 0
     while state[S_WINDOW] < len(lows):
         w = state[S_WINDOW]
         if state[S_OUT] + k > len(out_score):
             return FULL
         low = lows[w]
         until = untils[w]
-        steps = 0
         _best_to_come(strata, score, room, low, until, ends)
-        anew = w == 0 or low >= untils[w - 1]
-        if not anew:
-            size = _expired(room, size, low)
-            size, steps = _search(
-                strata, score, room, low, until, ends, untils[w - 1], size, bounded, -math.inf, False, steps, max_steps
-            )
-            bounded = bounded or size == len(room.scores)
-            anew = bounded and size < k
-        if anew:
-            size, steps = _from_scratch(strata, score, room, low, until, ends, trial, steps, max_steps)
-            bounded = size == len(room.scores)
-            state[S_BUILDS] += 1
+        steps = 0
+        floor = -math.inf
+        if _cut(strata, score, room, low, until, trial):
+            size, steps = _search(strata, score, room, low, until, ends, floor, True, steps, max_steps)
+            if size == k:
+                floor = room.scores[0]
+        size, steps = _search(strata, score, room, low, until, ends, floor, False, steps, max_steps)
         if steps > max_steps:
             return STEPS
         state[S_STEPS] += steps
         _ordered(room, size)
-        if bounded and size == len(room.scores):
-            # nothing outside the list is known to rank before its last
-            room.boundary_score[0] = room.scores[size - 1]
-            for j in range(m):
-                room.boundary[j] = room.vectors[size - 1, j]
         at = state[S_OUT]
-        for i in range(min(k, size)):
+        for i in range(size):
             out_window[at] = w
             out_score[at] = room.scores[i]
             for j in range(m):
                 out_rows[at, j] = room.vectors[i, j]
             at += 1
         state[S_OUT] = at
-        _heaped(room, size)
-        state[S_SIZE] = size
-        state[S_BOUNDED] = 1 if bounded else 0
         state[S_WINDOW] = w + 1
     return DONE

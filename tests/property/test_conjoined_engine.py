@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.engines.conjoined import ConjoinedEngine
-from sparkcep.engines.run import engine_for, match_batches, prepare
 from sparkcep.pattern.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
 from tests.property.in_process import inputs
+from tests.property.ranking_cases import engine_rows, window_starts
 from tests.property.test_joined_engine import greatest, least
 
 SEEDS = range(4)
@@ -86,19 +86,9 @@ class Case:
             score = self.score(match.pairs, rows)
             vector = tuple(sorted({r for r, _ in match.pairs}))
             entry = (score is None, 0 if score is None else -score, vector, match.number, tuple(sorted(match.pairs)))
-            for start in self.starts(vector, rows):
+            for start in window_starts(vector, rows, self.window, self.slide):
                 windows[start].append(entry)
         return {start: [e[4] for e in sorted(found)[: self.top]] for start, found in windows.items()}
-
-    def starts(self, vector: tuple, rows: list) -> list:
-        if self.slide is None:
-            return [None]
-        low, high = (vector[0], vector[-1]) if self.window[0] == "rows" else (rows[vector[0]]["t"], rows[vector[-1]]["t"])
-        at, found = low // self.slide, []
-        while at * self.slide + self.window[1] > high and not (self.window[0] == "rows" and at < 0):
-            found.append(at * self.slide)
-            at -= 1
-        return found
 
     def table(self, plan) -> pa.Table:
         found = inputs(plan, self.rows)
@@ -180,17 +170,13 @@ def _rows(rng: random.Random, kinds: dict, letters: str, low: int, wide: bool) -
 def answer(case: Case, chunk: int | None, settings: Settings):
     """(matches by partition and window, how many came); None where another engine is chosen."""
     plan = make_plan(parse_clause(case.text()), settings=settings)
-    table = case.table(plan)
-    engine = engine_for(prepare(plan, table.schema), chunk)
-    if not isinstance(engine, ConjoinedEngine):
+    columns = engine_rows(plan, case.table(plan), ConjoinedEngine, chunk)
+    if columns is None:
         return None
-    pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk or 10_000)))
-    out = pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])
     starts = next((name for name, spec in plan.leaves if spec[0] == "window_start"), None)
     number = next(name for name, spec in plan.leaves if spec == ("mno",))
-    columns = {name: out[name].to_pylist() for name in out.column_names}
     found = collections.defaultdict(list)
-    for i in range(out.num_rows):
+    for i in range(len(columns["__p0"])):
         part = columns["__p0"][i]
         pairs = tuple(sorted((r, v) for v in case.letters for r in columns[dict(plan.outputs)[f"rows_{v}"]][i] or ()))
         score = case.score(pairs, case.rows[part])

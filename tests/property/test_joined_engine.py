@@ -7,18 +7,17 @@ import dataclasses
 import math
 import random
 import re
-from fractions import Fraction
 
 import pyarrow as pa
 import pytest
 
 from sparkcep.engines.joined import JoinedEngine
-from sparkcep.engines.run import engine_for, match_batches, prepare
 from sparkcep.pattern.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.property.in_process import guarded, inputs, unguarded
+from tests.property.ranking_cases import engine_rows, window_starts
 
 SEEDS = range(6)
 QUERIES = 60  # a seed
@@ -71,19 +70,9 @@ class Case:
         for match in query.find([{**row, "id": row["t"]} for row in rows]):
             score = self.score({v: rows[r] for r, v in match.pairs})
             vector = tuple(r for r, _ in match.pairs)
-            for start in self.starts(vector, rows):
+            for start in window_starts(vector, rows, self.window, self.slide):
                 windows[start].append((score is None, 0 if score is None else -score, vector))
         return {start: [entry[2] for entry in sorted(found)[: self.top]] for start, found in windows.items()}
-
-    def starts(self, vector: tuple, rows: list) -> list:
-        if self.slide is None:
-            return [None]
-        low, high = (vector[0], vector[-1]) if self.window[0] == "rows" else (rows[vector[0]]["t"], rows[vector[-1]]["t"])
-        at, found = math.floor(Fraction(low, self.slide)), []
-        while at * self.slide + self.window[1] > high and not (self.window[0] == "rows" and at < 0):
-            found.append(at * self.slide)
-            at -= 1
-        return found
 
     def table(self, plan) -> pa.Table:
         """The columns that the plan wants; those of the score are computed here, in the type that Spark gives them."""
@@ -245,16 +234,12 @@ def random_rows(rng: random.Random, types: dict, null: bool, negative: bool, let
 def answer(case: Case, chunk: int | None, settings: Settings):
     """((partition, window start) -> positions of the matches, in the order of their scores, how many came); None where another engine is chosen."""
     plan = make_plan(parse_clause(case.text()), settings=settings)
-    table = case.table(plan)
-    engine = engine_for(prepare(plan, table.schema), chunk)
-    if not isinstance(engine, JoinedEngine):
+    columns = engine_rows(plan, case.table(plan), JoinedEngine, chunk)
+    if columns is None:
         return None
-    pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk or 10_000)))
-    out = pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])
     starts = next((name for name, spec in plan.leaves if spec[0] == "window_start"), None)
-    columns = {name: out[name].to_pylist() for name in out.column_names}
     found = collections.defaultdict(list)
-    for i in range(out.num_rows):
+    for i in range(len(columns["__p0"])):
         part, vector = columns["__p0"][i], tuple(columns[dict(plan.outputs)["found"]][i])
         score = case.score({v: case.rows[part][r] for v, r in zip(case.pattern, vector)})
         found[part, None if case.slide is None else columns[starts][i]].append((score is None, 0 if score is None else -score, vector))

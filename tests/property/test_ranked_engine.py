@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 import random
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +19,7 @@ from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
 from tests.property.in_process import inputs, unguarded
+from tests.property.ranking_cases import engine_rows, window_starts
 
 SEEDS = range(8)
 QUERIES = 65  # a seed
@@ -119,21 +119,9 @@ class Case:
             score = self.score(match.pairs, rows)
             vector, labels = zip(*match.pairs)
             entry = (score is None, -score if score is not None else 0, vector, match.number, labels)
-            for start in self.starts(vector, rows):
+            for start in window_starts(vector, rows, self.query.window, self.slide):
                 windows[start].append(entry)
         return {start: [(e[2], e[4]) for e in sorted(found)] for start, found in windows.items()}
-
-    def starts(self, vector: tuple, rows: list) -> list:
-        if self.slide is None:
-            return [None]
-        of_rows, size = self.query.window[0] == "rows", Fraction(self.query.window[1])
-        ends = (vector[0], vector[-1]) if of_rows else (rows[vector[0]]["t"], rows[vector[-1]]["t"])
-        low, high = min(ends), max(ends)
-        at, found = math.floor(Fraction(low) / self.slide), []
-        while at * self.slide + size > high and not (of_rows and at < 0):
-            found.append(at * self.slide)
-            at -= 1
-        return found
 
     # -- the engine's answer
 
@@ -317,17 +305,13 @@ def _rows(rng: random.Random, times: str, descending: bool, nulls: bool) -> list
 def answer(case: Case, top: int, chunk: int | None, settings: Settings) -> dict | None:
     """(partition, window start) -> the engine's matches, best first, as (positions, labels); None where it takes another way."""
     plan = make_plan(parse_clause(case.text(top)), settings=settings)
-    table = case.table(plan)
-    engine = engine_for(prepare(plan, table.schema), chunk)
-    if not isinstance(engine, RankedEngine):
+    columns = engine_rows(plan, case.table(plan), RankedEngine, chunk)
+    if columns is None:
         return None
-    pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk or 10_000)))
-    out = pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])
     leaves = {spec[0]: name for name, spec in plan.leaves if spec[0] != "agg"}
     listed = dict(plan.outputs)
-    columns = {name: out[name].to_pylist() for name in out.column_names}
     ranked = collections.defaultdict(list)
-    for i in range(out.num_rows):
+    for i in range(len(columns["__p0"])):
         part = columns["__p0"][i]
         vector, labels = tuple(columns[listed["found"]][i]), tuple(columns[listed["labels"]][i])
         score = case.score(tuple(zip(vector, labels)), case.rows[part])

@@ -40,7 +40,7 @@ def expected(queues: list[list[rj.Item]], k: int, combine: str, pattern: str, co
         ordered = all(a.rows[-1] < b.rows[0] for a, b in itertools.pairwise(items))
         return (pattern != rj.SEQUENCE or ordered) and (condition is None or condition(items))
 
-    everything = oracle.joined([[(x.score, x.key) for x in q] for q in queues], 10**9, rj.COMBINE[combine], accepts)
+    everything = oracle.joined([[(x.score, x.key) for x in q] for q in queues], 10**9, rj.COMBINE[combine].function, accepts)
     full = []
     for score, places in everything:
         items = [q[p] for q, p in zip(queues, places)]
@@ -60,7 +60,7 @@ def test_joins(algorithm):
         pattern = rng.choice([rj.CONJUNCTION, rj.SEQUENCE])
         combine = rng.choice(list(rj.COMBINE))
         tied, unique = rng.random() < 0.5, rng.random() < 0.4
-        negative = combine not in rj.NOT_NEGATIVE and rng.random() < 0.3
+        negative = not rj.COMBINE[combine].not_negative and rng.random() < 0.3
         keys = rng.choice([1, 2, 4, 12])
         lists = [
             items_of(rng, rng.randint(0, 12 if count == 2 else 7), keys, (6 * i, 6 * i + 20), tied, unique, negative)
