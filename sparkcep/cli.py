@@ -15,7 +15,8 @@
     python -m sparkcep dbt [ARGUMENTS of dbt]  dbt, with the clause in the sessions that it opens
     python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all three
 
-Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed.
+Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed,
+141 the output was not read to its end.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -51,7 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        return options.action(options) or 0
+        code = options.action(options) or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read the output has enough of it: `sparkcep explain query.sql | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more when it ends
+        return 141  # as a shell tells of SIGPIPE
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -62,6 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sparkcep", description="MATCH_RECOGNIZE for Spark SQL")
+    parser.add_argument("--version", action="version", version=f"sparkcep {sparkcep.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, action, about in (
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),
@@ -249,6 +257,8 @@ def _save(path: str, text: str) -> None:
 def _with_spark(name: str, work) -> int:
     from sparkcep.spark.local import start_spark
 
+    # of pandas on Spark, which is not used here
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     spark = _needing_java(lambda: start_spark(name))
     try:
         work(spark)
@@ -370,11 +380,17 @@ def _check(statements: list[str]) -> None:
 
 
 def _views(spark: SparkSession, tables: list[tuple[str, str, str]]) -> None:
+    """Defines a view for each table. Raises UsageError for a path that Spark cannot read."""
+    from pyspark.errors import PySparkException
+
     for name, kind, path in tables:
         reader = spark.read.format(kind)
         if kind == "csv":
             reader = reader.option("header", True).option("inferSchema", True)
-        reader.load(path).createOrReplaceTempView(name)
+        try:
+            reader.load(path).createOrReplaceTempView(name)
+        except PySparkException as error:
+            raise UsageError(f"--table {name}={path}: {error}") from None
 
 
 def _table(text: str) -> tuple[str, str, str]:

@@ -8,7 +8,8 @@ import sys
 import pandas as pd
 import pytest
 
-from sparkcep.cli import main
+import sparkcep
+from sparkcep.cli import UsageError, _views, main
 
 CLAUSE = "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nPATTERN (UP{2,}) DEFINE UP AS price > PREV(price))"
 
@@ -51,6 +52,27 @@ def test_without_java_there_is_a_clear_message(monkeypatch, capsys, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert main(["run", "-e", "SELECT 1"]) == 3
     assert "Java 17" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"sparkcep {sparkcep.__version__}\n"
+
+
+def test_output_that_is_not_read_to_its_end_is_no_traceback():
+    many = ["-e", ";".join([CLAUSE] * 200)]  # more than a pipe holds
+    command = subprocess.Popen([sys.executable, "-m", "sparkcep", "rewrite", *many], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command.stdout.read(10)
+    command.stdout.close()
+    assert command.stderr.read() == b""
+    assert command.wait(60) == 141
+
+
+def test_a_table_that_cannot_be_read_is_named(spark, tmp_path):
+    with pytest.raises(UsageError, match=r"--table ticks=.*nowhere\.parquet: \[PATH_NOT_FOUND\]"):
+        _views(spark, [("ticks", "parquet", f"{tmp_path}/nowhere.parquet")])
 
 
 def test_run_over_files(tmp_path):
