@@ -9,10 +9,11 @@ from . import loops, windows
 
 @dataclass(frozen=True)
 class Applied:
-    """applyInPandas over partitions of the shape's columns."""
+    """applyInPandas over partitions of the shape's columns; rows that do not fulfil ``where`` cannot matter."""
 
     loop: loops.Loop
     schema: str
+    where: str = "true"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Shape:
         """The plain way as a data frame, lazy."""
         if isinstance(self.plain, str):
             return spark.sql(self.plain)
-        rows = spark.sql(f"SELECT {self.columns} FROM {self.source}")
+        rows = spark.sql(f"SELECT {self.columns} FROM {self.source} WHERE {self.plain.where}")
         return rows.groupBy(*self.partition).applyInPandas(self.plain.loop, self.plain.schema)
 
 
@@ -73,15 +74,19 @@ DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)"""
 _SPAN = "MEASURES FIRST(ts) AS start_ts, LAST(ts) AS end_ts, COUNT(*) AS n\n"
 _SPAN_SCHEMA = "symbol STRING, start_ts BIGINT, end_ts BIGINT, n BIGINT"
 _WAYS = "DOWN AS price < PREV(price), FLAT AS price = PREV(price), UP AS price > PREV(price)"
-_STEPS_SCHEMA = "symbol STRING, a_ts BIGINT, b_ts BIGINT, c_ts BIGINT, gain DOUBLE"
 
 
-def _steps(first: str) -> str:
-    return f"""MEASURES A.ts AS a_ts, B.ts AS b_ts, C.ts AS c_ts, C.price - A.price AS gain
+def _steps(name: str, column: str, value: str | int, columns: str, goal: float) -> Shape:
+    """A row with ``value`` in ``column``, then a cart, then a buy at a higher price, whatever lies between them."""
+    first = f"{column} = {value!r}"
+    clause = f"""MEASURES A.ts AS a_ts, B.ts AS b_ts, C.ts AS c_ts, C.price - A.price AS gain
 EVENT SELECTION SKIP TILL NEXT MATCH
 PATTERN (A B C)
 WINDOW {loops.WITHIN}
 DEFINE A AS {first}, B AS kind = 'cart', C AS kind = 'buy' AND price > A.price"""
+    schema = "symbol STRING, a_ts BIGINT, b_ts BIGINT, c_ts BIGINT, gain DOUBLE"
+    plain = Applied(loops.three_steps(column, value), schema, f"{first} OR kind IN ('cart', 'buy')")
+    return Shape(name, clause, columns, plain, goal=goal)
 
 
 def _selective(name: str, first: int, low: int, high: int) -> Shape:
@@ -100,20 +105,8 @@ DEFINE A AS volume = 10000, B AS price < PREV(price), C AS price > PREV(price)""
         "symbol, ts, price, volume",
         windows.RARE,
     ),
-    Shape(
-        "rare row",
-        _steps("volume = 10000"),
-        "symbol, ts, price, volume, kind",
-        Applied(loops.three_steps("volume", 10000), _STEPS_SCHEMA),
-        goal=0.6,
-    ),
-    Shape(
-        "rare partition",
-        _steps("kind = 'halt'"),
-        "symbol, ts, price, kind",
-        Applied(loops.three_steps("kind", "halt"), _STEPS_SCHEMA),
-        goal=0.6,
-    ),
+    _steps("rare row", "volume", 10000, "symbol, ts, price, volume, kind", 0.6),
+    _steps("rare partition", "kind", "halt", "symbol, ts, price, kind", 0.6),
     Shape(
         "many partitions",
         _V,
@@ -157,13 +150,7 @@ DEFINE UP AS price >= PREV(price), JUMP AS price > PREV(price) + 100""",
         "symbol, ts, price",
         Applied(loops.searched(loops.ways, b"(?:U+D+){2,}F"), _SPAN_SCHEMA),
     ),
-    Shape(
-        "funnel",
-        _steps("kind = 'view'"),
-        "symbol, ts, price, kind",
-        Applied(loops.three_steps("kind", "view"), _STEPS_SCHEMA),
-        goal=1.35,
-    ),
+    _steps("funnel", "kind", "view", "symbol, ts, price, kind", 1.35),
     Shape(
         "sessionize",
         """MEASURES FIRST(ts) AS start_ts, LAST(ts) AS end_ts, COUNT(*) AS events, SUM(volume) AS volume
