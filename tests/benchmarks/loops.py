@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -101,7 +100,11 @@ def running_average(part: pd.DataFrame) -> pd.DataFrame:
 
 def three_steps(column: str, value: str | int) -> Loop:
     """A row with ``value`` in ``column``, the next cart, the next buy at a higher price, all inside WITHIN."""
-    return partial(_three_steps, column, value)
+
+    def loop(part):  # pyspark looks for type hints, which a partial cannot give
+        return _three_steps(column, value, part)
+
+    return loop
 
 
 def _three_steps(column: str, value: str | int, part: pd.DataFrame) -> pd.DataFrame:
@@ -132,7 +135,11 @@ def _three_steps(column: str, value: str | int, part: pd.DataFrame) -> pd.DataFr
 
 def searched(letters: Callable[[pd.DataFrame], np.ndarray], pattern: bytes) -> Loop:
     """``pattern`` over the partition as a text with a letter for each row (``letters``, bytes as uint8)."""
-    return partial(_searched, letters, pattern)
+
+    def loop(part):
+        return _searched(letters, pattern, part)
+
+    return loop
 
 
 def _searched(letters: Callable[[pd.DataFrame], np.ndarray], pattern: bytes, part: pd.DataFrame) -> pd.DataFrame:

@@ -218,7 +218,7 @@ def chosen(names: str | None) -> list[Shape]:
     if names is None:
         return list(SHAPES)
     by_name = {shape.name.lower(): shape for shape in SHAPES}
-    wanted = [name.strip().lower() for name in names.split(",")]
-    if unknown := [name for name in wanted if name not in by_name]:
+    wanted = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in wanted if name.lower() not in by_name]:
         raise ValueError(f"no shape {', '.join(map(repr, unknown))}; there are {', '.join(shape.name for shape in SHAPES)}")
-    return [by_name[name] for name in wanted]
+    return [by_name[name.lower()] for name in wanted]
