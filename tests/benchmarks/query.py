@@ -68,7 +68,13 @@ def session(settings: Mapping[str, str] | None = None):
     """A session of two cores with the clause enabled; ``settings``: further ones of Spark's."""
     return start_spark(
         "sparkcep-benchmarks",
-        {"spark.master": "local[2]", "spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "4", "spark.ui.showConsoleProgress": "false", **(settings or {})},
+        {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "4g",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.ui.showConsoleProgress": "false",
+            **(settings or {}),
+        },
     )
 
 

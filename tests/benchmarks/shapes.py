@@ -42,7 +42,9 @@ class Shape:
 
     @property
     def query(self) -> str:
-        return f"SELECT * FROM {self.source} MATCH_RECOGNIZE (\nPARTITION BY {', '.join(self.partition)} ORDER BY ts\n{self.clause})"
+        return (
+            f"SELECT * FROM {self.source} MATCH_RECOGNIZE (\nPARTITION BY {', '.join(self.partition)} ORDER BY ts\n{self.clause})"
+        )
 
     @property
     def floor(self) -> str:
@@ -117,7 +119,8 @@ DEFINE A AS volume = 10000, B AS price < PREV(price), C AS price > PREV(price)""
     ),
     Shape(
         "quantifiers",
-        _SPAN + f"PATTERN (UP{{2,4}} DOWN{{1,2}} RISE{{2,}})\nDEFINE {_WAYS.replace('FLAT AS price = PREV(price), ', '')}, RISE AS price > PREV(price)",
+        _SPAN
+        + f"PATTERN (UP{{2,4}} DOWN{{1,2}} RISE{{2,}})\nDEFINE {_WAYS.replace('FLAT AS price = PREV(price), ', '')}, RISE AS price > PREV(price)",
         "symbol, ts, price",
         Applied(loops.searched(loops.ways, b"U{2,4}D{1,2}U{2,}"), _SPAN_SCHEMA),
     ),

@@ -111,7 +111,8 @@ def compare(shape: Shape, ours, plain) -> int:
     """
     if ours.dtypes != plain.dtypes:
         raise DifferentResultsError(f"{shape.name}: columns {ours.dtypes} by the clause, {plain.dtypes} the plain way")
-    one, other = (frame.selectExpr("count(*)", "sum(CAST(xxhash64(*) AS DECIMAL(20, 0)))").first() for frame in (ours, plain))
+    told = [frame.selectExpr("count(*)", "sum(CAST(xxhash64(*) AS DECIMAL(20, 0)))") for frame in (ours, plain)]
+    one, other = told[0].unionAll(told[1]).collect()  # one job; a union keeps its sides' order
     if one != other:
         raise DifferentResultsError(f"{shape.name}: rows and hash {tuple(one)} by the clause, {tuple(other)} the plain way")
     return int(one[0])
@@ -167,4 +168,3 @@ def _print_memory(shapes: dict[str, dict]) -> None:
     for name, measured in shapes.items():
         cells = (measured["memory"][way][kind] for kind in ("heap", "jvm", "worker") for way in WAYS)
         print(f"{name:<20}" + "".join(f"{'-' if cell is None else f'{cell:,.0f}':>17}" for cell in cells))
-
