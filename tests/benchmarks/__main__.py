@@ -1,4 +1,5 @@
-"""``python -m tests.benchmarks [kernels|query|sase|acep|cpr|shell] [--rows N] [--json FILE] [--figures FOLDER]``."""
+"""``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes (docs/benchmarks.md),
+the experiments of the papers (sase, acep, cpr), statements of the shell."""
 
 from __future__ import annotations
 
@@ -6,14 +7,28 @@ import argparse
 import json
 import platform
 
+from .shapes import chosen
+from .stream import DATA
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "sase", "acep", "cpr", "shell", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "shell", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase and acep")
     parser.add_argument("--json", default="benchmarks.json")
+    parser.add_argument("--shapes", help="suite: names of shapes with commas between them; all unless told")
+    parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, one, or 1000 as often as Zipf has it")
+    parser.add_argument("--repeats", type=int, default=5, help="suite: rounds that count")
+    parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
     options = parser.parse_args()
+    if options.rows < 10 or options.repeats < 1:
+        parser.error("needed: at least 10 rows and 1 repeat")
+    if options.shapes:
+        try:
+            chosen(options.shapes)
+        except ValueError as error:
+            parser.error(str(error))
     results: dict = {"python": platform.python_version(), "rows": options.rows}
     if options.part in ("kernels", "all"):
         from . import kernels
@@ -23,6 +38,12 @@ def main() -> None:
         from . import query
 
         results["query"] = query.run(options.rows)
+    if options.part in ("suite", "all"):
+        from . import suite
+
+        results["suite"] = suite.run(
+            options.rows, names=options.shapes, data=options.data, repeats=options.repeats, plots=options.plots
+        )
     if options.part in ("sase", "all"):
         from . import sase
 

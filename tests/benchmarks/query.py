@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Mapping
 
 import pyarrow.parquet as pq
 
-import sparkcep
+from sparkcep.spark.local import start_spark
 
 from .data import ticks
 
@@ -58,26 +57,29 @@ QUERIES = {
 }
 
 
-def _noop(frame) -> float:
+def noop(frame) -> float:
+    """Seconds to compute all rows of a data frame and drop them."""
     start = time.perf_counter()
     frame.write.format("noop").mode("overwrite").save()
     return time.perf_counter() - start
 
 
-def run(rows: int = 2_000_000, symbols: int = 1000, repeats: int = 5) -> dict:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .getOrCreate()
+def session(settings: Mapping[str, str] | None = None):
+    """A session of two cores with the clause enabled; ``settings``: further ones of Spark's."""
+    return start_spark(
+        "sparkcep-benchmarks",
+        {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "4g",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.ui.showConsoleProgress": "false",
+            **(settings or {}),
+        },
     )
-    spark.sparkContext.setLogLevel("ERROR")
-    sparkcep.enable(spark)
+
+
+def run(rows: int = 2_000_000, symbols: int = 1000, repeats: int = 5) -> dict:
+    spark = session()
     with tempfile.TemporaryDirectory() as folder:
         pq.write_table(ticks(rows, symbols), f"{folder}/ticks.parquet", row_group_size=250_000)
         spark.read.parquet(f"{folder}/ticks.parquet").createOrReplaceTempView("ticks")
@@ -87,7 +89,7 @@ def run(rows: int = 2_000_000, symbols: int = 1000, repeats: int = 5) -> dict:
         seconds: dict[str, list[float]] = {name: [] for name in runs}
         for i in range(repeats + 2):
             for name, text in runs.items():
-                took = _noop(spark.sql(text))
+                took = noop(spark.sql(text))
                 if i >= 2:
                     seconds[name].append(took)
     spark.stop()
