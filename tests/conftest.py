@@ -1,4 +1,4 @@
-"""One Spark session for all tests: starting one costs seconds. The tests that need it run in one process, those that start programs of Spark's in another."""
+"""One Spark session for all tests of a process: starting one costs seconds. A file's tests run in one process (pytest-xdist, ``--dist loadfile``)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,6 @@ import os
 import sys
 
 import pytest
-
-PROGRAMS = {"test_connect", "test_dbt", "test_notebook", "test_shell", "test_thrift"}  # of tests/spark
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "spark" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("session"))
-        elif item.path.parent.name == "spark" and item.path.stem in PROGRAMS:
-            item.add_marker(pytest.mark.xdist_group("programs"))
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):

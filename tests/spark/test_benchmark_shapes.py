@@ -18,6 +18,7 @@ def tables(spark, tmp_path_factory):
     return spark
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_equal_results(tables, shape):
     ways = suite.frames(tables, shape)
