@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A small local session whose ``sql`` understands MATCH_RECOGNIZE."""
