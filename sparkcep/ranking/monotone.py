@@ -28,12 +28,11 @@ class TooManyStepsError(Exception):
 
 @dataclass(frozen=True)
 class Sequences:
-    """Results by window, best first: ``window`` int64 (results), ``score`` float64, ``rows`` int64 (results, strata); ``steps``: rows looked at in joins."""
+    """Results by window, best first: ``window`` int64 (results), ``score`` float64, ``rows`` int64 (results, strata)."""
 
     window: np.ndarray
     score: np.ndarray
     rows: np.ndarray
-    steps: int
 
 
 def top_sequences(
@@ -78,7 +77,7 @@ def top_sequences(
         if code == mk.STEPS:
             raise TooManyStepsError(int(state[mk.S_WINDOW]))
     window, scores, rows = (np.concatenate(parts) for parts in zip(*found))
-    return Sequences(window, scores, rows, int(state[mk.S_STEPS]))
+    return Sequences(window, scores, rows)
 
 
 def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:

@@ -20,8 +20,8 @@ from sparkcep.engines.cache import inlined, kernel
 
 LEAF, LITERAL, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ROOT, LEAST, GREATEST = range(10)
 DONE, FULL, STEPS = range(3)
-S_WINDOW, S_OUT, S_STEPS = range(3)
-STATE = 3
+S_WINDOW, S_OUT = range(2)
+STATE = 2
 TRIAL = 64  # rows of a stratum that the first, bounded join has at most
 
 
@@ -104,9 +104,9 @@ def _better(rising, a, b):
 
 
 @kernel
-def _vector_order(a, b, length):
-    """-1 where vector ``a`` is before ``b`` in its first ``length`` rows, 1 where behind, 0 where they are equal."""
-    for j in range(length):
+def _vector_order(a, b):
+    """-1 where vector ``a`` is before ``b``, 1 where behind, 0 where they are equal."""
+    for j in range(len(a)):
         if a[j] != b[j]:
             return -1 if a[j] < b[j] else 1
     return 0
@@ -117,7 +117,7 @@ def _worse(room, a, b):
     """Whether entry ``a`` of the list ranks behind entry ``b``."""
     if room.scores[a] != room.scores[b]:
         return room.scores[a] < room.scores[b]
-    return _vector_order(room.vectors[a], room.vectors[b], room.vectors.shape[1]) > 0
+    return _vector_order(room.vectors[a], room.vectors[b]) > 0
 
 
 @kernel
@@ -172,12 +172,9 @@ def _enter(room, size, score):
 
 
 @inlined
-def _loses(room, size, floor, bound, length):
-    """Whether no sequence that begins with the first ``length`` rows of the path and has at most the score ``bound`` enters the list."""
-    lost = bound < floor
-    if not lost and size == len(room.scores):
-        lost = bound < room.scores[0] or (bound == room.scores[0] and _vector_order(room.path, room.vectors[0], length) > 0)
-    return lost
+def _loses(room, size, floor, bound):
+    """Whether no sequence yet to come that has at most the score ``bound`` enters the list: those in it have earlier rows."""
+    return bound < floor or (size == len(room.scores) and bound <= room.scores[0])
 
 
 # -- the search ------------------------------------------------------------------------------------------------
@@ -305,7 +302,7 @@ def _search(strata, score, room, low, until, ends, floor, short, steps, max_step
         if not possible:
             continue
         bound = evaluate(score, room.values, room.stack)
-        if _loses(room, size, floor, bound, level + 1):
+        if _loses(room, size, floor, bound):
             continue
         if level == m - 1:
             size = _enter(room, size, bound)
@@ -340,7 +337,6 @@ def best_of_windows(strata, score, room, lows, untils, ends, k, trial, max_steps
         size, steps = _search(strata, score, room, low, until, ends, floor, False, steps, max_steps)
         if steps > max_steps:
             return STEPS
-        state[S_STEPS] += steps
         _ordered(room, size)
         at = state[S_OUT]
         for i in range(size):
