@@ -45,7 +45,7 @@ import scala.runtime.AbstractPartialFunction;
  * <p>It runs among Spark's own rules, which carry both on towards the scan.
  */
 final class MatchPruning extends Rule<LogicalPlan> {
-  private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "column"); // leaves that engines do not search by
+  private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno"); // leaves that engines do not search by
   private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places");
   private static final String LETTERS = "__letters";
 
@@ -220,6 +220,9 @@ final class MatchPruning extends Rule<LogicalPlan> {
     List<Expression> columns = columns(call, plan, dropped);
     if (columns.size() == 2 * call.size() && dropped.isEmpty()) {
       return generate;
+    }
+    if (columns.stream().allMatch(Expression::foldable)) {
+      return generate; // Spark would fold the struct, and the strategy not find the plan
     }
     return over(call, generate, columns, kept, new StructType(fields.toArray(new StructField[0])));
   }
