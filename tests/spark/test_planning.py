@@ -110,6 +110,41 @@ def test_what_nobody_reads_is_not_shipped(planned, rows):
     assert "% 57" in below and "* 2" not in below  # a condition reads y; nothing reads x
 
 
+RUNS = """MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES FIRST(ts) AS ts, COUNT(*) AS n
+  PATTERN (A U+) DEFINE U AS p > PREV(p))"""
+LONGER = "MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS m PATTERN (A U+) DEFINE U AS n > PREV(n))"
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
+    planned.table("planned").write.mode("overwrite").bucketBy(3, "k").saveAsTable("planned_buckets")
+    queries = {
+        f"SELECT * FROM planned_buckets {RUNS}": 0,
+        f"SELECT * FROM planned {RUNS}": 1,
+        f"SELECT * FROM (SELECT * FROM planned {RUNS}) {LONGER}": 1,
+        f"SELECT k, m + 1 AS m FROM (SELECT k, ts, n FROM planned {RUNS} WHERE n < 9) {LONGER}": 1,
+        f"SELECT k, sum(n) AS s FROM planned {RUNS} GROUP BY k": 1,
+        f"SELECT n, count(*) AS c FROM planned {RUNS} GROUP BY n": 2,
+        f"SELECT x.n, y.m FROM planned {RUNS} x JOIN planned {LONGER.replace('n >', 'p >').replace('(n)', '(p)')} y USING (k) WHERE x.n > y.m": 2,
+        f"SELECT * FROM (SELECT k + 1 AS k, ts, n FROM planned {RUNS}) {LONGER}": 2,
+        f"SELECT * FROM (SELECT n AS k, ts, n FROM planned {RUNS}) {LONGER.replace('n > PREV(n)', 'ts > PREV(ts)')}": 2,
+    }
+    planned.conf.set("spark.sql.adaptive.enabled", adaptive)
+    planned.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    try:
+        for query, exchanges in queries.items():
+            ours, sparks = both_ways(planned, query)
+            assert ours == sparks and ours, query
+            assert len(re.findall(r"\bExchange ", physical(planned, query))) == exchanges, query
+        kept = planned.sql(f"SELECT * FROM planned {RUNS}").cache()
+        assert sorted(map(tuple, kept.collect()), key=repr) == both_ways(planned, f"SELECT * FROM planned {RUNS}")[0]
+        kept.unpersist()
+    finally:
+        planned.sql("DROP TABLE planned_buckets")
+        planned.conf.unset("spark.sql.adaptive.enabled")
+        planned.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
 def test_timestamps_of_the_session_zone(planned):
     clause = """planned MATCH_RECOGNIZE (PARTITION BY k ORDER BY at MEASURES FIRST(at) AS a, LAST(at) AS b, array_agg(at) AS all_of PATTERN (A{3}))"""
     planned.conf.set("spark.sql.session.timeZone", "America/New_York")

@@ -101,7 +101,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (call == null || "false".equalsIgnoreCase(SQLConf.get().getConfString("sparkcep.prefilter", "true").trim())) {
       return filter;
     }
-    Map<ExprId, Expression> keys = keys(call, generate);
+    Map<ExprId, Expression> keys = keys(call, generate.generatorOutput());
     List<Expression> below = new ArrayList<>();
     List<Expression> above = new ArrayList<>();
     for (Expression conjunct : conjuncts(filter.condition(), new ArrayList<>())) {
@@ -119,13 +119,13 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /** Output columns that are keys of the partitions, with what they are in the input. */
-  private static Map<ExprId, Expression> keys(Call call, Generate generate) {
+  static Map<ExprId, Expression> keys(Call call, scala.collection.immutable.Seq<Attribute> output) {
     Map<ExprId, Expression> found = new HashMap<>();
     boolean oneRow = call.plan().get("rows").asText().equals("one");
     for (JsonNode key : call.plan().get("partition")) {
       boolean asWritten = !oneRow && key.get(2).asBoolean();
       List<Attribute> named = new ArrayList<>();
-      for (Attribute attribute : CollectionConverters.asJava(generate.generatorOutput())) {
+      for (Attribute attribute : CollectionConverters.asJava(output)) {
         if (attribute.name().equalsIgnoreCase(key.get(asWritten ? 0 : 1).asText())) {
           named.add(attribute);
         }
@@ -164,7 +164,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return conjuncts.stream().reduce(And::new).orElseThrow();
   }
 
-  private static Expression replaced(Expression condition, Map<ExprId, Expression> values) {
+  static Expression replaced(Expression condition, Map<ExprId, Expression> values) {
     return (Expression) condition.transformUp(new AbstractPartialFunction<Expression, Expression>() {
       @Override
       public boolean isDefinedAt(Expression e) {

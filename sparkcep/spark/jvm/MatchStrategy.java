@@ -1,17 +1,23 @@
 package org.sparkcep;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.internal.SQLConf;
@@ -69,9 +75,17 @@ final class MatchStrategy extends SparkStrategy {
     Expression function = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
         PythonFunctions.TABLE_FUNCTION, mapper(call), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
-    boolean asTheyAre = CollectionConverters.asJava(call.table().output()).equals(columns);
-    SparkPlan input = planLater(asTheyAre ? call.table() : new Project(seq(columns), call.table()));
-    return (SparkPlan) PythonFunctions.construct(OPERATOR, function, output, input, false, Option.empty());
+    boolean marked = Marks.areTakenOut();
+    SparkPlan input = projected(columns, table(call.table(), marked));
+    SparkPlan operator = (SparkPlan) PythonFunctions.construct(OPERATOR, function, output, input, false, Option.empty());
+    Map<ExprId, Expression> repeated = new HashMap<>();
+    Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
+    for (Attribute attribute : CollectionConverters.asJava(output)) {
+      if (keys.get(attribute.exprId()) instanceof Attribute key) {
+        repeated.put(key.exprId(), attribute);
+      }
+    }
+    return repeated.isEmpty() || !marked ? operator : new KeyedMatches(repeated, operator);
   }
 
   /** The engine over batches, in the Python that would run the table function. */
@@ -80,6 +94,29 @@ final class MatchStrategy extends SparkStrategy {
     return new SimplePythonFunction(
         PythonFunctions.mapper(call.plan()),
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+  }
+
+  /** The operator of the function's input; {@code marked}: distribution and order are required, not commanded. */
+  private SparkPlan table(LogicalPlan table, boolean marked) {
+    if (table instanceof Project project) {
+      return projected(CollectionConverters.asJava(project.projectList()), table(project.child(), marked));
+    }
+    if (marked && Clustered.isAsked(table)) {
+      RepartitionByExpression asked = (RepartitionByExpression) ((Sort) table).child();
+      return new Clustered(asked.partitionExpressions(), ((Sort) table).order(), planLater(asked.child()));
+    }
+    return planLater(table);
+  }
+
+  /** {@code child} with these columns: without a copy of each row where they are its own. */
+  private static SparkPlan projected(List<NamedExpression> columns, SparkPlan child) {
+    List<Attribute> output = CollectionConverters.asJava(child.output());
+    boolean own = output.size() == columns.size();
+    for (int i = 0; own && i < output.size(); i++) {
+      own = columns.get(i) instanceof Attribute && columns.get(i).exprId().equals(output.get(i).exprId())
+          && columns.get(i).name().equals(output.get(i).name());
+    }
+    return own ? child : new ProjectExec(seq(columns), child);
   }
 
   private static NamedExpression named(Expression value, String name) {

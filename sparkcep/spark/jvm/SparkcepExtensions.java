@@ -35,6 +35,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   private static void injectPlanning(SparkSessionExtensions extensions) {
     extensions.injectOptimizerRule(new MatchPruning.Builder());
     extensions.injectPlannerStrategy(new MatchStrategy.Builder());
+    extensions.injectColumnar(new Marks.Builder());
   }
 
   /** The function that answers requests; null goes back to the helper process. */
@@ -71,6 +72,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     // the catalog parses what EXECUTE IMMEDIATE and SQL functions hold
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
+    Marks.install(state);
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
         session.extensions().injectParser(new ParserBuilder());

@@ -1,0 +1,108 @@
+package org.sparkcep;
+
+import java.util.List;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.physical.Distribution;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * DISTRIBUTE BY keys SORT BY keys, order as a requirement in place of a command: a table that is bucketed, or comes out of a clause with the
+ * same keys, is not exchanged again.
+ *
+ * <p>Rows pass as they come; Spark puts an exchange and a sort below where these are needed.
+ */
+public final class Clustered extends SparkPlan {
+  private static final long serialVersionUID = 1L;
+  private final Seq<Expression> keys;
+  private final Seq<SortOrder> order;
+  private final SparkPlan child;
+
+  public Clustered(Seq<Expression> keys, Seq<SortOrder> order, SparkPlan child) {
+    this.keys = keys;
+    this.order = order;
+    this.child = child;
+  }
+
+  /** Whether {@code table} is distributed and sorted as the rewriter writes it. */
+  static boolean isAsked(LogicalPlan table) {
+    return table instanceof Sort sort
+        && !sort.global()
+        && sort.child() instanceof RepartitionByExpression repartition
+        && repartition.optNumPartitions().isEmpty()
+        && CollectionConverters.asJava(repartition.partitionExpressions()).stream().allMatch(e -> e instanceof Attribute);
+  }
+
+  @Override
+  public Seq<Distribution> requiredChildDistribution() {
+    Distribution clustered =
+        (Distribution) PythonFunctions.construct("org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution", keys);
+    return MatchStrategy.seq(List.of(clustered));
+  }
+
+  @Override
+  public Seq<Seq<SortOrder>> requiredChildOrdering() {
+    return MatchStrategy.seq(List.of(order));
+  }
+
+  @Override
+  public Partitioning outputPartitioning() {
+    return child.outputPartitioning();
+  }
+
+  @Override
+  public Seq<SortOrder> outputOrdering() {
+    return child.outputOrdering();
+  }
+
+  /** Stages of a query keep canonical plans, and are shipped with them. */
+  @Override
+  public SparkPlan doCanonicalize() {
+    return (SparkPlan) child.canonicalized();
+  }
+
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return child.execute();
+  }
+
+  @Override
+  public Seq<Attribute> output() {
+    return child.output();
+  }
+
+  @Override
+  public Seq<SparkPlan> children() {
+    return MatchStrategy.seq(List.of(child));
+  }
+
+  @Override
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+    return new Clustered(keys, order, children.apply(0));
+  }
+
+  @Override
+  public int productArity() {
+    return 3;
+  }
+
+  @Override
+  public Object productElement(int i) {
+    return new Object[] {keys, order, child}[i];
+  }
+
+  @Override
+  public boolean canEqual(Object other) {
+    return other instanceof Clustered;
+  }
+}

@@ -1,0 +1,70 @@
+package org.sparkcep;
+
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ColumnarRule;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.internal.SessionState;
+import scala.Function1;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Takes our own operators out of a plan once Spark has planned exchanges and sorts by them: executors do not have their classes.
+ *
+ * <p>Spark offers this place, behind that planning, for rules about columnar operators.
+ */
+final class Marks extends ColumnarRule {
+  static final class Builder extends AbstractFunction1<SparkSession, ColumnarRule> {
+    @Override
+    public ColumnarRule apply(SparkSession session) {
+      return new Marks();
+    }
+  }
+
+  /** Whether the session of the query that is being planned takes them out. */
+  static boolean areTakenOut() {
+    return areTakenOut(org.apache.spark.sql.classic.SparkSession.active().sessionState());
+  }
+
+  private static boolean areTakenOut(SessionState state) {
+    return CollectionConverters.asJava(state.columnarRules()).stream().anyMatch(rule -> rule instanceof Marks);
+  }
+
+  /** Gives the rule to a session that is running already: it read its extensions when it began. */
+  static void install(SessionState state) throws ReflectiveOperationException {
+    if (areTakenOut(state)) {
+      return;
+    }
+    List<ColumnarRule> rules = new ArrayList<>(CollectionConverters.asJava(state.columnarRules()));
+    rules.add(new Marks());
+    Field field = SessionState.class.getDeclaredField("columnarRules");
+    field.setAccessible(true);
+    field.set(state, MatchStrategy.seq(rules));
+  }
+
+  @Override
+  public Rule<SparkPlan> postColumnarTransitions() {
+    return new Rule<>() {
+      @Override
+      public SparkPlan apply(SparkPlan plan) {
+        return (SparkPlan) plan.transformUp(new AbstractPartialFunction<SparkPlan, SparkPlan>() {
+          @Override
+          public boolean isDefinedAt(SparkPlan node) {
+            return node instanceof Clustered || node instanceof KeyedMatches;
+          }
+
+          @Override
+          @SuppressWarnings("unchecked")
+          public <A extends SparkPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
+            return isDefinedAt(node) ? (B) node.children().head() : otherwise.apply(node);
+          }
+        });
+      }
+    };
+  }
+}
