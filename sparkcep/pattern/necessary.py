@@ -16,8 +16,8 @@ MAX_CANDIDATES = 8  # that are compared
 
 
 def necessary(pattern: tuple) -> tuple[frozenset[int], ...]:
-    """Sets of variables; every match of a Plan's pattern maps a row to a variable of each. Smallest first, then as in the pattern."""
-    return tuple(sorted(dict.fromkeys(_sets(pattern)), key=len))
+    """Sets of variables; every match of a Plan's pattern maps a row to a variable of each. The smallest first."""
+    return tuple(sorted(dict.fromkeys(_sets(pattern)), key=lambda s: (len(s), sorted(s))))
 
 
 def candidates(pattern: tuple, letters: tuple, rows: str, approx: bool) -> tuple[tuple[tuple[int, ...], str], ...]:

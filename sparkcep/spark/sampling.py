@@ -1,7 +1,7 @@
 """Whether a clause's table is worth reading twice, asked of the session: by its statistics, its plan and a bounded sample.
 
 One query more is analysed for a clause with a necessary variable; a job runs only over a large table, after the clause's own errors are
-known. Classic sessions and Connect answer alike, by EXPLAIN.
+known, and once for a table that stays as it is. A classic session shows its plans; of Connect's only their text is known.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
-SAMPLE_ROWS = 50_000
+SAMPLE_ROWS = 20_000
+KEPT_CHOICES = 256
 MIN_ROWS = 400_000  # of a table, estimated: below, the sample costs more than a filter saves
 _PACKED = 4  # values in a columnar file, to those of their declared width
 _WIDTH = 8 + 8 + 8 + 4  # Spark's estimate of a probed row: its own overhead, __k, __t, __h
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40, "PiB": 50, "EiB": 60}
 _STATISTICS = re.compile(r", Statistics\(sizeInBytes=([0-9.E+]+) (\w+)(?:, rowCount=([0-9.E+]+))?\)$")
 _PLAIN = frozenset(["Project", "Filter", "Union", "Relation", "LocalRelation", "Range"])  # nodes that give the same rows again
-_FILES = re.compile(r"^Relation .*\] (?:parquet|orc), Statistics")  # formats of which one column can be read
+_FILES = re.compile(r"^Relation .*\] (?:parquet|orc)(?:, Statistics.*)?$")  # formats of which one column can be read
 # functions in a plan's text that give the same again; any other may be a user's, or random
 _SAME = frozenset(
     """abs case cast ceil char_length coalesce concat contains date date_add date_diff date_format date_sub date_trunc day dayofmonth
@@ -39,6 +40,7 @@ _SAME = frozenset(
     sqrt startswith substr substring to_date trim trunc try_cast unix_date unix_micros unix_timestamp upper weekday xxhash64 year
     knownfloatingpointnormalized normalizenanandzero inset static_invoke timestamp_micros timestamp_millis timestamp_seconds""".split()
 )
+_choices: dict[tuple[str, ...], Choice] = {}  # by the probe and the plan it had
 
 
 @dataclass
@@ -63,12 +65,10 @@ class Sampler:
                 return Choice(Filter(0), "sparkcep.prefilter is always")
             return Choice(None, "its table cannot be read by itself")
         distance = near(plan, order_type)
-        if self.setting == ALWAYS:
-            if not plan.keys and distance is None:
-                return Choice()
-            return Choice(Filter(0, distance), "sparkcep.prefilter is always")
         if not plan.keys and distance is None:
-            return Choice()
+            return Choice(None, f"there is no PARTITION BY, and distances along an order key of {order_type} may be rounded")
+        if self.setting == ALWAYS:
+            return Choice(Filter(0, distance), "sparkcep.prefilter is always")
         try:
             return self._by_cost(question, distance)
         except _failures(self.classic) as error:
@@ -82,18 +82,35 @@ class Sampler:
 
     def _by_cost(self, question: Question, distance: Near | None) -> Choice:
         probe = _probe(question, distance)
-        text = self.ask(f"EXPLAIN COST {probe}").collect()[0][0]
-        total = _rows(text)
-        if total < MIN_ROWS:
-            return Choice(None, f"its table is small, about {_told(total)} rows")
-        reason = unsteady(text, not self.classic)
-        if not reason and self.classic and not self.ask(probe)._jdf.queryExecution().optimizedPlan().deterministic():
-            reason = "its table's rows are not the same at each read"
-        if reason:
+        look = self._classic_look(probe) if self.classic else self._connect_look(probe)
+        if look.rows < MIN_ROWS:
+            return Choice(None, f"its table is small, about {look.rows:,} rows")
+        if reason := look.unsteady(not self.classic):
             return Choice(None, reason)
-        _ = self.ask(question.alone).schema  # its errors come before any job
-        sample = self._sample(probe, total)
-        return _choice(question, sample, distance)
+        known = (probe, str(look.rows), re.sub(r"#\d+", "#", look.text))
+        if known not in _choices:
+            _ = self.ask(question.alone).schema  # its errors come before any job
+            chosen = _choice(question, self._sample(probe, look.rows), distance)
+            if len(_choices) >= KEPT_CHOICES:
+                _choices.pop(next(iter(_choices)), None)
+            _choices[known] = chosen
+        return _choices[known]
+
+    def _classic_look(self, probe: str) -> Look:
+        plan = self.ask(probe)._jdf.queryExecution().optimizedPlan()
+        found, text = plan.stats(), plan.toString()
+        rows = found.rowCount().get() if found.rowCount().isDefined() else None
+        number = _by_width(int(found.sizeInBytes().toString()), text) if rows is None else int(rows.toString())
+        return Look(text, number, plan.deterministic())
+
+    def _connect_look(self, probe: str) -> Look:
+        explained = self.ask(f"EXPLAIN COST {probe}").collect()[0][0]
+        text = explained.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n== Physical Plan ==")[0]
+        found = _STATISTICS.search(text.partition("\n")[0])
+        if found is None:
+            return Look(text, 0)
+        size = int(float(found[1]) * (1 << _UNITS.get(found[2], 0)))
+        return Look(text, int(float(found[3])) if found[3] else _by_width(size, text))
 
     def _sample(self, probe: str, total: int) -> Sample:
         rows = self.ask(f"{probe} LIMIT {SAMPLE_ROWS}").collect()
@@ -132,7 +149,7 @@ def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice
     tried = [(sample.estimate(i, d.width if d else None), Filter(i, d)) for i in range(len(plan.candidates)) for d in _ways(plan, distance)]
     found, chosen = min(tried, key=lambda t: t[0].kept)
     hits = sample.hits(chosen.candidate)
-    seen = f"{_told(hits)} of {_told(len(sample.rows))} sampled rows hold it, of about {_told(sample.total)}; an estimated {found.kept:.0%} of the rows stay"
+    seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {found.kept:.0%} of the rows stay"
     if worth(sample.sent, found.kept):
         return Choice(chosen, seen)
     sent = "" if sample.sent > 0.99 else f", and {sample.sent:.0%} would be exchanged without it"
@@ -147,45 +164,39 @@ def _ways(plan, distance: Near | None) -> list[Near | None]:
     return ([None] if plan.keys else []) + ([distance] if distance else [])
 
 
-def _rows(explained: str) -> int:
-    """Spark's own estimate of a probe's rows, out of EXPLAIN COST; by the width of its rows where it has only bytes."""
-    root, *_ = _nodes(explained)
-    found = _STATISTICS.search(root)
-    if found is None:
-        return 0
-    if found[3]:
-        return int(float(found[3]))
-    packed = _PACKED if any(_FILES.search(node) for node in _nodes(explained)) else 1
-    return int(float(found[1]) * (1 << _UNITS.get(found[2], 0)) / _WIDTH * packed)
+@dataclass(frozen=True)
+class Look:
+    """What the session knows of a probe: its optimised plan's ``text``, an estimate of its ``rows``, whether it is ``deterministic`` as far
+    as the session tells."""
+
+    text: str
+    rows: int
+    deterministic: bool = True
+
+    def unsteady(self, by_name: bool) -> str:
+        """Why another read may give other rows, or is dear; "" where it does not. ``by_name``: functions are judged by their names."""
+        for node in _nodes(self.text):
+            name = re.split(r"[ (\[]", node, maxsplit=1)[0]
+            if name not in _PLAIN:
+                return f"its table is more than a scan ({name}), which a second read would compute again, perhaps otherwise"
+            if name == "Relation" and not _FILES.search(node):
+                return "its table is not in files that are read by columns"
+            if "subquery" in node:
+                return "its table's condition holds a query, which a second read would run again"
+            if by_name and name in ("Project", "Filter"):
+                if "more fields" in node:
+                    return "its table's expressions are too many to be judged"
+                called = {m.lower() for m in re.findall(r"([\w.]+)\(", _STATISTICS.sub("", node))}
+                if other := sorted(called - _SAME):
+                    return f"its table calls {other[0]}, which may give another value when it is read again"
+        return "" if self.deterministic else "its table's rows are not the same at each read"
 
 
-def unsteady(explained: str, by_name: bool) -> str:
-    """Why the plan that EXPLAIN COST shows may give other rows when it is read again, or is dear to read; "" where it does not.
-
-    ``by_name``: functions are judged, too, by their names.
-    """
-    for node in _nodes(explained):
-        name = re.split(r"[ (\[]", node, maxsplit=1)[0]
-        if name not in _PLAIN:
-            return f"its table is more than a scan ({name}), which a second read would compute again, perhaps otherwise"
-        if name == "Relation" and not _FILES.search(node):
-            return "its table is not in files that are read by columns"
-        if "subquery" in node:
-            return "its table's condition holds a query, which a second read would run again"
-        if by_name and name in ("Project", "Filter"):
-            if "more fields" in node:
-                return "its table's expressions are too many to be judged"
-            called = {m.lower() for m in re.findall(r"([\w.]+)\(", _STATISTICS.sub("", node))}
-            if other := sorted(called - _SAME):
-                return f"its table calls {other[0]}, which may give another value when it is read again"
-    return ""
+def _by_width(size: int, text: str) -> int:
+    """Rows of a probe of which only the bytes are estimated."""
+    return size // _WIDTH * (_PACKED if any(_FILES.search(node) for node in _nodes(text)) else 1)
 
 
-def _nodes(explained: str) -> list[str]:
-    """The nodes of the optimised plan, root first, without the tree's branches."""
-    body = explained.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n== Physical Plan ==")[0]
-    return [re.sub(r"^[ :+-]*", "", line) for line in body.splitlines()]
-
-
-def _told(number: int) -> str:
-    return f"{number:,}"
+def _nodes(text: str) -> list[str]:
+    """The nodes of a plan, root first, without the tree's branches."""
+    return [re.sub(r"^[ :+-]*", "", line) for line in text.splitlines() if line]

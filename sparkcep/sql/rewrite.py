@@ -174,6 +174,8 @@ class _Rewriter:
         """Whether the clause's input is filtered by a second read of its table."""
         if not plan.candidates:
             return Choice()
+        if not plan.keys and not plan.near:
+            return Choice(None, "there is no PARTITION BY, and no WINDOW within which all that the clause looks at lies")
         always = self.settings.prefilter == ALWAYS
         if "match_recognize(" in source.lower():
             return Choice(None, "its table holds a clause, which a second read would search twice")
@@ -183,7 +185,7 @@ class _Rewriter:
         if self.choose is None or names is None:
             if always and plan.keys:
                 return Choice(Filter(0), "sparkcep.prefilter is always")
-            return Choice(None, "no session is at hand that could tell the table's rows" if names is not None else "its names are those of an inner WITH")
+            return Choice(None, "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table")
         return self.choose(Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}"))
 
     def _names(self, begin: int) -> str | None:
