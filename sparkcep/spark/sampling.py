@@ -99,9 +99,9 @@ class Sampler:
     def _classic_look(self, probe: str) -> Look:
         plan = self.ask(probe)._jdf.queryExecution().optimizedPlan()
         found, text = plan.stats(), plan.toString()
-        rows = found.rowCount().get() if found.rowCount().isDefined() else None
-        number = _by_width(int(found.sizeInBytes().toString()), text) if rows is None else int(rows.toString())
-        return Look(text, number, plan.deterministic())
+        # as text: Py4J makes numbers of some of Scala's
+        rows = int(str(found.rowCount().get())) if found.rowCount().isDefined() else _by_width(int(str(found.sizeInBytes())), text)
+        return Look(text, rows, plan.deterministic())
 
     def _connect_look(self, probe: str) -> Look:
         explained = self.ask(f"EXPLAIN COST {probe}").collect()[0][0]

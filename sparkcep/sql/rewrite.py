@@ -435,7 +435,7 @@ def subquery(
 
         lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering).splitlines()])
         about = ", r'" + lines.replace("'", '"') + "'"
-    call = f"match_recognize(TABLE({_input(plan, source, months)}){about})"
+    call = f"match_recognize(TABLE({_input(plan, source, months, filtering.filter)}){about})"
     if months:
         call = f"(SELECT {', '.join(_given_back(name, kind) for name, kind in months.outputs)} FROM {call})"
     rows = _aggregated(plan, call) if plan.aggregates else call

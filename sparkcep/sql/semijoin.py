@@ -94,7 +94,7 @@ def near(plan: Plan, order_type: str) -> Near | None:
 def candidate_text(plan: Plan, chosen: Filter) -> str:
     """The variables of a candidate with their condition, for people."""
     of, text = plan.candidates[chosen.candidate]
-    return f"{' or '.join(plan.variables[v] for v in of)} ({text[1:-1] if len(of) == 1 else text})"
+    return f"{' or '.join(plan.variables[v] for v in of)}: {text[1:-1] if len(of) == 1 else text}"
 
 
 def kept_keys(plan: Plan, chosen: Filter, columns: dict[str, str], source: str) -> str:
