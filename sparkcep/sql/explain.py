@@ -10,7 +10,7 @@ from sparkcep.pattern.plan import Plan
 from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.semijoin import Choice, candidate_text
+from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
 TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
@@ -41,7 +41,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
     return "\n".join(parts)
 
 
-def describe(plan: Plan, filtering: Choice = Choice()) -> str:
+def describe(plan: Plan, filtering: Choice = UNFILTERED) -> str:
     """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read."""
     from sparkcep.automaton.compiler import compile_pattern
 

@@ -32,7 +32,7 @@ from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
 from sparkcep.sql.names import definitions, runs_at_once
 from sparkcep.sql.parser import parse_between, parse_clause
-from sparkcep.sql.semijoin import KEPT, Choice, Chooser, Filter, Question, kept_keys
+from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Chooser, Filter, Question, kept_keys
 
 log = logging.getLogger("sparkcep")
 
@@ -56,7 +56,7 @@ class Rewritten:
     source: str
     choice: str = ""
     native: bool = False
-    filtering: Choice = Choice()
+    filtering: Choice = UNFILTERED
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
@@ -173,7 +173,7 @@ class _Rewriter:
     def _filtering(self, plan: Plan, source: str, begin: int, months: Months | None) -> Choice:
         """Whether the clause's input is filtered by a second read of its table."""
         if not plan.candidates:
-            return Choice()
+            return UNFILTERED
         if not plan.keys and not plan.near:
             return Choice(None, "there is no PARTITION BY, and no WINDOW within which all that the clause looks at lies")
         always = self.settings.prefilter == ALWAYS
@@ -426,7 +426,7 @@ def _string_value(literal: str) -> str:
 
 
 def subquery(
-    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = Choice()
+    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED
 ) -> str:
     """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says."""
     about = ""

@@ -49,6 +49,9 @@ class Choice:
     told: str = ""
 
 
+UNFILTERED = Choice()
+
+
 @dataclass(frozen=True)
 class Question:
     """What a choice is made of.
@@ -63,7 +66,7 @@ class Question:
     alone: str
 
     def query(self, select: str) -> str:
-        """A query over the source; ``{name}`` in ``select`` is not replaced."""
+        """A query over the source."""
         return f"{self.names}SELECT {select} FROM {self.source}"
 
 

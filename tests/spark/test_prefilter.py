@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sparkcep.settings import ALWAYS, Settings
+from sparkcep.settings import ALWAYS, DEFAULT, Settings
 from sparkcep.spark import sampling
 from sparkcep.spark.rewriting import rewrite_statement
 from sparkcep.spark.sampling import Sampler
@@ -67,7 +67,7 @@ FILTERED = {
     "strict in a window": (f"PARTITION BY k ORDER BY t {M} WINDOW 30 {STEPS}", "DIV 30L"),
     "neighbours at the border of a window": (f"PARTITION BY k ORDER BY t {M}, PREV(A.id) AS p WINDOW 30 {STEPS}", "SELECT DISTINCT k AS __q0 FROM"),
     "further keys": (
-        f"PARTITION BY k ORDER BY t MEASURES A.id AS a, B.id AS b EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) DEFINE A AS kind = 'r', B AS k2 = A.k2",
+        "PARTITION BY k ORDER BY t MEASURES A.id AS a, B.id AS b EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) DEFINE A AS kind = 'r', B AS k2 = A.k2",
         "k2 AS __q1",
     ),
 }
@@ -78,7 +78,7 @@ KEPT_WHOLE = {
     "a branch without": f"PARTITION BY k ORDER BY t {M} PATTERN (A | B) DEFINE A AS kind = 'r'",
     "no key": f"ORDER BY t {M} {STEPS}",
     "no key, rows counted": f"ORDER BY t {M} {WITHIN.format('5 ROWS')}",
-    "errors forgiven": f"PARTITION BY k ORDER BY t MEASURES A.id AS a, B.id AS b WINDOW 9 PATTERN (A B C) APPROX 1 DEFINE A AS kind = 'r', B AS v > 3, C AS v < 3",
+    "errors forgiven": "PARTITION BY k ORDER BY t MEASURES A.id AS a, B.id AS b WINDOW 9 PATTERN (A B C) APPROX 1 DEFINE A AS kind = 'r', B AS v > 3, C AS v < 3",
 }
 
 
@@ -151,7 +151,7 @@ BIG = "(SELECT id % 1000 AS k, id AS t, id % 100 AS v, pmod(xxhash64(id), 10000)
 RARE = "PARTITION BY k ORDER BY t MEASURES A.t AS a PATTERN (A) DEFINE A AS k = 7 AND v = 7 AND v = coalesce(PREV(v), 7)"
 
 
-def told(spark, statement, settings=Settings()):
+def told(spark, statement, settings=DEFAULT):
     """What EXPLAIN says of the filter of a statement's last clause."""
     found = rewrite_all(statement, settings, choose=Sampler(spark.sql, settings.prefilter, True))[1][-1]
     return found.filtering
