@@ -162,7 +162,7 @@ def test_a_rare_variable_of_a_large_table_is_filtered(spark):
     choice = told(spark, query)
     assert choice.filter is not None and "20 of 20,000 sampled rows hold it, of about 500,000; an estimated 0% of the rows stay" in choice.told
     shown = "\n".join(row[0] for row in spark.sql(f"EXPLAIN EXTENDED {query}").collect())
-    assert "partitions without a row of A: (k = 7 AND v = 7); 20 of 20,000 sampled rows" in shown
+    assert "partitions without a row of A: (k = 7) AND (v = 7); 20 of 20,000 sampled rows" in shown
     assert "LeftSemi" in shown and "BroadcastHashJoin" in shown
     assert spark.sql(f"SELECT count(*), min(a), max(a) FROM ({query})").collect() == [(1000, 7, 999_007)]
 
