@@ -185,7 +185,7 @@ class _Rewriter:
         if self.choose is None or names is None:
             if always and plan.keys:
                 return Choice(Filter(0), "sparkcep.prefilter is always")
-            return Choice(None, "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table")
+            return Choice(None, "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has")
         return self.choose(Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}"))
 
     def _names(self, begin: int) -> str | None:
