@@ -143,5 +143,17 @@ def test_windows(shapes):
     assert tally.matched > 15
 
 
+@pytest.mark.parametrize("pattern_text", ["A B", "A B+", "A (B | C)"])
+@pytest.mark.parametrize("window", ["", "WINDOW 6"])
+def test_counts(pattern_text, window):
+    rng, tally = random.Random(pattern_text + window), Tally()
+    text = (
+        "PARTITION BY p ORDER BY id MEASURES LAST(id) AS at, MATCH_COUNT() AS c EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES "
+        f"PATTERN ({pattern_text}) {window} DEFINE A AS v = 3, B AS w > 0" + (", C AS s = 'a'" if "C" in pattern_text else "")
+    )
+    tally.compare(text, {p: spread(rng, selection.random_rows(rng, 9)) for p in range(30)})
+    assert tally.matched and tally.parted and bool(tally.windowed) is bool(window)
+
+
 def _flat(e):
     return [x for part in e for x in _flat(part)] if isinstance(e, (tuple, list)) else [e]
