@@ -63,8 +63,8 @@ def test_estimates(kind, width, within):
 
 
 def test_what_is_worth_a_read():
-    assert worth(1.0, 0.1) and not worth(1.0, 0.9)
-    assert not worth(0.1, 0.0)  # little is exchanged without it
+    assert worth(1.0, 0.1) and worth(0.15, 0.2) and not worth(1.0, 0.95)
+    assert not worth(0.05, 0.0)  # little is exchanged without it
     sample = Sample(tuple(Sampled(0, None, i % 2, i % 4 == 0) for i in range(100)), 100)
     assert sample.sent == 0.25 and sample.estimate(0).selectivity == 0.5 and sample.estimate(0).kept == 1
     assert Sample((), 0).estimate(0).kept == 0

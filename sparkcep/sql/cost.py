@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-SECOND_READ = 0.15  # of a row: its second read and the look-up of its key (measured: docs/benchmarks.md)
+SECOND_READ = 0.06  # of a row: its second read and the look-up of its key (measured: docs/benchmarks.md)
 REPEATED = 5  # hits in keys that have one already, before they count as a sign that hits keep to few keys
 CLUSTERED = 20  # whole keys one behind the other, before a sample counts as rows of whole partitions
 
