@@ -20,12 +20,14 @@ _KEYS = {
 }
 KEYS = tuple(_KEYS.values())
 NEVER, PREFER = "never", "prefer"
+ALWAYS = "always"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``prefilter``: whether rows that cannot matter are kept from the search: dropped by Spark, or parted by further keys;
+    """``prefilter``: whether rows that cannot matter are kept from the search: dropped by Spark, or parted by further keys; True: by a
+    second read of the source only where a session finds that worth it, ALWAYS: wherever that is possible;
     ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow (read by the JVM's extension);
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER);
     ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match; ``max_matches``:
@@ -33,7 +35,7 @@ class Settings:
 
     case_sensitive: bool = False
     ansi: bool = True
-    prefilter: bool = True
+    prefilter: bool | str = True
     native: str = NEVER
     map_in_arrow: bool = True
     max_state_bytes: int = 1 << 30
@@ -47,8 +49,7 @@ class Settings:
         for name, key in _KEYS.items():
             text = get(key)
             if text is not None:
-                read = _choice if name == "native" else _flag if name in ("case_sensitive", "ansi", "prefilter", "map_in_arrow") else _number
-                found[name] = read(key, text)
+                found[name] = _READERS.get(name, _number)(key, text)
         return Settings(**found)
 
     def bounds(self) -> tuple[tuple[str, int], ...]:
@@ -60,6 +61,14 @@ class Settings:
 def _flag(key: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ClauseError("SETTING", f"{key} must be true or false, not {text!r}")
+    return text.strip().lower() == "true"
+
+
+def _prefilter(key: str, text: str) -> bool | str:
+    if text.strip().lower() == ALWAYS:
+        return ALWAYS
+    if text.strip().lower() not in ("true", "false"):
+        raise ClauseError("SETTING", f"{key} must be true, false or {ALWAYS}, not {text!r}")
     return text.strip().lower() == "true"
 
 
@@ -76,4 +85,5 @@ def _number(key: str, text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
+_READERS = {"case_sensitive": _flag, "ansi": _flag, "prefilter": _prefilter, "native": _choice, "map_in_arrow": _flag}
 DEFAULT = Settings()

@@ -21,6 +21,7 @@ from sparkcep.pattern.approx import Approx, approx_of
 from sparkcep.pattern.conditions import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.pattern.equivalence import equal_columns, implied_tests
 from sparkcep.pattern.measures import MeasureSplitter
+from sparkcep.pattern.necessary import bounded_by_window, candidates
 from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
 from sparkcep.pattern.ranking import Ranking, ranking_of, slide_of, with_join
@@ -74,6 +75,8 @@ class Plan:
     slide: tuple = ()  # (kind, step) of the sliding windows whose matches are ranked
     rank: tuple = ()  # members of pattern.ranking.Ranking
     equal_keys: tuple = ()  # (input column, tests that say so) in which all rows of a match agree, beside those of ``partition``
+    candidates: tuple = ()  # (variables, SQL condition) that a row of every match fulfils; empty where that may not part rows
+    near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -131,6 +134,8 @@ class Plan:
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),
                 "prefilter": (),
+                "candidates": (),
+                "near": False,
                 "equal_keys": tuple((name, ()) for name, _ in self.equal_keys),
                 "arrays": (),
                 "aggregates": (),
@@ -197,6 +202,7 @@ def make_plan(
         letters, conditions = _defines(clause, ids, splitter, implied)
     if ranking and selected == ("ANY", "ALL") and not any(looks_at_match(c) for _, conjuncts in conditions for c in conjuncts):
         ranking = with_join(ranking, clause, measures, local)
+    rare = candidates(tree, letters, clause.rows, approx is not None) if settings.prefilter else ()
     return Plan(
         variables=tuple(variables),
         pattern=tree,
@@ -224,6 +230,10 @@ def make_plan(
         prefilter=prefilter(tuple(variables), letters) if sparing else (),
         bounds=settings.bounds(),
         equal_keys=equal_keys,
+        candidates=rare,
+        near=bool(rare) and bounded_by_window(
+            tree, bounded, conditions, measures.leaves(), splitter.ordered_inputs(), overall or bool(slide[0])
+        ),
         place=(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
         approx=tuple(approx or ()),
         slide=slide if slide[0] else (),

@@ -15,12 +15,12 @@ def ignorable(
     """Whether a row that no variable of a match takes changes nothing by being there. Members of a Plan."""
     if selection[:1] not in (("NEXT",), ("ANY",)) or rows == "unmatched" or ordered_inputs:
         return False
-    if any(window[0] == ROWS for window in windows) or _nullable(pattern) or _anchored(pattern):
+    if any(window[0] == ROWS for window in windows) or _nullable(pattern) or anchored(pattern):
         return False
     if any(spec == ("graph",) for _, spec in leaves):
         return False  # positions count rows
     trees = [tree for _, conjuncts in conditions for tree in conjuncts]
-    return not any(map(_physical, trees)) and not any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in leaves)
+    return not any(map(physical, trees)) and not any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in leaves)
 
 
 def prefilter(variables: tuple, letters: tuple) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ def prefilter(variables: tuple, letters: tuple) -> tuple[str, ...]:
     return tuple(text for _, _, text in letters)
 
 
-def _physical(tree: tuple) -> bool:
+def physical(tree: tuple) -> bool:
     """Whether a condition looks at physical neighbours."""
     kind = tree[0]
     if kind == "off":
@@ -42,12 +42,13 @@ def _physical(tree: tuple) -> bool:
     if kind == "pair":
         return True
     if kind == "prior":
-        return _physical(tree[2])
-    return kind == "call" and any(map(_physical, tree[2:]))
+        return physical(tree[2])
+    return kind == "call" and any(map(physical, tree[2:]))
 
 
-def _anchored(pattern: tuple) -> bool:
-    return pattern[0] in ("start", "end") or any(isinstance(t, tuple) and _anchored(t) for t in pattern[1:])
+def anchored(pattern: tuple) -> bool:
+    """Whether a pattern has ^ or $."""
+    return pattern[0] in ("start", "end") or any(isinstance(t, tuple) and anchored(t) for t in pattern[1:])
 
 
 def _nullable(pattern: tuple) -> bool:

@@ -22,6 +22,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.pattern.plan import PLAN_HEAD, Plan
 from sparkcep.settings import Settings
 from sparkcep.spark.errors import ClauseParseException
+from sparkcep.spark.sampling import Sampler
 from sparkcep.spark.session import is_connect, sql_in
 from sparkcep.sql.clause import ONE_ROW
 from sparkcep.sql.lexer import OP, WORD, quote, split_statements, tokenize
@@ -94,7 +95,8 @@ class _Run:
         settings = Settings.read(lambda key: self.spark.conf.get(key, None))
         frame = self._timed("analysis of the statement", lambda: sql_in(self.spark, self.sql), extra=False)
         physical = _without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
-        rewritten, found = rewrite_all(self.sql, settings)
+        choose = Sampler(lambda statement: sql_in(self.spark, statement), settings.prefilter, not is_connect(self.spark))
+        rewritten, found = rewrite_all(self.sql, settings, choose=choose)
         level = frame.storageLevel
         known = level.useMemory or level.useDisk
         if known:

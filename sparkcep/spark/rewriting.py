@@ -10,23 +10,26 @@ from sparkcep.sql.lexer import OP, WORD, tokenize
 
 if TYPE_CHECKING:
     from sparkcep.sql.rewrite import Months
+    from sparkcep.sql.semijoin import Chooser
 
 MARKER_PREFIX = "sparkcep_marker_"
 
 
-def rewrite_statement(sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = ()) -> str:
+def rewrite_statement(
+    sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
+) -> str:
     """``sql`` with its clauses rewritten; the same object when there is none.
 
     ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because
-    rewriting may move an expression or write it twice, and ``?`` is bound by its position.
+    rewriting may move an expression or write it twice, and ``?`` is bound by its position. ``choose``: see ``rewrite_all``.
     """
     from sparkcep.sql.rewrite import rewrite_all
 
     if not named_markers:
-        return rewrite_all(sql, settings, months)[0]
+        return rewrite_all(sql, settings, months, choose)[0]
     marked = name_markers(sql)
     try:
-        out, _ = rewrite_all(marked, settings, months)
+        out, _ = rewrite_all(marked, settings, months, choose)
     except ClauseError:
         # once more as the user wrote it, for an error with the user's own positions
         rewrite_all(sql, settings)

@@ -126,26 +126,28 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
     from sparkcep.spark import months
     from sparkcep.spark.errors import ClauseParseException
+    from sparkcep.spark.sampling import Sampler
 
     frames: dict[str, Any] = {}
     formatted = text
     if kwargs:
         formatted, frames = _format(session, text, kwargs)
     positional = isinstance(args, list) and len(args) > 0
+    bound = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)} if positional else args
+
+    def run(statement: str) -> DataFrame:
+        """Of statements that were rewritten."""
+        if kwargs:
+            return original(session, _unformat(statement, frames), bound, **frames)
+        return original(session, statement, bound)
+
     try:
         settings = settings_of(session)
-        out = rewrite_statement(formatted, settings=settings, named_markers=positional)
+        choose = Sampler(run, settings.prefilter, not is_connect(session))
+        out = rewrite_statement(formatted, settings=settings, named_markers=positional, choose=choose)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None
     rewritten = out is not formatted
-    if rewritten and positional:
-        args = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
-
-    def run(statement: str) -> DataFrame:
-        if rewritten and kwargs:
-            return original(session, _unformat(statement, frames), args, **frames)
-        return original(session, statement, args)
-
     if not rewritten:
         out, run = text, lambda statement: original(session, statement, args, **kwargs)
     try:
@@ -159,7 +161,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             raise clause_error from None
     marked = name_markers(formatted) if positional else formatted
     found = months.find_months(marked, settings, lambda query: run(query).schema)
-    return run(rewrite_statement(formatted, settings=settings, named_markers=positional, months=found))
+    return run(rewrite_statement(formatted, settings=settings, named_markers=positional, months=found, choose=choose))
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ from sparkcep.pattern.plan import Plan
 from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
 from sparkcep.settings import DEFAULT, Settings
+from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
 TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
@@ -36,12 +37,12 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
     parts = ["== Rewritten statement ==", text, ""]
     for i, item in enumerate(found, 1):
         about = [item.choice] if item.choice else []
-        parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan)]), ""]
+        parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan, item.filtering)]), ""]
     return "\n".join(parts)
 
 
-def describe(plan: Plan) -> str:
-    """One clause's engine, program and split, as lines of text."""
+def describe(plan: Plan, filtering: Choice = UNFILTERED) -> str:
+    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read."""
     from sparkcep.automaton.compiler import compile_pattern
 
     if plan.approximate is not None:
@@ -60,6 +61,8 @@ def describe(plan: Plan) -> str:
     lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     if plan.prefilter:
         lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
+    if filtering.told:
+        lines.append(_filtered(plan, filtering))
     if plan.equal_keys:
         lines.append("further partition keys, because all rows of a match must agree in them:")
         lines += [f"  {dict(plan.inputs)[name]} ({name}): {'; '.join(tests)}" for name, tests in plan.equal_keys]
@@ -82,6 +85,14 @@ def describe(plan: Plan) -> str:
         lines.append("computed by Spark, per output row:")
         lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
     return "\n".join(lines)
+
+
+def _filtered(plan: Plan, choice: Choice) -> str:
+    """Whether a second read of the table drops rows, and why."""
+    if choice.filter is None:
+        return f"partitions are not filtered: {choice.told}"
+    what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
+    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.told}"
 
 
 STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}

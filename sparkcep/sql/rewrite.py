@@ -27,10 +27,12 @@ from sparkcep.pattern.measures import ELEMENT, POSITION
 from sparkcep.pattern.plan import LETTERS, Plan, key_texts, make_plan
 from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import RANK, SCORE
-from sparkcep.settings import DEFAULT, PREFER, Settings
+from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
+from sparkcep.sql.names import definitions, runs_at_once
 from sparkcep.sql.parser import parse_between, parse_clause
+from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Chooser, Filter, Question, kept_keys
 
 log = logging.getLogger("sparkcep")
 
@@ -44,7 +46,7 @@ class Rewritten:
     """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it.
 
     ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
-    whether it was left, ``sql`` then being its own text.
+    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table.
     """
 
     clause: MatchClause
@@ -54,6 +56,7 @@ class Rewritten:
     source: str
     choice: str = ""
     native: bool = False
+    filtering: Choice = UNFILTERED
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
@@ -64,17 +67,20 @@ def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
     """
     if KEYWORD not in sql.upper():
         return sql
-    return _Rewriter(sql, settings, ()).run()[0]
+    return _Rewriter(sql, settings, (), None).run()[0]
 
 
-def rewrite_all(sql: str, settings: Settings = DEFAULT, months: tuple[Months | None, ...] = ()) -> tuple[str, list[Rewritten]]:
+def rewrite_all(
+    sql: str, settings: Settings = DEFAULT, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
+) -> tuple[str, list[Rewritten]]:
     """The rewritten statement and every clause in it, in text order.
 
-    ``months``: for the first clauses, the year-month intervals that must travel as numbers.
+    ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is read
+    twice to filter it, asked where that is possible.
     """
     if KEYWORD not in sql.upper():
         return sql, []
-    return _Rewriter(sql, settings, months).run()
+    return _Rewriter(sql, settings, months, choose).run()
 
 
 @dataclass(frozen=True)
@@ -96,8 +102,9 @@ class _Piece:
 
 
 class _Rewriter:
-    def __init__(self, text: str, settings: Settings, months: tuple[Months | None, ...]) -> None:
+    def __init__(self, text: str, settings: Settings, months: tuple[Months | None, ...], choose: Chooser | None) -> None:
         self.text = text
+        self.choose = choose
         self.settings = settings
         self.months = months
         self.tokens = tokenize(text)
@@ -157,10 +164,36 @@ class _Rewriter:
             self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, choice, native))
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
-        sql = subquery(plan, source, self.explaining, months, choice)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice))
+        filtering = self._filtering(plan, source, begin, months)
+        sql = subquery(plan, source, self.explaining, months, choice, filtering)
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice, filtering=filtering))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
+
+    def _filtering(self, plan: Plan, source: str, begin: int, months: Months | None) -> Choice:
+        """Whether the clause's input is filtered by a second read of its table."""
+        if not plan.candidates:
+            return UNFILTERED
+        if not plan.keys and not plan.near:
+            return Choice(None, "there is no PARTITION BY, and no WINDOW within which all that the clause looks at lies")
+        always = self.settings.prefilter == ALWAYS
+        if "match_recognize(" in source.lower():
+            return Choice(None, "its table holds a clause, which a second read would search twice")
+        if not always and not runs_at_once(self.tokens):
+            return Choice(None, "the statement is kept for later, when other rows may be there")
+        names = self._names(begin)
+        if self.choose is None or names is None:
+            if always and plan.keys:
+                return Choice(Filter(0), "sparkcep.prefilter is always")
+            return Choice(None, "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has")
+        return self.choose(Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}"))
+
+    def _names(self, begin: int) -> str | None:
+        """The definitions under which a table at ``begin`` can be read by itself; None where they cannot be told."""
+        spans = definitions(self.tokens, self.close, begin)
+        if spans is None:
+            return None
+        return f"WITH {', '.join(self._assemble(*span) for span in spans)} " if spans else ""
 
     def _assemble(self, start: int, end: int) -> str:
         out, pos = [], start
@@ -392,15 +425,17 @@ def _string_value(literal: str) -> str:
 # -- the subquery ---------------------------------------------------------------------------------------------
 
 
-def subquery(plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "") -> str:
+def subquery(
+    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED
+) -> str:
     """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says."""
     about = ""
     if explaining:
         from sparkcep.sql.explain import describe
 
-        lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan).splitlines()])
+        lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering).splitlines()])
         about = ", r'" + lines.replace("'", '"') + "'"
-    call = f"match_recognize(TABLE({_input(plan, source, months)}){about})"
+    call = f"match_recognize(TABLE({_input(plan, source, months, filtering.filter)}){about})"
     if months:
         call = f"(SELECT {', '.join(_given_back(name, kind) for name, kind in months.outputs)} FROM {call})"
     rows = _aggregated(plan, call) if plan.aggregates else call
@@ -472,12 +507,13 @@ def _letters_sql(plan: Plan) -> list[str]:
     return [f"CAST({terms} AS {size}) AS {LETTERS}"]
 
 
-def _input(plan: Plan, source: str, months: Months | None) -> str:
+def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None = None) -> str:
     """The table function's input: row expressions computed by Spark, distributed and sorted."""
     as_months = {name for name, _ in months.columns} if months else set()
+    texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     keys = plan.keys
     order = [_order_text(c, d, n) for _, c, d, n, _ in plan.order]
-    computed = [f"{_as_months(f'({t})') if n in as_months else t} AS {n}" for n, t in plan.inputs] + _letters_sql(plan)
+    computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {c for _, c, *_ in plan.order} - _needed(plan)
     shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
@@ -505,6 +541,9 @@ def _input(plan: Plan, source: str, months: Months | None) -> str:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
     tail = f" DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
     shipped.append(f"NULL AS `{plan.without_sql().to_json()}`")
+    if chosen is not None:
+        join = kept_keys(plan, chosen, texts, source)
+        return f"SELECT /*+ BROADCAST({KEPT}) */ {', '.join(shipped)} FROM ({inner}) AS __rows{join}{tail}"
     return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
 
 

@@ -110,6 +110,16 @@ DEFINE A AS volume = 10000, B AS price < PREV(price), C AS price > PREV(price)""
     _steps("rare row", "volume", 10000, "symbol, ts, price, volume, kind", 0.6),
     _steps("rare partition", "kind", "halt", "symbol, ts, price, kind", 0.6),
     Shape(
+        "rare neighbours",
+        """MEASURES A.ts AS start_ts, C.ts AS end_ts, A.price AS start_price, C.price AS end_price
+AFTER MATCH SKIP TO NEXT ROW
+PATTERN (A B C)
+DEFINE A AS kind = 'halt', B AS price < PREV(price), C AS price > PREV(price)""",
+        "symbol, ts, price, kind",
+        windows.RARE.replace("volume = 10000", "kind = 'halt'").replace("volume", "kind"),
+        goal=0.6,
+    ),
+    Shape(
         "many partitions",
         _V,
         "symbol, bucket, ts, price",

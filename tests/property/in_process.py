@@ -12,6 +12,7 @@ from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import LETTERS, make_plan
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
+from sparkcep.sql.semijoin import Filter
 
 COLUMNS = ("p", "id", "v", "w", "s")
 
@@ -22,16 +23,21 @@ _NULLED = re.compile(r"IF\(false, (.*?), NULL\)")
 
 
 def run(
-    text: str, partitions: dict[int, list[dict]], chunk_rows: int | None = None, settings: Settings = DEFAULT
+    text: str,
+    partitions: dict[int, list[dict]],
+    chunk_rows: int | None = None,
+    settings: Settings = DEFAULT,
+    chosen: Filter | None = None,
 ) -> dict[int, list[dict]]:
     """Output rows of the clause by partition, each {measure: value} (ALL ROWS: and the id), in the engine's order.
 
-    With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can.
+    With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the
+    second read keeps.
     """
     plan = make_plan(parse_clause(text), settings=settings)
     database = sqlite3.connect(":memory:")
     try:
-        table = _inputs(plan, partitions, database)
+        table = _inputs(plan, partitions, database, chosen)
         if chunk_rows is None:
             leaves = match_table(plan, table)
         else:
@@ -43,11 +49,11 @@ def run(
         database.close()
 
 
-def inputs(plan, partitions: dict[int, list[dict]]) -> pa.Table:
+def inputs(plan, partitions: dict[int, list[dict]], chosen: Filter | None = None) -> pa.Table:
     """The columns a plan wants of these rows."""
     database = sqlite3.connect(":memory:")
     try:
-        return _inputs(plan, partitions, database)
+        return _inputs(plan, partitions, database, chosen)
     finally:
         database.close()
 
@@ -73,7 +79,7 @@ def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
     return found
 
 
-def _inputs(plan, partitions, database) -> pa.Table:
+def _inputs(plan, partitions, database, chosen: Filter | None = None) -> pa.Table:
     database.execute("CREATE TABLE t (p INT, id INT, v INT, w INT, s TEXT)")
     rows = [(p, *(row[c] for c in COLUMNS[1:])) for p, some in partitions.items() for row in some]
     database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
@@ -89,10 +95,23 @@ def _inputs(plan, partitions, database) -> pa.Table:
         types[LETTERS] = pa.int64()
     selected = ", ".join(f"{_portable(sql)} AS {name}" for name, sql in wanted.items())
     needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
+    if chosen:
+        needed = f"({needed}) AND {_kept(plan, chosen)}"
     order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id"])
     values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY {order}"), strict=True))
     values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})
+
+
+def _kept(plan, chosen: Filter) -> str:
+    """The semi join of sql.semijoin.kept_keys as a condition of sqlite's."""
+    keys = [f"{_portable(dict(plan.inputs)[key])} AS k{i}" for i, key in enumerate(plan.keys)]
+    met = [f"k{i} IS {_portable(dict(plan.inputs)[key])}" for i, key in enumerate(plan.keys)]
+    if chosen.near:
+        keys.append(f"id / {chosen.near.width} AS bucket")
+        met.append(f"abs(bucket - id / {chosen.near.width}) <= 1")
+    rare = f"SELECT {', '.join(keys)} FROM t WHERE {_portable(plan.candidates[chosen.candidate][1])}"
+    return f"EXISTS (SELECT 1 FROM ({rare}) WHERE {' AND '.join(met)})"
 
 
 def unguarded(sql: str) -> str:

@@ -90,6 +90,10 @@ fresh = spark.newSession()
 run("new_session", lambda: fresh.sql("SELECT * FROM (SELECT * FROM " + ROWS + ") " + MATCH))
 run("clause_error", lambda: spark.sql("SELECT * FROM ticks " + BAD))
 run("spark_error", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("price > 10", "no_such > 10")))
+rare = "PARTITION BY k ORDER BY t MEASURES A.t AS a PATTERN (A) DEFINE A AS k = 7"
+for name, column in (("same", "id % 7"), ("chance", "rand()")):
+    table = f"(SELECT id % 1000 AS k, id AS t, {column} AS v FROM range(1000000))"
+    report["prefilter " + name] = spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {table} MATCH_RECOGNIZE ({rare.replace('k = 7', 'k = 7 AND v < 5')})").collect()[0][0]
 report["examples"] = {path.stem: run_example(fresh, path) for path in FILES}
 disable(spark)
 report["unwrapped"] = type(spark).sql is original
@@ -135,6 +139,11 @@ def test_a_report_of_a_query(report):
     page = check(report["page"])
     assert "Spark Connect does not tell them" in text_of(page) and "measures FIRST(ts) and LAST(ts)" in text_of(page)
     assert [text for path, text in page.texts if path[-1:] == ("td",)][:6] == ["rows of the result", "2", "a", "1", "b", "1"]
+
+
+def test_the_filter_by_a_second_read(report):
+    assert "LeftSemi" in report["prefilter same"] and "14 of 20,000 sampled rows hold it" in report["prefilter same"]
+    assert "LeftSemi" not in report["prefilter chance"] and "its table calls rand" in report["prefilter chance"]
 
 
 def test_insert(report):

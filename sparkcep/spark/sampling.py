@@ -1,0 +1,202 @@
+"""Whether a clause's table is worth reading twice, asked of the session: by its statistics, its plan and a bounded sample.
+
+One query more is analysed for a clause with a necessary variable; a job runs only over a large table, after the clause's own errors are
+known, and once for a table that stays as it is. A classic session shows its plans; of Connect's only their text is known.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from sparkcep.settings import ALWAYS
+from sparkcep.sql.cost import Sample, Sampled, worth
+from sparkcep.sql.semijoin import Choice, Filter, Near, Question, near
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger("sparkcep")
+
+SAMPLE_ROWS = 20_000
+KEPT_CHOICES = 256
+MIN_ROWS = 400_000  # of a table, estimated: below, the sample costs more than a filter saves
+_PACKED = 4  # values in a columnar file, to those of their declared width
+_WIDTH = 8 + 8 + 8 + 4  # Spark's estimate of a probed row: its own overhead, __k, __t, __h
+_UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40, "PiB": 50, "EiB": 60}
+_STATISTICS = re.compile(r", Statistics\(sizeInBytes=([0-9.E+]+) (\w+)(?:, rowCount=([0-9.E+]+))?\)$")
+_PLAIN = frozenset(["Project", "Filter", "Union", "Relation", "LocalRelation", "Range"])  # nodes that give the same rows again
+_FILES = re.compile(r"^Relation .*\] (?:parquet|orc)(?:, Statistics.*)?$")  # formats of which one column can be read
+# functions in a plan's text that give the same again; any other may be a user's, or random
+_SAME = frozenset(
+    """abs case cast ceil char_length coalesce concat contains date date_add date_diff date_format date_sub date_trunc day dayofmonth
+    dayofweek dayofyear endswith floor greatest hour if in isnan isnotnull isnull least length like lower lpad ltrim minute mod month
+    not or and when then else as date_from_unix_date nvl pmod quarter regexp_extract regexp_replace replace round rpad rtrim second
+    sqrt startswith substr substring to_date trim trunc try_cast unix_date unix_micros unix_timestamp upper weekday xxhash64 year
+    knownfloatingpointnormalized normalizenanandzero inset static_invoke timestamp_micros timestamp_millis timestamp_seconds""".split()
+)
+_choices: dict[tuple[str, ...], Choice] = {}  # by the probe and the plan it had
+
+
+@dataclass
+class Sampler:
+    """Chooses filters (``sql.semijoin.Chooser``).
+
+    ``ask``: runs a query of plain Spark SQL in the session that the statement is for. ``setting``: True or ALWAYS. ``classic``: whether
+    the session shows its plans, not only their text.
+    """
+
+    ask: Callable[[str], DataFrame]
+    setting: bool | str
+    classic: bool
+
+    def __call__(self, question: Question) -> Choice:
+        plan = question.plan
+        try:
+            order_type = self._order_type(question)
+        except PySparkException as error:
+            log.info("the table of a clause cannot be read by itself: %s", error)
+            if self.setting == ALWAYS and plan.keys:
+                return Choice(Filter(0), "sparkcep.prefilter is always")
+            return Choice(None, "its table cannot be read by itself")
+        distance = near(plan, order_type)
+        if not plan.keys and distance is None:
+            return Choice(None, f"there is no PARTITION BY, and distances along an order key of {order_type} may be rounded")
+        if self.setting == ALWAYS:
+            return Choice(Filter(0, distance), "sparkcep.prefilter is always")
+        try:
+            return self._by_cost(question, distance)
+        except _failures(self.classic) as error:
+            # the clause itself runs into the same error, with its own words, when it is run
+            log.info("the table of a clause could not be sampled: %s", error)
+            return Choice(None, f"the sample failed ({type(error).__name__})")
+
+    def _order_type(self, question: Question) -> str:
+        order = dict(question.plan.inputs).get("__o0", "NULL") if question.plan.near else "NULL"
+        return self.ask(question.query(f"{order} AS __o0")).schema[0].dataType.simpleString()
+
+    def _by_cost(self, question: Question, distance: Near | None) -> Choice:
+        probe = _probe(question, distance)
+        look = self._classic_look(probe) if self.classic else self._connect_look(probe)
+        if look.rows < MIN_ROWS:
+            return Choice(None, f"its table is small, about {look.rows:,} rows")
+        if reason := look.unsteady(not self.classic):
+            return Choice(None, reason)
+        known = (probe, str(look.rows), re.sub(r"#\d+", "#", look.text))
+        if known not in _choices:
+            _ = self.ask(question.alone).schema  # its errors come before any job
+            chosen = _choice(question, self._sample(probe, look.rows), distance)
+            if len(_choices) >= KEPT_CHOICES:
+                _choices.pop(next(iter(_choices)), None)
+            _choices[known] = chosen
+        return _choices[known]
+
+    def _classic_look(self, probe: str) -> Look:
+        plan = self.ask(probe)._jdf.queryExecution().optimizedPlan()
+        found, text = plan.stats(), plan.toString()
+        # as text: Py4J makes numbers of some of Scala's
+        rows = int(str(found.rowCount().get())) if found.rowCount().isDefined() else _by_width(int(str(found.sizeInBytes())), text)
+        return Look(text, rows, plan.deterministic())
+
+    def _connect_look(self, probe: str) -> Look:
+        explained = self.ask(f"EXPLAIN COST {probe}").collect()[0][0]
+        text = explained.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n== Physical Plan ==")[0]
+        found = _STATISTICS.search(text.partition("\n")[0])
+        if found is None:
+            return Look(text, 0)
+        size = int(float(found[1]) * (1 << _UNITS.get(found[2], 0)))
+        return Look(text, int(float(found[3])) if found[3] else _by_width(size, text))
+
+    def _sample(self, probe: str, total: int) -> Sample:
+        rows = self.ask(f"{probe} LIMIT {SAMPLE_ROWS}").collect()
+        found = tuple(Sampled(key, at, hits >> 1, bool(hits & 1)) for key, at, hits in rows)
+        return Sample(found, total if len(found) == SAMPLE_ROWS else len(found))
+
+
+def _failures(classic: bool) -> tuple[type[Exception], ...]:
+    """What a statement of Spark's may raise."""
+    if not classic:
+        return (PySparkException,)
+    from py4j.protocol import Py4JJavaError
+
+    return (PySparkException, Py4JJavaError)
+
+
+def _probe(question: Question, distance: Near | None) -> str:
+    """The query of what a choice needs of each row: keys, place, candidates."""
+    plan = question.plan
+    columns = dict(plan.inputs)
+    keys = f"xxhash64({', '.join(columns[k] for k in plan.keys)})" if plan.keys else "0L"
+    sent = " OR ".join(f"({text})" for text in plan.prefilter) or "true"
+    bits = [sent, *(text for _, text in plan.candidates)]
+    hits = " + ".join(f"CASE WHEN {text} THEN {1 << i} ELSE 0 END" for i, text in enumerate(bits))
+    order = f", {columns['__o0']} AS __o0" if distance else ""
+    inner = question.query(f"{keys} AS __k{order}, {hits} AS __h")
+    at = f"CAST({distance.text} AS BIGINT)" if distance else "CAST(NULL AS BIGINT)"
+    if question.names:
+        return f"{question.names}SELECT __k, {at} AS __t, __h FROM ({inner.removeprefix(question.names)})"
+    return f"SELECT __k, {at} AS __t, __h FROM ({inner})"
+
+
+def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice:
+    """The filter that keeps the least, where it is worth its read."""
+    plan = question.plan
+    tried = [(sample.estimate(i, d.width if d else None), Filter(i, d)) for i in range(len(plan.candidates)) for d in _ways(plan, distance)]
+    found, chosen = min(tried, key=lambda t: t[0].kept)
+    hits = sample.hits(chosen.candidate)
+    seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {found.kept:.0%} of the rows stay"
+    if worth(sample.sent, found.kept):
+        return Choice(chosen, seen)
+    sent = "" if sample.sent > 0.99 else f", and {sample.sent:.0%} would be exchanged without it"
+    return Choice(None, f"a second read costs more than it saves: the best condition is of {_names(question, chosen)}; {seen}{sent}")
+
+
+def _names(question: Question, chosen: Filter) -> str:
+    return " or ".join(question.plan.variables[v] for v in question.plan.candidates[chosen.candidate][0])
+
+
+def _ways(plan, distance: Near | None) -> list[Near | None]:
+    return ([None] if plan.keys else []) + ([distance] if distance else [])
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the session knows of a probe: its optimised plan's ``text``, an estimate of its ``rows``, whether it is ``deterministic`` as far
+    as the session tells."""
+
+    text: str
+    rows: int
+    deterministic: bool = True
+
+    def unsteady(self, by_name: bool) -> str:
+        """Why another read may give other rows, or is dear; "" where it does not. ``by_name``: functions are judged by their names."""
+        for node in _nodes(self.text):
+            name = re.split(r"[ (\[]", node, maxsplit=1)[0]
+            if name not in _PLAIN:
+                return f"its table is more than a scan ({name}), which a second read would compute again, perhaps otherwise"
+            if name == "Relation" and not _FILES.search(node):
+                return "its table is not in files that are read by columns"
+            if "subquery" in node:
+                return "its table's condition holds a query, which a second read would run again"
+            if by_name and name in ("Project", "Filter"):
+                if "more fields" in node:
+                    return "its table's expressions are too many to be judged"
+                called = {m.lower() for m in re.findall(r"([\w.]+)\(", _STATISTICS.sub("", node))}
+                if other := sorted(called - _SAME):
+                    return f"its table calls {other[0]}, which may give another value when it is read again"
+        return "" if self.deterministic else "its table's rows are not the same at each read"
+
+
+def _by_width(size: int, text: str) -> int:
+    """Rows of a probe of which only the bytes are estimated."""
+    return size // _WIDTH * (_PACKED if any(_FILES.search(node) for node in _nodes(text)) else 1)
+
+
+def _nodes(text: str) -> list[str]:
+    """The nodes of a plan, root first, without the tree's branches."""
+    return [re.sub(r"^[ :+-]*", "", line) for line in text.splitlines() if line]

@@ -1,0 +1,108 @@
+"""Whether reading a source twice, to drop rows that are in no match, costs less than it saves: estimates out of a sample.
+
+Seconds are told as shares of what one row costs without the filter (exchange, sort, way to the engine).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+SECOND_READ = 0.06  # of a row: its second read and the look-up of its key (measured: docs/benchmarks.md)
+REPEATED = 5  # hits in keys that have one already, before they count as a sign that hits keep to few keys
+CLUSTERED = 20  # whole keys one behind the other, before a sample counts as rows of whole partitions
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A row of the sample: its partition's ``key``, hashed; ``at``, the order key in the unit of :class:`Estimate`'s window, or None;
+    ``hits``: bit i is set where it fulfils candidate i; ``sent``: whether it would reach the exchange without the filter."""
+
+    key: int
+    at: int | None
+    hits: int
+    sent: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``selectivity``: share of rows that fulfil the candidate; ``kept``: share of rows that the filter keeps."""
+
+    selectivity: float
+    kept: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first rows of a source that has about ``total`` of them."""
+
+    rows: tuple[Sampled, ...]
+    total: int
+
+    @property
+    def sent(self) -> float:
+        """Share of rows that reach the exchange without the filter."""
+        return sum(r.sent for r in self.rows) / max(1, len(self.rows))
+
+    def hits(self, candidate: int) -> int:
+        return sum(r.hits >> candidate & 1 for r in self.rows)
+
+    def estimate(self, candidate: int, window: int | None = None) -> Estimate:
+        """Of filtering whole partitions, or, with ``window``, the rows less than three buckets of that width around a hit.
+
+        Hits are taken to fall on rows by chance, so a partition of R rows has one with probability 1 - (1 - p)^R. Where they do not,
+        because most of them fall on keys that have one already, the keys seen with hits tell more, enlarged by the chance that the
+        next hit is on a new key (Good and Turing). Where each key's rows come one behind the other, whole partitions are in the sample.
+        """
+        n, h = len(self.rows), self.hits(candidate)
+        if n == 0:
+            return Estimate(0.0, 0.0)
+        p = (h + 1) / (n + 1)
+        grown = max(1.0, self.total / n)
+        sizes = Counter(r.key for r in self.rows)
+        if window is not None:
+            density = _densities(self.rows)
+            met = {k: min(size * grown, 3 * window * density.get(k, size * grown)) for k, size in sizes.items()}
+            return Estimate(h / n, _met(sizes, met, p))
+        hit = Counter(r.key for r in self.rows if r.hits >> candidate & 1)
+        if grown == 1.0:
+            return Estimate(h / n, sum(sizes[k] for k in hit) / n)
+        whole = _whole(self.rows)
+        if len(whole) >= CLUSTERED:
+            kept = (sum(sizes[k] for k in whole if k in hit) + n / len(sizes)) / sum(sizes[k] for k in whole)
+            return Estimate(h / n, min(1.0, kept))
+        kept = _met(sizes, {k: size * grown for k, size in sizes.items()}, p)
+        repeated = h - sum(count == 1 for count in hit.values())
+        if repeated >= REPEATED:
+            kept = min(kept, sum(sizes[k] for k in hit) / n * h / repeated)
+        return Estimate(h / n, kept)
+
+
+def worth(sent: float, kept: float) -> bool:
+    """Whether the exchange of ``sent`` of the rows, less those the filter drops, saves more than the second read costs."""
+    return sent * (1 - kept) > SECOND_READ
+
+
+def _met(sizes: Counter, rows: dict[int, float], p: float) -> float:
+    """Share of rows with a hit among as many ``rows`` as are told for their key."""
+    return sum(size * (1 - (1 - p) ** rows[k]) for k, size in sizes.items()) / sizes.total() if p < 1 else 1.0
+
+
+def _densities(rows: Iterable[Sampled]) -> dict[int, float]:
+    """Rows of a key for each unit of the order key, where two rows tell it."""
+    low: dict[int, int] = {}
+    high: dict[int, int] = {}
+    count: Counter = Counter()
+    for r in rows:
+        if r.at is not None:
+            low[r.key], high[r.key] = min(low.get(r.key, r.at), r.at), max(high.get(r.key, r.at), r.at)
+            count[r.key] += 1
+    return {k: count[k] / (high[k] - low[k]) for k in low if high[k] > low[k]}
+
+
+def _whole(rows: tuple[Sampled, ...]) -> list[int]:
+    """The keys whose rows come one behind the other, less the first and the last; none if a key comes again, or as keys in turn do."""
+    keys = [k for k, _ in groupby(r.key for r in rows)]
+    return keys[1:-1] if len(set(keys)) == len(keys) and 2 * len(keys) <= len(rows) else []

@@ -1,0 +1,115 @@
+"""The prefilter that reads the source twice: rows whose partition, or whose time, has no row of a necessary variable are dropped.
+
+A semi join with the keys of the rows that fulfil a candidate (``Plan.candidates``), broadcast, ahead of the exchange. Sound where both
+reads give the same rows (``pattern.necessary`` says why); who chooses a filter sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+from sparkcep.pattern.plan import Plan
+from sparkcep.pattern.window import MICROS
+
+KEPT, MEASURE = "__kept", "__at"
+_DAY, _SECOND = 86_400_000_000, 1_000_000
+_MAX = 1 << 62
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+@dataclass(frozen=True)
+class Near:
+    """Distances along the order key: ``text``, a whole number over the input column ``__o0``, in which rows of one window lie at most
+    ``width`` apart."""
+
+    text: str
+    width: int
+
+    @property
+    def bucket(self) -> str:
+        """SQL text of the bucket; rows at most ``width`` apart lie in the same or in neighbouring ones."""
+        return f"({self.text}) DIV {self.width}L"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """``candidate``: its index in the plan; ``near``: of which rows are kept, all of the partition if None."""
+
+    candidate: int
+    near: Near | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The filter chosen, or None, and what EXPLAIN says of it."""
+
+    filter: Filter | None = None
+    told: str = ""
+
+
+UNFILTERED = Choice()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a choice is made of.
+
+    ``source``: the clause's table, as SQL text; ``names``: the WITH, or nothing, under which that can be read by itself; ``alone``: the
+    clause's own SELECT without the filter, of which no job may run before its errors are known.
+    """
+
+    plan: Plan
+    source: str
+    names: str
+    alone: str
+
+    def query(self, select: str) -> str:
+        """A query over the source."""
+        return f"{self.names}SELECT {select} FROM {self.source}"
+
+
+Chooser = Callable[[Question], Choice]
+
+
+def near(plan: Plan, order_type: str) -> Near | None:
+    """How distances along an order key of that SQL type are measured; None where WINDOW does not bound what may be dropped, or where
+    that type's distances could be rounded.
+
+    Every unit is at most a window's: buckets as wide as WINDOW, one unit more where the unit is rounded down.
+    """
+    if not plan.near:
+        return None
+    kind, size = plan.windows[0][:2]
+    if kind == MICROS and order_type == "timestamp":
+        return Near("unix_micros(__o0)", int(size)) if int(size) < _MAX else None
+    if kind == MICROS and order_type == "timestamp_ntz":  # without a time zone's jumps: by its own clock
+        seconds = "unix_date(CAST(__o0 AS DATE)) * 86400L + hour(__o0) * 3600 + minute(__o0) * 60 + CAST(second(__o0) AS BIGINT)"
+        return Near(seconds, int(size) // _SECOND + 2)
+    if kind == MICROS and order_type == "date":
+        return Near("CAST(unix_date(__o0) AS BIGINT)", int(size) // _DAY + 1)
+    if kind != MICROS and order_type in _INTEGERS:
+        return Near("CAST(__o0 AS BIGINT)", ceil(float(size))) if float(size) < 1 << 52 else None
+    return None
+
+
+def candidate_text(plan: Plan, chosen: Filter) -> str:
+    """The variables of a candidate with their condition, for people."""
+    of, text = plan.candidates[chosen.candidate]
+    return f"{' or '.join(plan.variables[v] for v in of)}: {text[1:-1] if len(of) == 1 else text}"
+
+
+def kept_keys(plan: Plan, chosen: Filter, columns: dict[str, str], source: str) -> str:
+    """The semi join behind the input's own SELECT. ``columns``: the SQL text of each input column."""
+    condition = plan.candidates[chosen.candidate][1]
+    keys = [f"{columns[k]} AS __q{i}" for i, k in enumerate(plan.keys)]
+    on = [f"{k} <=> __q{i}" for i, k in enumerate(plan.keys)]
+    if chosen.near is None:
+        found = f"SELECT DISTINCT {', '.join(keys)} FROM {source} WHERE {condition}"
+    else:
+        rare = f"SELECT {', '.join([*keys, columns['__o0'] + ' AS __o0'])} FROM {source} WHERE {condition}"
+        names = ", ".join([*(f"__q{i}" for i in range(len(keys))), f"__n + {chosen.near.bucket} AS {MEASURE}"])
+        found = f"SELECT DISTINCT {names} FROM ({rare}) LATERAL VIEW explode(array(-1L, 0L, 1L)) __near AS __n"
+        on.append(f"{chosen.near.bucket} = {MEASURE}")
+    return f" LEFT SEMI JOIN ({found}) AS {KEPT} ON {' AND '.join(on)}"
