@@ -10,15 +10,18 @@ import sys
 from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
 
-from sparkcep.spark.table_function import GRAPH_FUNCTIONS, NAME, MatchRecognize
+from sparkcep.spark.table_function import GRAPH_FUNCTIONS, NAME, MatchRecognize, match_batches
 
 
 def describe() -> dict[str, Any]:
     """Name, pickled command, evaluation type and result type of each function; and the Python they were pickled by."""
     functions = [_described(NAME, MatchRecognize, PythonEvalType.SQL_ARROW_UDTF, None)]
+    # a worker reads no result type from this one
+    mapper = (match_batches, StructType())
+    functions.append(_described(match_batches.__name__, mapper, PythonEvalType.SQL_MAP_ARROW_ITER_UDF, None))
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         functions.append(_described(name, (read, returns), PythonEvalType.SQL_BATCHED_UDF, returns))
     return {"functions": functions, "python": sys.executable, "version": "{}.{}".format(*sys.version_info)}

@@ -43,7 +43,8 @@ import scala.runtime.AbstractPartialFunction;
  * rewriter at their first use: it pickles references to the functions of the installed package.
  */
 final class PythonFunctions {
-  private static final String TABLE_FUNCTION = "match_recognize";
+  static final String TABLE_FUNCTION = "match_recognize";
+  static final String MAPPER = "match_batches"; // the same engine for mapInArrow; no function of SQL
   private static final String[] SCALARS = {"expand_matches", "count_matches", "sample_matches"};
   private static final String FAILED = "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON";
 
@@ -172,6 +173,11 @@ final class PythonFunctions {
     }
   }
 
+  /** The pickled function that workers run for {@code name}. */
+  static Seq<Object> command(String name) {
+    return definition(name).function.command();
+  }
+
   private static synchronized Definition definition(String name) {
     if (definitions == null) {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
@@ -218,7 +224,7 @@ final class PythonFunctions {
 
   // Spark's constructors and builders differ between 4.1 and 4.3 in how many arguments they take
 
-  private static Object construct(String className, Object... first) {
+  static Object construct(String className, Object... first) {
     try {
       Class<?> type = Class.forName(className, true, PythonFunctions.class.getClassLoader());
       for (Constructor<?> constructor : type.getConstructors()) {

@@ -1,0 +1,93 @@
+package org.sparkcep;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Runs the table function, where the rewriter wrote the call, by Spark's operator of {@code mapInArrow}.
+ *
+ * <p>The operator for table functions copies each input row and queues it (in memory, then on disk) until the function's output can be
+ * joined with it. The rewriter's form never has such a join, so all that is left out. The same Python engine gets the same batches.
+ */
+final class MatchStrategy extends SparkStrategy {
+  static final String SETTING = "sparkcep.mapInArrow";
+  private static final String OPERATOR = "org.apache.spark.sql.execution.python.MapInArrowExec";
+  private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+
+  static final class Builder extends AbstractFunction1<SparkSession, SparkStrategy> {
+    @Override
+    public SparkStrategy apply(SparkSession session) {
+      return new MatchStrategy();
+    }
+  }
+
+  /** Whether the session wants it; a setting for comparison, and for a Spark in which the operator misbehaves. */
+  static boolean isOn() {
+    return Boolean.parseBoolean(SQLConf.get().getConfString(SETTING, "true").trim());
+  }
+
+  @Override
+  public Seq<SparkPlan> apply(LogicalPlan plan) {
+    List<SparkPlan> planned = new ArrayList<>();
+    if (plan instanceof ArrowEvalPythonUDTF node && node.requiredChildOutput().isEmpty() && isOn()) {
+      Call call = Call.of(node.udtf(), node.child());
+      if (call != null) {
+        planned.add(planned(call, node.resultAttrs()));
+      }
+    }
+    return seq(planned);
+  }
+
+  private SparkPlan planned(Call call, Seq<Attribute> output) {
+    List<NamedExpression> columns = new ArrayList<>();
+    for (int i = 0; i < call.size(); i++) {
+      columns.add(named(call.value(i), call.name(i)));
+    }
+    List<Expression> told = new ArrayList<>(); // the lines for EXPLAIN
+    for (Expression argument : CollectionConverters.asJava(call.function().children())) {
+      if (argument.foldable()) {
+        told.add(argument);
+      }
+    }
+    Expression function = (Expression) PythonFunctions.construct(
+        "org.apache.spark.sql.catalyst.expressions.PythonUDF",
+        PythonFunctions.TABLE_FUNCTION, mapper(call.function().func()), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
+    SparkPlan input = planLater(new Project(seq(columns), call.table()));
+    return (SparkPlan) PythonFunctions.construct(OPERATOR, function, output, input, false, Option.empty());
+  }
+
+  /** The engine over batches, in the Python that runs {@code like}. */
+  private static PythonFunction mapper(PythonFunction like) {
+    return new SimplePythonFunction(
+        PythonFunctions.command(PythonFunctions.MAPPER),
+        like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+  }
+
+  private static NamedExpression named(Expression value, String name) {
+    if (value instanceof Attribute attribute && attribute.name().equals(name)) {
+      return attribute;
+    }
+    return new Alias(value, name, NamedExpression.newExprId(), seq(List.<String>of()), Option.empty(), seq(List.<String>of()));
+  }
+
+  static <T> Seq<T> seq(List<T> list) {
+    return CollectionConverters.asScala(list).toSeq();
+  }
+}
