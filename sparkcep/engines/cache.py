@@ -11,6 +11,7 @@ are compiled without it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import logging
@@ -19,7 +20,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -215,6 +216,24 @@ def _tell() -> None:
     )
 
 
+class NotCompiledError(Exception):
+    """A kernel is not on disk yet, inside of ``loading_only``."""
+
+
+_may_compile = True
+
+
+@contextlib.contextmanager
+def loading_only() -> Iterator[None]:
+    """Inside, a kernel that would have to be compiled raises NotCompiledError."""
+    global _may_compile
+    before, _may_compile = _may_compile, False
+    try:
+        yield
+    finally:
+        _may_compile = before
+
+
 class _KernelCache(FunctionCache):
     _impl_class = _Implementation
 
@@ -226,6 +245,8 @@ class _KernelCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)
         if found is None and self._enabled:
+            if not _may_compile:
+                raise NotCompiledError(self._name)
             path = self._cache_file.path(self._index_key(sig, target_context.codegen()))
             _locks.take(path, path.exists)
             found = super().load_overload(sig, target_context)

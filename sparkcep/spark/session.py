@@ -36,12 +36,17 @@ _parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extensi
 def enable(spark: SparkSession) -> SparkSession:
     """Makes ``spark.sql`` understand MATCH_RECOGNIZE in this and every other session of the process.
 
-    Registers the table function ``match_recognize`` as well. Calling it again changes nothing. Returns ``spark``.
+    Registers the table function ``match_recognize`` as well, and in a local session begins to start Python workers with the engine loaded
+    (:mod:`sparkcep.spark.warming`). Calling it again changes nothing. Returns ``spark``.
     """
     with _lock:
         _prepared.discard(spark)
         _prepare(spark)
         _wrap(_session_class(spark))
+        if not is_connect(spark):
+            from sparkcep.spark.warming import warm
+
+            warm(spark)
     return spark
 
 
