@@ -13,6 +13,7 @@ _KEYS = {
     "ansi": "spark.sql.ansi.enabled",
     "prefilter": "sparkcep.prefilter",
     "native": "sparkcep.native",
+    "map_in_arrow": "sparkcep.mapInArrow",
     "max_state_bytes": "sparkcep.maxStateBytes",
     "max_steps": "sparkcep.maxSteps",
     "max_matches": "sparkcep.maxMatchesPerPartition",
@@ -25,6 +26,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 @dataclass(frozen=True)
 class Settings:
     """``prefilter``: whether rows that cannot matter are kept from the search: dropped by Spark, or parted by further keys;
+    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow (read by the JVM's extension);
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER);
     ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match; ``max_matches``:
     matches of a partition under an event selection."""
@@ -33,6 +35,7 @@ class Settings:
     ansi: bool = True
     prefilter: bool = True
     native: str = NEVER
+    map_in_arrow: bool = True
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
     max_matches: int = 1_000_000_000
@@ -44,7 +47,7 @@ class Settings:
         for name, key in _KEYS.items():
             text = get(key)
             if text is not None:
-                read = _choice if name == "native" else _flag if name in ("case_sensitive", "ansi", "prefilter") else _number
+                read = _choice if name == "native" else _flag if name in ("case_sensitive", "ansi", "prefilter", "map_in_arrow") else _number
                 found[name] = read(key, text)
         return Settings(**found)
 

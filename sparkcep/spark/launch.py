@@ -1,6 +1,6 @@
 """How Spark's own JVM programs, the SQL shell and the thrift server, and dbt are started with the clause.
 
-The same three settings, written into spark-defaults.conf, do it for programs that are started in another way.
+The same settings, written into spark-defaults.conf, do it for programs that are started in another way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sparkcep.spark.java import require_java
 from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar, find_spark_home
+from sparkcep.spark.session import BATCH_BYTES, UNBOUNDED
 
 _CLASS_PATH, _EXTENSIONS, _PYTHON = "spark.driver.extraClassPath", "spark.sql.extensions", "spark.sparkcep.python"
 _BIND_HOST = "hive.server2.thrift.bind.host"
@@ -28,12 +29,12 @@ class NoDbtError(Exception):
 
 
 def settings() -> dict[str, str]:
-    """What a Spark application must be configured with: the class path of its driver, the extension, the Python that rewrites.
+    """What a Spark application must be configured with: the class path of its driver, the extension, the Python that rewrites, no bound in bytes on batches for Python.
 
     Builds the extension's jar if there is none yet. Raises JavaNotFoundError, JvmBuildError.
     """
     require_java()
-    return {_CLASS_PATH: str(extension_jar()), _EXTENSIONS: EXTENSION_CLASS, _PYTHON: sys.executable}
+    return {_CLASS_PATH: str(extension_jar()), _EXTENSIONS: EXTENSION_CLASS, _PYTHON: sys.executable, BATCH_BYTES: UNBOUNDED}
 
 
 def shell(arguments: Sequence[str]) -> list[str]:
@@ -84,8 +85,9 @@ def _with_settings(arguments: Sequence[str], ours: dict[str, str]) -> list[str]:
             out[i] = head + _joined(value, ours[key], separator)
         if not places:
             added += ["--conf", f"{key}={_joined(defaults.get(key, ''), ours[key], separator)}"]
-    if _PYTHON not in defaults:
-        added += ["--conf", f"{_PYTHON}={ours[_PYTHON]}"]  # one among the arguments comes later, and wins
+    for key in (_PYTHON, BATCH_BYTES):
+        if key not in defaults:
+            added += ["--conf", f"{key}={ours[key]}"]  # one among the arguments comes later, and wins
     return added + out
 
 

@@ -6,6 +6,7 @@ What a worker unpickles are references to functions of the installed package: so
 from __future__ import annotations
 
 import base64
+import functools
 import sys
 from typing import Any
 
@@ -19,14 +20,19 @@ from sparkcep.spark.table_function import GRAPH_FUNCTIONS, NAME, MatchRecognize,
 def describe() -> dict[str, Any]:
     """Name, pickled command, evaluation type and result type of each function; and the Python they were pickled by."""
     functions = [_described(NAME, MatchRecognize, PythonEvalType.SQL_ARROW_UDTF, None)]
-    # a worker reads no result type from this one
-    mapper = (match_batches, StructType())
-    functions.append(_described(match_batches.__name__, mapper, PythonEvalType.SQL_MAP_ARROW_ITER_UDF, None))
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         functions.append(_described(name, (read, returns), PythonEvalType.SQL_BATCHED_UDF, returns))
     return {"functions": functions, "python": sys.executable, "version": "{}.{}".format(*sys.version_info)}
 
 
+def mapper(plan: str) -> str:
+    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64."""
+    return _pickled((functools.partial(match_batches, plan), StructType()))  # a worker reads no result type from it
+
+
 def _described(name: str, command: Any, eval_type: int, returns: DataType | None) -> dict[str, Any]:
-    pickled = base64.b64encode(CloudPickleSerializer().dumps(command)).decode("ascii")
-    return {"name": name, "command": pickled, "eval_type": eval_type, "returns": returns and returns.json()}
+    return {"name": name, "command": _pickled(command), "eval_type": eval_type, "returns": returns and returns.json()}
+
+
+def _pickled(command: Any) -> str:
+    return base64.b64encode(CloudPickleSerializer().dumps(command)).decode("ascii")

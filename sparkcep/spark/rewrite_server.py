@@ -9,6 +9,7 @@ Requests, by their ``kind``:
 - none: a statement to rewrite. ``sql``, ``settings`` (configuration key to text, see sparkcep.settings), ``named_markers``
   (see rewriting.rewrite_statement). Answer: ``sql`` and ``marker_prefix``, or ``error`` with the fields of a ClauseError.
 - ``functions``: what the JVM must know to run the Python functions itself (see python_functions.describe).
+- ``mapper``: the command by which mapInArrow runs the engine for ``plan``, in base64. Answer: ``command``.
 - ``told``: the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
 A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
@@ -40,6 +41,10 @@ def answer(request: str) -> str:
         from sparkcep.spark.python_functions import describe  # pyspark is loaded only where it is needed
 
         return json.dumps(describe())
+    if kind == "mapper":
+        from sparkcep.spark.python_functions import mapper
+
+        return json.dumps({"command": mapper(asked["plan"])})
     if kind == "told":
         error = clause_error(asked["text"])
         return json.dumps({} if error is None else {"error": _fields(error, str(error))})

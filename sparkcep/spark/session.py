@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("sparkcep")
 
 _MENTION = "match_recognize"
+# Spark asks after each row how many bytes the batch has, unless the bound is this one: a quarter of the JVM's time
+BATCH_BYTES, UNBOUNDED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
 _lock = threading.RLock()
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions that have the functions
 _prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows the clause
@@ -212,6 +214,7 @@ def _register(session: SparkSession) -> None:
     from sparkcep.spark.table_function import GRAPH_FUNCTIONS, register
 
     with _lock:
+        _lift_batch_bound(session)
         if is_connect(session):
             register(session)
         else:
@@ -221,6 +224,18 @@ def _register(session: SparkSession) -> None:
             register(session)
             publish(session, GRAPH_FUNCTIONS)
         _registered.add(session)
+
+
+def _lift_batch_bound(session: SparkSession) -> None:
+    """Batches for Python are bounded by their rows alone, as before Spark 4.1, unless the user set a bound in bytes."""
+    from pyspark.errors import PySparkException
+
+    try:
+        if BATCH_BYTES not in session.conf.getAll:
+            session.conf.set(BATCH_BYTES, UNBOUNDED)
+    except PySparkException as error:
+        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+            raise
 
 
 def _choose_worker_python(spark: SparkSession) -> None:

@@ -124,18 +124,23 @@ class MatchRecognize:
         return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
-def match_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def match_batches(plan: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The engine as ``mapInArrow`` runs it, where the JVM's extension plans the rewriter's form so: a task's sorted batches in, its
     rows of output out.
 
-    A column of NULLs is named by the plan. The output's columns are those of :func:`sparkcep.engines.run.output_schema`.
+    Args:
+        plan: the clause's plan as JSON.
+        batches: the plan's input columns, with names.
+
+    Yields:
+        Columns as :func:`sparkcep.engines.run.output_schema` has them.
     """
     from sparkcep.engines.run import engine_for
 
     engine: MatchEngine | None = None
     for batch in batches:
         if engine is None:
-            engine = engine_for(_prepared(batch.schema))
+            engine = engine_for(_prepared(plan, batch.schema))
         for table in engine.push(batch):
             yield from table.to_batches()
     if engine is not None:
@@ -144,12 +149,11 @@ def match_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 @functools.lru_cache(maxsize=16)
-def _prepared(schema: pa.Schema) -> Prepared:
-    """The plan among the columns' names, compiled for the other columns; once in a worker, whatever the number of its tasks."""
+def _prepared(plan: str, schema: pa.Schema) -> Prepared:
+    """Compiled once in a worker, whatever the number of its tasks."""
     from sparkcep.engines.run import prepare
 
-    plan = next(name for name in reversed(schema.names) if name.startswith(PLAN_HEAD))
-    return prepare(Plan.from_json(plan), pa.schema([f for f in schema if f.name != plan]))
+    return prepare(Plan.from_json(plan), schema)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -13,7 +13,12 @@ pytest.importorskip("pyspark")
 from sparkcep.cli import main  # noqa: E402
 from sparkcep.spark import jvm_build, launch  # noqa: E402
 
-OURS = {"spark.driver.extraClassPath": "/c/ours.jar", "spark.sql.extensions": "org.sparkcep.X", "spark.sparkcep.python": "/bin/py"}
+OURS = {
+    "spark.driver.extraClassPath": "/c/ours.jar",
+    "spark.sql.extensions": "org.sparkcep.X",
+    "spark.sparkcep.python": "/bin/py",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +74,11 @@ def test_defaults_file(configuration, named):
         "# comment\nspark.sql.extensions   io.delta.D\nspark.driver.extraClassPath=/a.jar\nspark.sparkcep.python: /other\n"
     )
     found = confs(launch.shell(["--properties-file", str(file)] if named else []))
-    assert found == {"spark.sql.extensions": "io.delta.D,org.sparkcep.X", "spark.driver.extraClassPath": "/a.jar:/c/ours.jar"}
+    assert found == {
+        "spark.sql.extensions": "io.delta.D,org.sparkcep.X",
+        "spark.driver.extraClassPath": "/a.jar:/c/ours.jar",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    }
 
 
 def test_both_properties_files(configuration):

@@ -57,7 +57,7 @@ final class MatchStrategy extends SparkStrategy {
 
   private SparkPlan planned(Call call, Seq<Attribute> output) {
     List<NamedExpression> columns = new ArrayList<>();
-    for (int i = 0; i < call.size(); i++) {
+    for (int i = 0; i < call.size() - 1; i++) { // the last one carries the plan alone
       columns.add(named(call.value(i), call.name(i)));
     }
     List<Expression> told = new ArrayList<>(); // the lines for EXPLAIN
@@ -68,15 +68,17 @@ final class MatchStrategy extends SparkStrategy {
     }
     Expression function = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        PythonFunctions.TABLE_FUNCTION, mapper(call.function().func()), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
-    SparkPlan input = planLater(new Project(seq(columns), call.table()));
+        PythonFunctions.TABLE_FUNCTION, mapper(call), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
+    boolean asTheyAre = CollectionConverters.asJava(call.table().output()).equals(columns);
+    SparkPlan input = planLater(asTheyAre ? call.table() : new Project(seq(columns), call.table()));
     return (SparkPlan) PythonFunctions.construct(OPERATOR, function, output, input, false, Option.empty());
   }
 
-  /** The engine over batches, in the Python that runs {@code like}. */
-  private static PythonFunction mapper(PythonFunction like) {
+  /** The engine over batches, in the Python that would run the table function. */
+  private static PythonFunction mapper(Call call) {
+    PythonFunction like = call.function().func();
     return new SimplePythonFunction(
-        PythonFunctions.command(PythonFunctions.MAPPER),
+        PythonFunctions.mapper(call.plan()),
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
   }
 

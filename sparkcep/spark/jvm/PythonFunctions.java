@@ -44,7 +44,6 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class PythonFunctions {
   static final String TABLE_FUNCTION = "match_recognize";
-  static final String MAPPER = "match_batches"; // the same engine for mapInArrow; no function of SQL
   private static final String[] SCALARS = {"expand_matches", "count_matches", "sample_matches"};
   private static final String FAILED = "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON";
 
@@ -173,9 +172,25 @@ final class PythonFunctions {
     }
   }
 
-  /** The pickled function that workers run for {@code name}. */
-  static Seq<Object> command(String name) {
-    return definition(name).function.command();
+  /** The pickled function by which {@code mapInArrow} runs the engine for a clause's plan. */
+  static Seq<Object> mapper(ObjectNode plan) {
+    ObjectNode request = JsonNodeFactory.instance.objectNode();
+    request.put("kind", "mapper").put("plan", plan.toString());
+    try {
+      return bytes(RewritingParser.ask(request).get("command"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (HelperProcess.HelperException e) {
+      throw PythonFunctions.<RuntimeException>unchecked(e);
+    }
+  }
+
+  private static Seq<Object> bytes(JsonNode base64) throws IOException {
+    List<Object> out = new ArrayList<>();
+    for (byte b : base64.binaryValue()) {
+      out.add(b);
+    }
+    return scala.jdk.javaapi.CollectionConverters.asScala(out).toSeq();
   }
 
   private static synchronized Definition definition(String name) {
@@ -196,15 +211,10 @@ final class PythonFunctions {
   private static Map<String, Definition> read(JsonNode answer) throws IOException {
     Map<String, Definition> out = new HashMap<>();
     for (JsonNode one : answer.get("functions")) {
-      List<Object> command = new ArrayList<>();
-      for (byte b : one.get("command").binaryValue()) {
-        command.add(b);
-      }
       Map<String, String> environment = new HashMap<>();
       environment.put("PYTHONHASHSEED", "0"); // as a Python driver sets it for its workers
       PythonFunction function = new SimplePythonFunction(
-          scala.jdk.javaapi.CollectionConverters.asScala(command).toSeq(),
-          environment, new ArrayList<>(), workerPython(answer.get("python").asText()), answer.get("version").asText(),
+          bytes(one.get("command")), environment, new ArrayList<>(), workerPython(answer.get("python").asText()), answer.get("version").asText(),
           new ArrayList<>(), null);
       DataType returns = one.get("returns").isNull() ? null : DataType.fromJson(one.get("returns").asText());
       out.put(one.get("name").asText(), new Definition(function, one.get("eval_type").asInt(), returns));

@@ -2,15 +2,11 @@ package org.sparkcep;
 
 import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.internal.SessionState;
-import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -31,9 +27,14 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectParser(new ParserBuilder());
-    extensions.injectPlannerStrategy(new MatchStrategy.Builder());
+    injectPlanning(extensions);
     PythonFunctions.publish();
     return BoxedUnit.UNIT;
+  }
+
+  private static void injectPlanning(SparkSessionExtensions extensions) {
+    extensions.injectOptimizerRule(new MatchPruning.Builder());
+    extensions.injectPlannerStrategy(new MatchStrategy.Builder());
   }
 
   /** The function that answers requests; null goes back to the helper process. */
@@ -70,14 +71,10 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     // the catalog parses what EXECUTE IMMEDIATE and SQL functions hold
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
-    List<SparkStrategy> strategies = new ArrayList<>();
-    strategies.add(new MatchStrategy());
-    strategies.addAll(CollectionConverters.asJava(session.experimental().extraStrategies()));
-    session.experimental().extraStrategies_$eq(MatchStrategy.seq(strategies));
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
         session.extensions().injectParser(new ParserBuilder());
-        session.extensions().injectPlannerStrategy(new MatchStrategy.Builder());
+        injectPlanning(session.extensions()); // read anew for each query
       }
     }
   }

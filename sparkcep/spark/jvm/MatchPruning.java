@@ -1,0 +1,297 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Function1;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * What Spark's optimizer does around any operator, around the table function: a filter on partition keys goes below it, and what
+ * nothing above reads is not computed, nor shipped to compute it.
+ *
+ * <p>It runs among Spark's own rules, which carry both on towards the scan.
+ */
+final class MatchPruning extends Rule<LogicalPlan> {
+  private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno"); // leaves that engines do not search by
+  private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places");
+  private static final String LETTERS = "__letters";
+
+  static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
+    @Override
+    public Rule<LogicalPlan> apply(SparkSession session) {
+      return new MatchPruning();
+    }
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return (LogicalPlan) plan.transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+      @Override
+      public boolean isDefinedAt(LogicalPlan node) {
+        return node instanceof Project || node instanceof Filter;
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
+        return isDefinedAt(node) ? (B) improved(node) : otherwise.apply(node);
+      }
+    });
+  }
+
+  private static LogicalPlan improved(LogicalPlan node) {
+    if (node instanceof Filter filter && filter.child() instanceof Generate generate) {
+      return withKeysFiltered(filter, generate);
+    }
+    if (!(node instanceof Project project) || !MatchStrategy.isOn()) {
+      return node; // the table function itself cannot be told what is not needed
+    }
+    if (project.child() instanceof Generate generate) {
+      Generate pruned = pruned(generate, project.references());
+      return pruned == generate ? node : new Project(project.projectList(), pruned);
+    }
+    if (project.child() instanceof Filter filter && filter.child() instanceof Generate generate) {
+      Generate pruned = pruned(generate, project.references().$plus$plus(filter.references()));
+      return pruned == generate ? node : new Project(project.projectList(), new Filter(filter.condition(), pruned));
+    }
+    return node;
+  }
+
+  private static Call call(Generate generate) {
+    return generate.generator() instanceof PythonUDTF function && !generate.outer() ? Call.of(function, generate.child()) : null;
+  }
+
+  // -- filters
+
+  private static LogicalPlan withKeysFiltered(Filter filter, Generate generate) {
+    Call call = call(generate);
+    if (call == null || "false".equalsIgnoreCase(SQLConf.get().getConfString("sparkcep.prefilter", "true").trim())) {
+      return filter;
+    }
+    Map<ExprId, Expression> keys = keys(call, generate);
+    List<Expression> below = new ArrayList<>();
+    List<Expression> above = new ArrayList<>();
+    for (Expression conjunct : conjuncts(filter.condition(), new ArrayList<>())) {
+      List<Attribute> read = CollectionConverters.asJava(conjunct.references().toSeq());
+      boolean goes = conjunct.deterministic() && !read.isEmpty() && read.stream().allMatch(a -> keys.containsKey(a.exprId()));
+      (goes ? below : above).add(conjunct);
+    }
+    if (below.isEmpty()) {
+      return filter;
+    }
+    LogicalPlan table = new Filter(replaced(all(below), keys), call.table());
+    Project packing = new Project(((Project) generate.child()).projectList(), table);
+    Generate over = with(generate, generate.generator(), generate.generatorOutput(), packing);
+    return above.isEmpty() ? over : new Filter(all(above), over);
+  }
+
+  /** Output columns that are keys of the partitions, with what they are in the input. */
+  private static Map<ExprId, Expression> keys(Call call, Generate generate) {
+    Map<ExprId, Expression> found = new HashMap<>();
+    boolean oneRow = call.plan().get("rows").asText().equals("one");
+    for (JsonNode key : call.plan().get("partition")) {
+      boolean asWritten = !oneRow && key.get(2).asBoolean();
+      List<Attribute> named = new ArrayList<>();
+      for (Attribute attribute : CollectionConverters.asJava(generate.generatorOutput())) {
+        if (attribute.name().equalsIgnoreCase(key.get(asWritten ? 0 : 1).asText())) {
+          named.add(attribute);
+        }
+      }
+      for (int i = 0; i < call.size() && named.size() == 1; i++) {
+        Expression value = call.value(i);
+        if (call.name(i).equals(key.get(1).asText()) && isExact(value.dataType()) && value.dataType().equals(named.get(0).dataType())) {
+          found.put(named.get(0).exprId(), value);
+        }
+      }
+    }
+    return found;
+  }
+
+  /** Whether equal keys are one value in every respect: 0.0 and -0.0 are not. */
+  private static boolean isExact(DataType type) {
+    return Set.of(
+                DataTypes.BooleanType, DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType,
+                DataTypes.DateType, DataTypes.TimestampType, DataTypes.TimestampNTZType, DataTypes.BinaryType)
+            .contains(type)
+        || type instanceof StringType
+        || type instanceof org.apache.spark.sql.types.DecimalType;
+  }
+
+  private static List<Expression> conjuncts(Expression condition, List<Expression> found) {
+    if (condition instanceof And and) {
+      conjuncts(and.left(), found);
+      conjuncts(and.right(), found);
+    } else {
+      found.add(condition);
+    }
+    return found;
+  }
+
+  private static Expression all(List<Expression> conjuncts) {
+    return conjuncts.stream().reduce(And::new).orElseThrow();
+  }
+
+  private static Expression replaced(Expression condition, Map<ExprId, Expression> values) {
+    return (Expression) condition.transformUp(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression e) {
+        return e instanceof Attribute a && values.containsKey(a.exprId());
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
+        return isDefinedAt(e) ? (B) values.get(((Attribute) e).exprId()) : otherwise.apply(e);
+      }
+    });
+  }
+
+  // -- columns
+
+  private static Generate pruned(Generate generate, AttributeSet read) {
+    Call call = call(generate);
+    if (call == null || !call.plan().path("rank").isEmpty() || readsInput(generate, read)) {
+      return generate;
+    }
+    Set<String> leaves = new HashSet<>();
+    Set<String> droppable = new HashSet<>();
+    for (JsonNode leaf : call.plan().get("leaves")) {
+      leaves.add(leaf.get(0).asText());
+      if (VALUES.contains(leaf.get(1).get(0).asText())) {
+        droppable.add(leaf.get(0).asText());
+      }
+    }
+    Set<String> dropped = new HashSet<>();
+    List<Attribute> kept = new ArrayList<>();
+    List<StructField> fields = new ArrayList<>();
+    StructType schema = call.function().elementSchema();
+    for (int i = 0; i < schema.length(); i++) {
+      Attribute attribute = generate.generatorOutput().apply(i);
+      String name = schema.apply(i).name();
+      boolean users = !leaves.contains(name) && !name.startsWith("__");
+      boolean last = i == schema.length() - 1 && kept.isEmpty(); // matches are counted by rows of some column
+      if (!read.contains(attribute) && (users || droppable.contains(name)) && !last) {
+        dropped.add(name);
+      } else {
+        kept.add(attribute);
+        fields.add(schema.apply(i));
+      }
+    }
+    ObjectNode plan = call.plan().deepCopy();
+    ArrayNode remaining = plan.putArray("leaves");
+    for (JsonNode leaf : call.plan().get("leaves")) {
+      if (!dropped.contains(leaf.get(0).asText())) {
+        remaining.add(leaf);
+      }
+    }
+    List<Expression> columns = columns(call, plan, dropped);
+    if (columns.size() == 2 * call.size() && dropped.isEmpty()) {
+      return generate;
+    }
+    if (columns.stream().allMatch(Expression::foldable)) {
+      return generate; // Spark would fold the struct, and the strategy not find the plan
+    }
+    return over(call, generate, columns, kept, new StructType(fields.toArray(new StructField[0])));
+  }
+
+  private static boolean readsInput(Generate generate, AttributeSet read) {
+    return CollectionConverters.asJava(generate.child().output()).stream().anyMatch(read::contains);
+  }
+
+  /** Names and values of the columns that the pruned plan still reads or gives back; the plan itself is the last one's name. */
+  private static List<Expression> columns(Call call, ObjectNode plan, Set<String> dropped) {
+    Set<String> read = new HashSet<>();
+    boolean oneRow = plan.get("rows").asText().equals("one");
+    plan.fields().forEachRemaining(member -> {
+      if (!NOT_READ.contains(member.getKey()) && !(oneRow && member.getKey().equals("order"))) {
+        collect(member.getValue(), read);
+      }
+    });
+    if (!plan.get("letters").isEmpty()) {
+      read.add(LETTERS);
+    }
+    List<Expression> columns = new ArrayList<>();
+    for (int i = 0; i < call.size() - 1; i++) {
+      String name = call.name(i);
+      boolean needed = name.startsWith("__") ? read.contains(name) : !dropped.contains(name);
+      if (needed || (columns.isEmpty() && i == call.size() - 2)) { // rows without columns would be lost
+        columns.add(call.columns().nameExprs().apply(i));
+        columns.add(call.value(i));
+      }
+    }
+    columns.add(new Literal(UTF8String.fromString(plan.toString()), DataTypes.StringType));
+    columns.add(call.value(call.size() - 1));
+    return columns;
+  }
+
+  private static void collect(JsonNode value, Set<String> names) {
+    if (value.isTextual() && value.asText().startsWith("__")) {
+      names.add(value.asText());
+    }
+    value.forEach(inner -> collect(inner, names));
+  }
+
+  private static Generate over(Call call, Generate generate, List<Expression> columns, List<Attribute> output, StructType schema) {
+    Alias before = (Alias) ((Project) generate.child()).projectList().head();
+    Alias packed = new Alias(
+        new CreateNamedStruct(MatchStrategy.seq(columns)), before.name(), NamedExpression.newExprId(),
+        MatchStrategy.seq(List.<String>of()), Option.empty(), MatchStrategy.seq(List.<String>of()));
+    PythonUDTF function = call.function();
+    Object[] members = new Object[function.productArity()];
+    for (int i = 0; i < members.length; i++) {
+      Object member = function.productElement(i);
+      members[i] = member == function.elementSchema() ? schema : member == function.children() ? arguments(function, before, packed) : member;
+    }
+    PythonUDTF fewer = (PythonUDTF) PythonFunctions.construct(PythonUDTF.class.getName(), members);
+    Project packing = new Project(MatchStrategy.seq(List.<NamedExpression>of(packed)), call.table());
+    return with(generate, fewer, MatchStrategy.seq(output), packing);
+  }
+
+  private static scala.collection.immutable.Seq<Expression> arguments(PythonUDTF function, Alias before, Alias packed) {
+    List<Expression> arguments = new ArrayList<>();
+    for (Expression argument : CollectionConverters.asJava(function.children())) {
+      boolean table = argument instanceof Attribute attribute && attribute.exprId().equals(before.exprId());
+      arguments.add(table ? packed.toAttribute() : argument);
+    }
+    return MatchStrategy.seq(arguments);
+  }
+
+  private static Generate with(
+      Generate generate, org.apache.spark.sql.catalyst.expressions.Generator generator,
+      scala.collection.immutable.Seq<Attribute> output, LogicalPlan child) {
+    return new Generate(generator, generate.unrequiredChildIndex(), generate.outer(), generate.qualifier(), output, child);
+  }
+}

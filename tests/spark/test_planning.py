@@ -1,0 +1,143 @@
+"""What the JVM's extension makes of the table function's call: rows equal to those of Spark's own operator, less work."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+CLAUSE = """planned MATCH_RECOGNIZE (
+  PARTITION BY k ORDER BY ts
+  MEASURES FIRST(p) AS f, LAST(U.p) AS l, SUM(U.x) AS sx, COUNT(*) AS n, MATCH_NUMBER() AS mn, CLASSIFIER() AS c
+  {rows}
+  PATTERN (A U+)
+  DEFINE U AS p > PREV(p) AND y <> '3')"""
+COLUMNS = ("count(*)", "k, f", "K, mn, n, l", "max(sx)", "c, ts - ts")
+FILTERS = (
+    "", "WHERE k IN (2, 3)", "WHERE k = 1 AND f > 10", "WHERE k = 1 OR f > 10", "WHERE k IS NULL", "WHERE k + 1 = 3 AND rand(3) < 2",
+    "WHERE k = (SELECT max(k) - 1 FROM planned)",
+)
+
+
+@pytest.fixture(scope="module")
+def planned(spark):
+    if not hasattr(spark, "_jvm"):
+        pytest.skip("a classic session is needed")
+    from sparkcep.spark.session import _parser
+
+    if _parser is None:
+        pytest.skip("no Java compiler: Spark's own operator runs the function")
+    spark.sql(
+        """CREATE OR REPLACE TEMP VIEW planned AS
+        SELECT IF(id % 6 = 5, NULL, id % 6) AS k, id AS ts, CAST(hash(id) % 100 AS DOUBLE) AS p, id * 2 AS x, CAST(id % 57 AS STRING) AS y, array(id) AS more,
+          IF(id % 6 < 2, -0.0D, 0.0D) AS z, timestamp_micros(id) AS at
+        FROM range(600)"""
+    )
+    yield spark
+    spark.conf.unset("sparkcep.mapInArrow")
+    spark.conf.unset("sparkcep.prefilter")
+
+
+def both_ways(spark, query: str) -> tuple[list, list]:
+    found = []
+    for on in ("true", "false"):
+        spark.conf.set("sparkcep.mapInArrow", on)
+        spark.conf.set("sparkcep.prefilter", on)
+        found.append(sorted(map(tuple, spark.sql(query).collect()), key=repr))
+    spark.conf.set("sparkcep.mapInArrow", "true")
+    spark.conf.set("sparkcep.prefilter", "true")
+    return found[0], found[1]
+
+
+def physical(spark, query: str) -> str:
+    """The physical plan less the clause's own."""
+    plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()
+    return re.sub(r"--sparkcep.*|\{\"variables\":.*?\}", "", plan)
+
+
+@pytest.mark.parametrize("rows", ["", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
+def test_rows_are_those_of_the_table_function(planned, rows):
+    clause = CLAUSE.format(rows=rows)
+    branches = []
+    for i, (columns, where) in enumerate((c, w) for c in COLUMNS for w in FILTERS):
+        if "ts" in columns and not rows:
+            continue
+        branches.append(f"SELECT {i} AS i, to_json(struct(*)) AS row FROM (SELECT {columns} FROM {clause} {where})")
+    ours, sparks = both_ways(planned, "\nUNION ALL ".join(branches))
+    assert ours == sparks
+    assert {i for i, _ in ours} >= {0, len(FILTERS)}
+
+
+def test_it_runs_as_map_in_arrow(planned):
+    query = "SELECT * FROM " + CLAUSE.format(rows="")
+    plan = physical(planned, query)
+    assert "MapInArrow match_recognize" in plan and "ArrowEvalPythonUDTF" not in plan
+    planned.conf.set("sparkcep.mapInArrow", "false")
+    assert "ArrowEvalPythonUDTF match_recognize" in physical(planned, query)
+    planned.conf.set("sparkcep.mapInArrow", "true")
+    explained = planned.sql("EXPLAIN " + query).first()[0]
+    assert "--sparkcep engine: exact" in explained
+
+
+def test_a_filter_on_keys_goes_to_the_scan(planned):
+    plan = physical(planned, f"SELECT * FROM {CLAUSE.format(rows='')} WHERE k = 1 AND f > 3")
+    above, below = plan.split("Exchange", 1)
+    assert re.search(r"Filter.*__l0#\d+ > 3.0", above) and " = 1)" not in above
+    assert re.search(r"Filter.* = 1\)", below) and "__l0" not in below
+    planned.conf.set("sparkcep.prefilter", "false")
+    plan = physical(planned, f"SELECT * FROM {CLAUSE.format(rows='')} WHERE k = 1 AND f > 3")
+    assert "= 1)" in plan.split("Exchange", 1)[0]
+    planned.conf.set("sparkcep.prefilter", "true")
+
+
+def test_a_filter_on_floating_keys_stays_above(planned):
+    clause = "planned MATCH_RECOGNIZE (PARTITION BY z ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+))"
+    query = f"SELECT n FROM {clause} WHERE CAST(z AS STRING) = '-0.0' OR n > 0"
+    assert "Filter" not in physical(planned, query).split("Exchange", 1)[1]
+    ours, sparks = both_ways(planned, query)
+    assert ours == sparks
+
+
+@pytest.mark.parametrize("rows", ["", "ALL ROWS PER MATCH"])
+def test_what_nobody_reads_is_not_shipped(planned, rows):
+    columns = "k, f" if not rows else "k, ts, f"
+    plan = physical(planned, f"SELECT {columns} FROM {CLAUSE.format(rows=rows)}")
+    operator, below = plan.split("MapInArrow", 1)[1].split("Exchange", 1)
+    output = operator.split("[", 1)[1].split("]", 1)[0]
+    assert [name for name in ("__l1", "__l2", "__l3", "__l4", "__l5", "more", "x#") if name in output] == []
+    assert "__l0" in output
+    assert "array(" not in below  # 'more' is not even computed
+    assert "% 57" in below and "* 2" not in below  # a condition reads y; nothing reads x
+
+
+def test_timestamps_of_the_session_zone(planned):
+    clause = """planned MATCH_RECOGNIZE (PARTITION BY k ORDER BY at MEASURES FIRST(at) AS a, LAST(at) AS b, array_agg(at) AS all_of PATTERN (A{3}))"""
+    planned.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        ours, sparks = both_ways(planned, f"SELECT *, CAST(a AS STRING) FROM {clause}")
+    finally:
+        planned.conf.set("spark.sql.session.timeZone", "UTC")
+    assert ours == sparks and ours
+
+
+def test_a_call_without_columns_is_left_to_the_table_function(planned):
+    clause = "planned MATCH_RECOGNIZE (ORDER BY 1 MEASURES COUNT(*) AS n, MAX(ts) AS m, 'one' AS c PATTERN (A+))"
+    for columns in ("count(*)", "n", "c"):
+        ours, sparks = both_ways(planned, f"SELECT {columns} FROM {clause}")
+        assert ours == sparks and len(ours) == 1
+
+
+def test_batches_are_bounded_by_rows_alone_unless_the_user_says_otherwise(planned):
+    import sparkcep
+
+    key = "spark.sql.execution.arrow.maxBytesPerBatch"
+    assert planned.conf.get(key) == "2147483647"
+    other = planned.newSession()
+    other.conf.set(key, "1000000")
+    sparkcep.enable(other)
+    assert other.conf.get(key) == "1000000"
+    planned.range(5).createOrReplaceGlobalTempView("five")
+    query = "SELECT * FROM global_temp.five MATCH_RECOGNIZE (ORDER BY id MEASURES COUNT(*) AS n, MAX(id) AS m PATTERN (A+))"
+    rows = other.sql(query).collect()
+    assert [tuple(r) for r in rows] == [(5, 4)]
+    assert "MapInArrow" in physical(other, query)
