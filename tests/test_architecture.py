@@ -21,6 +21,7 @@ LIBRARIES = {
     "pyspark": {"spark"},
     "py4j": {"spark"},
     "numba": {"engines", "ranking"},
+    "llvmlite": {"engines"},
     "numpy": {"automaton", "columns", "engines", "ranking", "spark"},
     "pyarrow": {"columns", "engines", "ranking", "spark"},
     "pandas": {"spark"},
@@ -31,7 +32,7 @@ LIBRARIES = {
 INSIDE_FUNCTIONS = {
     "pyspark": {"cli", "demo", "draw", "notebook", "__main__"},
     "numpy": {"demo", "draw"},
-    "pyarrow": {"demo", "draw"},
+    "pyarrow": {"compiling", "demo", "draw"},
     "pandas": {"demo", "draw", "notebook"},
     "matplotlib": {"draw", "notebook"},
     "nbformat": {"cli", "notebook"},

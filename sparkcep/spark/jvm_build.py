@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 
 from sparkcep.spark.java import find_java_tool
+from sparkcep.storage import cache_root
 
 EXTENSION_CLASS = "org.sparkcep.SparkcepExtensions"
 _RELEASE = "17"  # what Spark 4 itself is compiled for
@@ -66,8 +67,7 @@ def _fingerprint(sources: dict[str, str], jars: Path) -> str:
 
 
 def _cache_dir() -> Path:
-    chosen = os.environ.get("SPARKCEP_CACHE_DIR")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkcep"
+    base = cache_root()
     try:
         # for the user alone: what lies here is loaded into the driver
         base.mkdir(mode=0o700, parents=True, exist_ok=True)

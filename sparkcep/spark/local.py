@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparkcep.spark.java import require_java
 from sparkcep.spark.session import enable
+from sparkcep.spark.warming import DAEMON_KEY, DAEMON_MODULE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,8 @@ def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSe
         .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
         .config("spark.log.level", "ERROR")
     )
+    if os.name == "posix":
+        builder = builder.config(DAEMON_KEY, DAEMON_MODULE)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    return enable(builder.getOrCreate())
+    return enable(builder.getOrCreate(), warm=False)  # the first query comes at once, or none does

@@ -35,15 +35,20 @@ _prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows th
 _parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded behind it
 
 
-def enable(spark: SparkSession) -> SparkSession:
+def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
     """Makes ``spark.sql`` understand MATCH_RECOGNIZE in this and every other session of the process.
 
-    Registers the table function ``match_recognize`` as well. Calling it again changes nothing. Returns ``spark``.
+    Registers the table function ``match_recognize`` as well, and in a local session begins to start Python workers with the engine loaded
+    (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``.
     """
     with _lock:
         _prepared.discard(spark)
         _prepare(spark)
         _wrap(_session_class(spark))
+        if warm and not is_connect(spark):
+            from sparkcep.spark import warming
+
+            warming.warm(spark)
     return spark
 
 

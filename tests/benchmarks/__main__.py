@@ -1,5 +1,5 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes (docs/benchmarks.md),
-the experiments of the papers (sase, acep, cpr), statements of the shell."""
+the experiments of the papers (sase, acep, cpr), statements of the shell, the first query of a session."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .stream import DATA
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "shell", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "shell", "cold", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase and acep")
     parser.add_argument("--json", default="benchmarks.json")
     parser.add_argument("--shapes", help="suite: names of shapes with commas between them; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, one, or 1000 as often as Zipf has it")
-    parser.add_argument("--repeats", type=int, default=5, help="suite: rounds that count")
+    parser.add_argument("--repeats", type=int, default=5, help="suite and cold: rounds that count")
     parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
     options = parser.parse_args()
     if options.rows < 10 or options.repeats < 1:
@@ -60,6 +60,10 @@ def main() -> None:
         from . import shell
 
         results["shell"] = shell.run()
+    if options.part in ("cold", "all"):
+        from . import cold
+
+        results["cold"] = cold.run(options.repeats)
     with open(options.json, "w") as out:
         json.dump(results, out, indent=1)
     print(f"\nwritten to {options.json}")

@@ -57,6 +57,14 @@ QUERIES = {
 }
 
 
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
 def noop(frame) -> float:
     """Seconds to compute all rows of a data frame and drop them."""
     start = time.perf_counter()
@@ -66,16 +74,7 @@ def noop(frame) -> float:
 
 def session(settings: Mapping[str, str] | None = None):
     """A session of two cores with the clause enabled; ``settings``: further ones of Spark's."""
-    return start_spark(
-        "sparkcep-benchmarks",
-        {
-            "spark.master": "local[2]",
-            "spark.driver.memory": "4g",
-            "spark.sql.shuffle.partitions": "4",
-            "spark.ui.showConsoleProgress": "false",
-            **(settings or {}),
-        },
-    )
+    return start_spark("sparkcep-benchmarks", {**SETTINGS, **(settings or {})})
 
 
 def run(rows: int = 2_000_000, symbols: int = 1000, repeats: int = 5) -> dict:

@@ -1,0 +1,50 @@
+"""The daemon of Spark's Python workers with the engine loaded before it forks them: ``spark.python.daemon.module``.
+
+A worker that PySpark's own daemon forks imports pandas, numba and the engine and loads its kernels when the first query comes, each worker for itself.
+
+A fork keeps one thread, so none may run in the daemon: what is imported here starts none, with OMP_NUM_THREADS = 1, which Spark sets for workers. Should
+there be one all the same, workers are forked from a daemon that has loaded nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+_NO_JEMALLOC_THREAD = "JE_ARROW_MALLOC_CONF", "background_thread:false"  # of Arrow's allocator
+
+
+def main() -> None:
+    os.environ.setdefault(*_NO_JEMALLOC_THREAD)
+    # the JVM reads a port number from standard output
+    with contextlib.redirect_stdout(sys.stderr):
+        load()
+    if _threads() > 1:
+        print("sparkcep: a thread is running in the daemon of Python workers; they start without the engine", file=sys.stderr)
+        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+    from pyspark.daemon import manager
+
+    manager()
+
+
+def load() -> None:
+    """Imports what a worker needs for a query, and those kernels of the exact engine that are on disk."""
+    import pandas  # noqa: F401
+    import pyspark.worker  # noqa: F401
+
+    import sparkcep.spark.table_function  # noqa: F401
+    from sparkcep.compiling import load_first
+
+    load_first()
+
+
+def _threads() -> int:
+    """How many run in this process; 1 where there is no /proc."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.is_dir() else 1
+
+
+if __name__ == "__main__":
+    main()

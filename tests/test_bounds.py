@@ -1,0 +1,77 @@
+"""The bounds end a runaway query in every engine that can run away, with an error that names the setting."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.sql.parser import parse_clause
+
+ROWS = 60
+ANY = "EVENT SELECTION SKIP TILL ANY MATCH"
+LOCAL = "DEFINE A AS v >= 0, B AS v >= 0, C AS v >= 0"
+LOOKING = "DEFINE A AS v >= 0, B AS v >= A.v, C AS v >= avg(B.v)"
+HOPELESS = "DEFINE A AS v >= 0, B AS v >= A.v AND count(DISTINCT B.v) > 0, C AS count(DISTINCT B.v) < 0"
+MATCHES, BYTES, STEPS = {"max_matches": 1000}, {"max_state_bytes": 1 << 18}, {"max_steps": 10_000}
+ERRORS = {
+    "max_matches": "MATCH_LIMIT.*sparkcep.maxMatchesPerPartition = 1000 .*k = 0",
+    "max_state_bytes": "STATE_LIMIT.*k = 0 .*sparkcep.maxStateBytes = 262144 ",
+    "max_steps": "EFFORT_LIMIT.*k = 0 .*sparkcep.maxSteps = 10000 ",
+}
+
+# name: engine, the clause behind MEASURES, the bound that ends it
+RUNAWAYS = {
+    "exact": ("MatchEngine", f"count(*) AS n PATTERN (A B* B* B* C) {HOPELESS}", STEPS),
+    "exact, remembered": ("MatchEngine", "count(*) AS n PATTERN (A B* (B | C)* D) DEFINE B AS v >= A.v, C AS v >= A.v, D AS v < sum(B.v) - 1000000000", BYTES),
+    "listed": ("SelectionEngine", f"count(*) AS n {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", MATCHES),
+    "first match": ("SelectionEngine", f"count(*) AS n {ANY} PATTERN (A B* C) {HOPELESS}", STEPS),
+    "graph": ("MergedEngine", f"MATCH_GRAPH() AS g {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", BYTES),
+    "counted, conditions on the match": ("MergedEngine", f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", MATCHES | BYTES),  # runs too many to be merged are listed
+    "conjunction": ("ConjunctionEngine", f"count(*) AS n {ANY} ALL MATCHES PATTERN (A B* & C) {LOCAL}", MATCHES),
+    "conjunction, counted": ("ConjunctionEndingEngine", f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* & C) {LOCAL}", BYTES),
+    "approximate, listed": ("ApproximateEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 ALL MATCHES {LOOKING}", BYTES),
+    "proxies by class": ("ClassProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {LOOKING}", BYTES),
+    "proxies, listed": ("ListedProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {HOPELESS}", BYTES),
+    "ranked, listed": ("SelectionEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B* C) WINDOW 100000 PREF MAX (A.v + C.v) TOP 3 {LOOKING}", MATCHES),
+    "ranked, joined": ("JoinedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B C) WINDOW 100000 PREF MAX (A.v * B.v * C.v) TOP 1000 {LOCAL}", STEPS),
+}
+
+
+def run(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, int]:
+    """The engine's class, and the number of output rows of one partition that fulfils each row-local condition."""
+    plan = make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}"))
+    values = {"k": pa.array([0] * rows), "t": pa.array(range(rows)), "v": pa.array([float(row * 7919 % 1009) for row in range(rows)])}
+    columns = {column: values[sql.rpartition(".")[2]] for column, sql in plan.inputs}
+    if plan.letters:
+        columns[LETTERS] = pa.array([sum(1 << bit for _, bit, _ in plan.letters)] * rows, pa.int8())
+    table = pa.table(columns)
+    engine = engine_for(prepare(plan, table.schema), limits=Limits(**limits))
+    try:
+        return type(engine).__name__, sum(out.num_rows for out in match_batches(engine, table.to_batches()))
+    except MatchRuntimeError as error:
+        error.add_note(type(engine).__name__)
+        raise
+
+
+@pytest.mark.parametrize("name", RUNAWAYS)
+def test_a_runaway_query_ends(name):
+    engine, clause, limits = RUNAWAYS[name]
+    with pytest.raises(MatchRuntimeError, match=ERRORS[next(iter(limits))]) as raised:
+        run(clause, limits, 2000 if engine == "JoinedEngine" else ROWS)
+    assert raised.value.__notes__ == [engine]
+
+
+@pytest.mark.parametrize(
+    ("engine", "clause"),
+    [
+        ("ProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {LOCAL}"),
+        ("MergedEngine", f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* C) WINDOW 50 {LOCAL}"),
+    ],
+)
+def test_what_lists_nothing_stays_within_the_bounds(engine, clause):
+    found, rows = run(clause, MATCHES | STEPS)
+    assert found == engine
+    assert rows > 50
