@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import functools
+import json
 import sys
 from typing import Any
 
-from pyspark.serializers import CloudPickleSerializer
+from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
+from pyspark.sql.functions import AnalyzeArgument
 from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
 
@@ -23,6 +25,13 @@ def describe() -> dict[str, Any]:
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         functions.append(_described(name, (read, returns), PythonEvalType.SQL_BATCHED_UDF, returns))
     return {"functions": functions, "python": sys.executable, "version": "{}.{}".format(*sys.version_info)}
+
+
+def analyze(schema: str) -> dict[str, str]:
+    """The table function's analysis over a table of type ``schema`` (Spark's JSON), its plan among the names. Raises ClauseError."""
+    table = AnalyzeArgument(dataType=StructType.fromJson(json.loads(schema)), value=None, isTable=True, isConstantExpression=False)
+    analysis = MatchRecognize.analyze(table)
+    return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}
 
 
 def mapper(plan: str) -> str:

@@ -249,13 +249,14 @@ def _choose_worker_python(spark: SparkSession) -> None:
 
 
 def _teach_parser(spark: SparkSession) -> None:
-    from sparkcep.spark.jvm_build import JvmBuildError
+    from sparkcep.spark.jvm_build import JvmBuildError, NoCompilerError
 
     try:
         extension = _load_extension(spark)
     except JvmBuildError as error:
-        log.info(
-            "MATCH_RECOGNIZE works in spark.sql(), but not in statements that reach the JVM another way "
+        log.log(
+            logging.INFO if isinstance(error, NoCompilerError) else logging.WARNING,
+            "MATCH_RECOGNIZE works in spark.sql(), more slowly than with the JVM's extension, but not in statements that reach the JVM another way "
             "(EXECUTE IMMEDIATE, JDBC, Scala): %s. A JDK of version 17 or newer, in place of a JRE, makes those work too.",
             error,
         )

@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
  * column is named by the clause's plan.
  */
 record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan) {
-  private static final String PLAN_HEAD = "{\"variables\":"; // as in pattern/plan.py
+  static final String PLAN_HEAD = "{\"variables\":"; // as in pattern/plan.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** The call of {@code function} over {@code input}; null where it is another function, or has another form. */

@@ -24,12 +24,15 @@ import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTFAnalyzeResult;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedPolymorphicPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
 import scala.Function0;
 import scala.Function2;
+import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractFunction1;
@@ -73,8 +76,9 @@ final class PythonFunctions {
   private static FunctionIdentifier identifier(String name) {
     try {
       // Spark 4.3 has three-part names
-      Method qualified = FunctionRegistry.class.getMethod("builtinFunctionIdentifier", String.class);
-      return (FunctionIdentifier) qualified.invoke(null, name);
+      Object functions = Class.forName(FunctionRegistry.class.getName() + "$").getField("MODULE$").get(null);
+      Method qualified = functions.getClass().getMethod("builtinFunctionIdentifier", String.class);
+      return (FunctionIdentifier) qualified.invoke(functions, name);
     } catch (NoSuchMethodException e) {
       return new FunctionIdentifier(name);
     } catch (ReflectiveOperationException e) {
@@ -88,9 +92,35 @@ final class PythonFunctions {
       Definition d = definition(TABLE_FUNCTION);
       Object udtf = construct(
           "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", TABLE_FUNCTION, d.function, d.evalType, false);
-      LogicalPlan plan = (LogicalPlan) build(udtf, arguments);
-      return (LogicalPlan) plan.transformExpressions(new TellClauseErrors());
+      return analysedHere((LogicalPlan) build(udtf, arguments));
     }
+  }
+
+  /** Spark's own builder of a registered table function, whose calls are then analysed here. */
+  private static final class AnalysingBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
+    private final scala.Function1<Seq<Expression>, LogicalPlan> spark;
+
+    AnalysingBuilder(scala.Function1<Seq<Expression>, LogicalPlan> spark) {
+      this.spark = spark;
+    }
+
+    @Override
+    public LogicalPlan apply(Seq<Expression> arguments) {
+      return analysedHere(spark.apply(arguments));
+    }
+  }
+
+  /** Lets the rewriter's process analyse calls of the table function that a Python driver registered: no worker is started for it. */
+  static void analyse(FunctionRegistryBase<LogicalPlan> registry) {
+    FunctionIdentifier name = identifier(TABLE_FUNCTION);
+    Option<scala.Function1<Seq<Expression>, LogicalPlan>> builder = registry.lookupFunctionBuilder(name);
+    if (builder.isDefined() && !(builder.get() instanceof AnalysingBuilder)) {
+      registry.registerFunction(name, registry.lookupFunction(name).get(), new AnalysingBuilder(builder.get()));
+    }
+  }
+
+  private static LogicalPlan analysedHere(LogicalPlan call) {
+    return (LogicalPlan) call.transformExpressions(new OwnAnalysis());
   }
 
   private static final class ScalarBuilder extends AbstractFunction1<Seq<Expression>, Expression> {
@@ -109,8 +139,8 @@ final class PythonFunctions {
     }
   }
 
-  /** Errors that the table function's {@code analyze} raises in its Python worker, told as our own. */
-  private static final class TellClauseErrors extends AbstractPartialFunction<Expression, Expression> {
+  /** Calls that the rewriter's process analyses; those of a clause's text a Python worker, whose errors are told as our own. */
+  private static final class OwnAnalysis extends AbstractPartialFunction<Expression, Expression> {
     @Override
     public boolean isDefinedAt(Expression expression) {
       return expression instanceof UnresolvedPolymorphicPythonUDTF;
@@ -149,10 +179,41 @@ final class PythonFunctions {
 
     @Override
     public PythonUDTFAnalyzeResult apply(PythonFunction function, Seq<Expression> arguments) {
+      PythonUDTFAnalyzeResult known = planned(arguments);
+      if (known != null) {
+        return known;
+      }
       try {
         return spark.apply(function, arguments);
       } catch (Throwable raised) { // Scala does not declare what it throws
         throw PythonFunctions.<RuntimeException>unchecked(told(raised));
+      }
+    }
+
+    /** The analysis of a call in the rewriter's form; null for another. */
+    private static PythonUDTFAnalyzeResult planned(Seq<Expression> arguments) {
+      if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table)) {
+        return null;
+      }
+      StructType schema = table.plan().schema();
+      if (schema.isEmpty() || !schema.apply(schema.length() - 1).name().startsWith(Call.PLAN_HEAD)) {
+        return null;
+      }
+      ObjectNode request = JsonNodeFactory.instance.objectNode();
+      request.put("kind", "analyze").put("schema", schema.json());
+      try {
+        JsonNode answer = RewritingParser.ask(request);
+        if (answer.has("error")) {
+          throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
+        }
+        StructType result = (StructType) DataType.fromJson(answer.get("schema").asText());
+        Seq<?> none = MatchStrategy.seq(List.of());
+        return (PythonUDTFAnalyzeResult) construct(
+            PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, answer.get("result").binaryValue());
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      } catch (HelperProcess.HelperException e) {
+        throw PythonFunctions.<RuntimeException>unchecked(e);
       }
     }
 

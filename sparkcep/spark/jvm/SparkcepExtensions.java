@@ -5,6 +5,7 @@ import java.lang.reflect.Proxy;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.internal.SessionState;
 import scala.runtime.AbstractFunction1;
@@ -73,6 +74,8 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
+    PythonFunctions.analyse(state.tableFunctionRegistry());
+    PythonFunctions.analyse(TableFunctionRegistry.builtin());
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
         session.extensions().injectParser(new ParserBuilder());
