@@ -21,6 +21,7 @@ from sparkcep.draw.report import Job, Report, Step, Table, render
 from sparkcep.errors import ClauseError
 from sparkcep.pattern.plan import PLAN_HEAD, Plan
 from sparkcep.settings import Settings
+from sparkcep.spark.builtin import FUNCTION
 from sparkcep.spark.errors import ClauseParseException
 from sparkcep.spark.sampling import Sampler
 from sparkcep.spark.session import is_connect, sql_in
@@ -341,7 +342,7 @@ def _shown(value: Any) -> object:
 
 # -- numbers of Spark's plan ----------------------------------------------------------------------------------------
 
-_ENGINE = "PythonUDTF"
+_ENGINE = ("PythonUDTF", "match_recognize")
 _INNER = ("WholeStageCodegenExec", "InputAdapter")
 
 
@@ -364,7 +365,10 @@ def _walk(node: Any, depth: int, out: list[tuple[Step, dict[str, int]]]) -> None
                 numbers[name] = metrics.apply(name).value()
         numbers["children"] = children.size()
         rows = next((n for name, n in numbers.items() if name != "children"), None)
-        out.append((Step(depth, node.nodeName().strip(), rows), numbers))
+        name = node.nodeName().strip()
+        if kind == "MapInArrowExec" and node.func().name() == FUNCTION:
+            name += f" {FUNCTION}"
+        out.append((Step(depth, name, rows), numbers))
         below = depth + 1
     for i in range(children.size()):
         _walk(children.apply(i), below, out)
@@ -377,7 +381,7 @@ def _counts(steps: list[tuple[Step, dict[str, int]]], plan: Plan | None) -> tupl
         return ()
     read = [n["numOutputRows"] for _, n in steps if n["children"] == 0 and "numOutputRows" in n]
     out = [("rows read", sum(read))] if read else []
-    at = next((i for i, (s, _) in enumerate(steps) if _ENGINE in s.name), None)
+    at = next((i for i, (s, _) in enumerate(steps) if any(word in s.name for word in _ENGINE)), None)
     if at is None or plan is None:
         return tuple(out)
     below = [n for s, n in steps[at + 1 :] if s.depth > steps[at][0].depth]

@@ -126,6 +126,8 @@ def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
         f"SELECT k, sum(n) AS s FROM planned {RUNS} GROUP BY k": 1,
         f"SELECT n, count(*) AS c FROM planned {RUNS} GROUP BY n": 2,
         f"SELECT x.n, y.m FROM planned {RUNS} x JOIN planned {LONGER.replace('n >', 'p >').replace('(n)', '(p)')} y USING (k) WHERE x.n > y.m": 2,
+        f"SELECT k, sum(n) AS s FROM (SELECT k, n FROM planned {RUNS} UNION ALL SELECT k, max(p) FROM planned GROUP BY k) GROUP BY k": 2,
+        f"SELECT * FROM planned {RUNS} EXCEPT ALL SELECT k, ts, 3 FROM planned": 2,
         f"SELECT * FROM (SELECT k + 1 AS k, ts, n FROM planned {RUNS}) {LONGER}": 2,
         f"SELECT * FROM (SELECT n AS k, ts, n FROM planned {RUNS}) {LONGER.replace('n > PREV(n)', 'ts > PREV(ts)')}": 2,
     }

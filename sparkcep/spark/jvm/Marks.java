@@ -14,7 +14,7 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Takes our own operators out of a plan once Spark has planned exchanges and sorts by them: executors do not have their classes.
+ * Takes {@link Clustered} out of a plan once Spark has planned exchanges and sorts by it: executors do not have its class.
  *
  * <p>Spark offers this place, behind that planning, for rules about columnar operators.
  */
@@ -55,7 +55,7 @@ final class Marks extends ColumnarRule {
         return (SparkPlan) plan.transformUp(new AbstractPartialFunction<SparkPlan, SparkPlan>() {
           @Override
           public boolean isDefinedAt(SparkPlan node) {
-            return node instanceof Clustered || node instanceof KeyedMatches;
+            return node instanceof Clustered;
           }
 
           @Override

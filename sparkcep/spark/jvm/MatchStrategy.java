@@ -1,9 +1,10 @@
 package org.sparkcep;
 
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.SparkSession;
@@ -63,7 +64,8 @@ final class MatchStrategy extends SparkStrategy {
 
   private SparkPlan planned(Call call, Seq<Attribute> output) {
     List<NamedExpression> columns = new ArrayList<>();
-    for (int i = 0; i < call.size() - 1; i++) { // the last one carries the plan alone
+    int carried = Math.max(1, call.size() - 1); // the last one carries the plan alone, but rows without a column would be lost
+    for (int i = 0; i < carried; i++) {
       columns.add(named(call.value(i), call.name(i)));
     }
     List<Expression> told = new ArrayList<>(); // the lines for EXPLAIN
@@ -77,15 +79,18 @@ final class MatchStrategy extends SparkStrategy {
         PythonFunctions.TABLE_FUNCTION, mapper(call), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
     boolean marked = Marks.areTakenOut();
     SparkPlan input = projected(columns, table(call.table(), marked));
-    SparkPlan operator = (SparkPlan) PythonFunctions.construct(OPERATOR, function, output, input, false, Option.empty());
-    Map<ExprId, Expression> repeated = new HashMap<>();
+    // a key goes through as the input's own attribute, so that Spark sees the rows of the output lie as those of the input
     Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
+    Set<ExprId> passed = new HashSet<>();
+    List<Attribute> given = new ArrayList<>();
+    List<NamedExpression> renamed = new ArrayList<>();
     for (Attribute attribute : CollectionConverters.asJava(output)) {
-      if (keys.get(attribute.exprId()) instanceof Attribute key) {
-        repeated.put(key.exprId(), attribute);
-      }
+      boolean key = keys.get(attribute.exprId()) instanceof Attribute column && passed.add(column.exprId());
+      given.add(key ? (Attribute) keys.get(attribute.exprId()) : attribute);
+      renamed.add(key ? alias(keys.get(attribute.exprId()), attribute.name(), attribute.exprId()) : attribute);
     }
-    return repeated.isEmpty() || !marked ? operator : new KeyedMatches(repeated, operator);
+    SparkPlan operator = (SparkPlan) PythonFunctions.construct(OPERATOR, function, seq(given), input, false, Option.empty());
+    return passed.isEmpty() ? operator : new ProjectExec(seq(renamed), operator);
   }
 
   /** The engine over batches, in the Python that would run the table function. */
@@ -123,7 +128,11 @@ final class MatchStrategy extends SparkStrategy {
     if (value instanceof Attribute attribute && attribute.name().equals(name)) {
       return attribute;
     }
-    return new Alias(value, name, NamedExpression.newExprId(), seq(List.<String>of()), Option.empty(), seq(List.<String>of()));
+    return alias(value, name, NamedExpression.newExprId());
+  }
+
+  private static Alias alias(Expression value, String name, ExprId id) {
+    return new Alias(value, name, id, seq(List.<String>of()), Option.empty(), seq(List.<String>of()));
   }
 
   static <T> Seq<T> seq(List<T> list) {
