@@ -30,6 +30,7 @@ final class HelperProcess implements Function<String, String> {
   private final Process process;
   private final DataOutputStream to;
   private final DataInputStream from;
+  private volatile boolean works; // it has answered
 
   private HelperProcess(String python) throws IOException {
     this.python = python;
@@ -73,7 +74,34 @@ final class HelperProcess implements Function<String, String> {
   }
 
   @Override
-  public synchronized String apply(String request) {
+  public String apply(String request) {
+    try {
+      return answered(request);
+    } catch (IOException e) {
+      if (!works) {
+        throw new IllegalStateException(
+            "The process that rewrites MATCH_RECOGNIZE ended; is sparkcep installed for " + python
+                + "? spark.sparkcep.python names another Python.",
+            e);
+      }
+      return successor().apply(request); // killed from outside, and the JVM had not noticed yet
+    }
+  }
+
+  private HelperProcess successor() {
+    synchronized (HelperProcess.class) {
+      if (instance == this) {
+        instance = null;
+      }
+    }
+    try {
+      return running();
+    } catch (HelperException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private synchronized String answered(String request) throws IOException {
     boolean answered = false;
     try {
       byte[] bytes = request.getBytes(StandardCharsets.UTF_8);
@@ -83,12 +111,8 @@ final class HelperProcess implements Function<String, String> {
       byte[] answer = new byte[from.readInt()];
       from.readFully(answer);
       answered = true;
+      works = true;
       return new String(answer, StandardCharsets.UTF_8);
-    } catch (IOException e) {
-      throw new IllegalStateException(
-          "The process that rewrites MATCH_RECOGNIZE ended; is sparkcep installed for " + python
-              + "? spark.sparkcep.python names another Python.",
-          e);
     } finally {
       if (!answered) {
         process.destroy(); // the next statement starts a new one, rather than reading the rest of this answer
