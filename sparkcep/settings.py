@@ -58,24 +58,17 @@ class Settings:
         return tuple((name, value) for name, value, default in named if value != default)
 
 
-def _flag(key: str, text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ClauseError("SETTING", f"{key} must be true or false, not {text!r}")
-    return text.strip().lower() == "true"
+def _one_of(**meanings: bool | str) -> Callable[[str, str], bool | str]:
+    """A reader of settings that know only these words."""
+    *others, last = meanings
 
+    def read(key: str, text: str) -> bool | str:
+        word = text.strip().lower()
+        if word not in meanings:
+            raise ClauseError("SETTING", f"{key} must be {', '.join(others)} or {last}, not {text!r}")
+        return meanings[word]
 
-def _prefilter(key: str, text: str) -> bool | str:
-    if text.strip().lower() == ALWAYS:
-        return ALWAYS
-    if text.strip().lower() not in ("true", "false"):
-        raise ClauseError("SETTING", f"{key} must be true, false or {ALWAYS}, not {text!r}")
-    return text.strip().lower() == "true"
-
-
-def _choice(key: str, text: str) -> str:
-    if text.strip().lower() not in (NEVER, PREFER):
-        raise ClauseError("SETTING", f"{key} must be {NEVER} or {PREFER}, not {text!r}")
-    return text.strip().lower()
+    return read
 
 
 def _number(key: str, text: str) -> int:
@@ -85,5 +78,12 @@ def _number(key: str, text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-_READERS = {"case_sensitive": _flag, "ansi": _flag, "prefilter": _prefilter, "native": _choice, "map_in_arrow": _flag}
+_flag = _one_of(true=True, false=False)
+_READERS = {
+    "case_sensitive": _flag,
+    "ansi": _flag,
+    "map_in_arrow": _flag,
+    "prefilter": _one_of(true=True, false=False, always=ALWAYS),
+    "native": _one_of(never=NEVER, prefer=PREFER),
+}
 DEFAULT = Settings()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -135,16 +136,11 @@ def match_batches(plan: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     Yields:
         Columns as :func:`sparkcep.engines.run.output_schema` has them.
     """
-    from sparkcep.engines.run import engine_for
+    from sparkcep.engines import run
 
-    engine: MatchEngine | None = None
-    for batch in batches:
-        if engine is None:
-            engine = engine_for(_prepared(plan, batch.schema))
-        for table in engine.push(batch):
-            yield from table.to_batches()
-    if engine is not None:
-        for table in engine.finish():
+    first = next(batches, None)
+    if first is not None:
+        for table in run.match_batches(run.engine_for(_prepared(plan, first.schema)), itertools.chain([first], batches)):
             yield from table.to_batches()
 
 

@@ -164,7 +164,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return conjuncts.stream().reduce(And::new).orElseThrow();
   }
 
-  static Expression replaced(Expression condition, Map<ExprId, Expression> values) {
+  private static Expression replaced(Expression condition, Map<ExprId, Expression> values) {
     return (Expression) condition.transformUp(new AbstractPartialFunction<Expression, Expression>() {
       @Override
       public boolean isDefinedAt(Expression e) {

@@ -201,20 +201,14 @@ final class PythonFunctions {
       }
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       request.put("kind", "analyze").put("schema", schema.json());
-      try {
-        JsonNode answer = RewritingParser.ask(request);
-        if (answer.has("error")) {
-          throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
-        }
-        StructType result = (StructType) DataType.fromJson(answer.get("schema").asText());
-        Seq<?> none = MatchStrategy.seq(List.of());
-        return (PythonUDTFAnalyzeResult) construct(
-            PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, answer.get("result").binaryValue());
-      } catch (IOException e) {
-        throw new UncheckedIOException(e);
-      } catch (HelperProcess.HelperException e) {
-        throw PythonFunctions.<RuntimeException>unchecked(e);
+      JsonNode answer = asked(request);
+      if (answer.has("error")) {
+        throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
       }
+      StructType result = (StructType) DataType.fromJson(answer.get("schema").asText());
+      Seq<?> none = MatchStrategy.seq(List.of());
+      return (PythonUDTFAnalyzeResult) construct(
+          PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, bytes(answer.get("result")));
     }
 
     private static Throwable told(Throwable raised) {
@@ -237,45 +231,51 @@ final class PythonFunctions {
   static Seq<Object> mapper(ObjectNode plan) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "mapper").put("plan", plan.toString());
+    return list(bytes(asked(request).get("command")));
+  }
+
+  private static JsonNode asked(ObjectNode request) {
     try {
-      return bytes(RewritingParser.ask(request).get("command"));
-    } catch (IOException e) {
+      return RewritingParser.ask(request);
+    } catch (JsonProcessingException e) {
       throw new UncheckedIOException(e);
     } catch (HelperProcess.HelperException e) {
       throw PythonFunctions.<RuntimeException>unchecked(e);
     }
   }
 
-  private static Seq<Object> bytes(JsonNode base64) throws IOException {
+  private static byte[] bytes(JsonNode base64) {
+    try {
+      return base64.binaryValue();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static Seq<Object> list(byte[] bytes) {
     List<Object> out = new ArrayList<>();
-    for (byte b : base64.binaryValue()) {
+    for (byte b : bytes) {
       out.add(b);
     }
-    return scala.jdk.javaapi.CollectionConverters.asScala(out).toSeq();
+    return MatchStrategy.seq(out);
   }
 
   private static synchronized Definition definition(String name) {
     if (definitions == null) {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       request.put("kind", "functions");
-      try {
-        definitions = read(RewritingParser.ask(request));
-      } catch (IOException e) {
-        throw new UncheckedIOException(e);
-      } catch (HelperProcess.HelperException e) {
-        throw PythonFunctions.<RuntimeException>unchecked(e);
-      }
+      definitions = read(asked(request));
     }
     return definitions.get(name);
   }
 
-  private static Map<String, Definition> read(JsonNode answer) throws IOException {
+  private static Map<String, Definition> read(JsonNode answer) {
     Map<String, Definition> out = new HashMap<>();
     for (JsonNode one : answer.get("functions")) {
       Map<String, String> environment = new HashMap<>();
       environment.put("PYTHONHASHSEED", "0"); // as a Python driver sets it for its workers
       PythonFunction function = new SimplePythonFunction(
-          bytes(one.get("command")), environment, new ArrayList<>(), workerPython(answer.get("python").asText()), answer.get("version").asText(),
+          list(bytes(one.get("command"))), environment, new ArrayList<>(), workerPython(answer.get("python").asText()), answer.get("version").asText(),
           new ArrayList<>(), null);
       DataType returns = one.get("returns").isNull() ? null : DataType.fromJson(one.get("returns").asText());
       out.put(one.get("name").asText(), new Definition(function, one.get("eval_type").asInt(), returns));
