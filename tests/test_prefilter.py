@@ -8,7 +8,7 @@ import pytest
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import ALWAYS, Settings
-from sparkcep.sql.cost import Sample, Sampled, worth
+from sparkcep.sql.cost import SURE, Sample, Sampled, few, worth
 from sparkcep.sql.explain import explain
 from sparkcep.sql.lexer import tokenize
 from sparkcep.sql.names import definitions, runs_at_once
@@ -60,6 +60,14 @@ def test_estimates(kind, width, within):
     assert abs(found.kept - truth(rows, width)) < within, (found, truth(rows, width))
     whole = Sample(tuple(Sampled(k, at, int(hit), True) for k, at, hit in rows), len(rows))
     assert whole.estimate(0).kept == pytest.approx(truth(rows))
+
+
+def test_few_rows_are_broadcast_as_they_come():
+    rows = tuple(Sampled(0, i, int(i % 20 == 0), True) for i in range(1000))
+    assert few(Sample(rows, 1_000_000), 0) and not few(Sample(rows, 3_000_000), 0)
+    assert few(Sample(rows[1:2], SURE), 1) is False, "one sampled row tells little"
+    none = tuple(Sampled(0, i, 0, True) for i in range(20_000))
+    assert few(Sample(none, SURE), 0) and not few(Sample(none, SURE + 1), 0)
 
 
 def test_what_is_worth_a_read():

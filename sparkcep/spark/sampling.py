@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
 from sparkcep.settings import ALWAYS
-from sparkcep.sql.cost import Sample, Sampled, worth
+from sparkcep.sql.cost import Sample, Sampled, few, worth
 from sparkcep.sql.semijoin import Choice, Filter, Near, Question, near
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice
     hits = sample.hits(chosen.candidate)
     seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {found.kept:.0%} of the rows stay"
     if worth(sample.sent, found.kept):
-        return Choice(chosen, seen)
+        return Choice(replace(chosen, few=few(sample, chosen.candidate)), seen)
     sent = "" if sample.sent > 0.99 else f", and {sample.sent:.0%} would be exchanged without it"
     return Choice(None, f"a second read costs more than it saves: the best condition is of {_names(question, chosen)}; {seen}{sent}")
 

@@ -12,6 +12,8 @@ from itertools import groupby
 
 SECOND_READ = 0.06  # of a row: its second read and the look-up of its key (measured: docs/benchmarks.md)
 REPEATED = 5  # hits in keys that have one already, before they count as a sign that hits keep to few keys
+FEW = 100_000  # rows that hold a candidate, below which they are broadcast as they come
+SURE = 10_000_000  # rows of a source; of a larger one they may be far more than estimated, and an exchange weighs little
 CLUSTERED = 20  # whole keys one behind the other, before a sample counts as rows of whole partitions
 
 
@@ -78,6 +80,12 @@ class Sample:
         if repeated >= REPEATED:
             kept = min(kept, sum(sizes[k] for k in hit) / n * h / repeated)
         return Estimate(h / n, kept)
+
+
+def few(sample: Sample, candidate: int) -> bool:
+    """Whether the rows of a candidate are so few that to make their keys distinct, which takes an exchange, costs more than it saves."""
+    share = (sample.hits(candidate) + 1) / (len(sample.rows) + 1)
+    return sample.total <= SURE and share * sample.total <= FEW
 
 
 def worth(sent: float, kept: float) -> bool:

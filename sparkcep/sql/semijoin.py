@@ -35,10 +35,12 @@ class Near:
 
 @dataclass(frozen=True)
 class Filter:
-    """``candidate``: its index in the plan; ``near``: of which rows are kept, all of the partition if None."""
+    """``candidate``: its index in the plan; ``near``: of which rows are kept, all of the partition if None; ``few``: whether the rows
+    that fulfil it are broadcast as they come, which spares an exchange that makes their keys distinct."""
 
     candidate: int
     near: Near | None = None
+    few: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,12 @@ def kept_keys(plan: Plan, chosen: Filter, columns: dict[str, str], source: str) 
     condition = plan.candidates[chosen.candidate][1]
     keys = [f"{columns[k]} AS __q{i}" for i, k in enumerate(plan.keys)]
     on = [f"{k} <=> __q{i}" for i, k in enumerate(plan.keys)]
+    select = "SELECT" if chosen.few else "SELECT DISTINCT"
     if chosen.near is None:
-        found = f"SELECT DISTINCT {', '.join(keys)} FROM {source} WHERE {condition}"
+        found = f"{select} {', '.join(keys)} FROM {source} WHERE {condition}"
     else:
         rare = f"SELECT {', '.join([*keys, columns['__o0'] + ' AS __o0'])} FROM {source} WHERE {condition}"
         names = ", ".join([*(f"__q{i}" for i in range(len(keys))), f"__n + {chosen.near.bucket} AS {MEASURE}"])
-        found = f"SELECT DISTINCT {names} FROM ({rare}) LATERAL VIEW explode(array(-1L, 0L, 1L)) __near AS __n"
+        found = f"{select} {names} FROM ({rare}) LATERAL VIEW explode(array(-1L, 0L, 1L)) __near AS __n"
         on.append(f"{chosen.near.bucket} = {MEASURE}")
     return f" LEFT SEMI JOIN ({found}) AS {KEPT} ON {' AND '.join(on)}"

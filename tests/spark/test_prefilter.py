@@ -164,6 +164,7 @@ def test_a_rare_variable_of_a_large_table_is_filtered(spark):
     shown = "\n".join(row[0] for row in spark.sql(f"EXPLAIN EXTENDED {query}").collect())
     assert "partitions without a row of A: (k = 7) AND (v = 7); 20 of 20,000 sampled rows" in shown
     assert "LeftSemi" in shown and "BroadcastHashJoin" in shown
+    assert choice.filter.few and "HashAggregate" not in shown, "so few rows are broadcast without an exchange of their own"
     assert spark.sql(f"SELECT count(*), min(a), max(a) FROM ({query})").collect() == [(1000, 7, 999_007)]
 
 
