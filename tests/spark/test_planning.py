@@ -178,3 +178,36 @@ def test_batches_are_bounded_by_rows_alone_unless_the_user_says_otherwise(planne
     rows = other.sql(query).collect()
     assert [tuple(r) for r in rows] == [(5, 4)]
     assert "MapInArrow" in physical(other, query)
+
+
+def sent_to_python(spark, query: str) -> int:
+    """Bytes that the engine's operator sent to its workers to collect a query's rows."""
+    frame = spark.sql(query)
+    frame.collect()
+    todo, sent = [frame._jdf.queryExecution().executedPlan()], []
+    while todo:
+        node = todo.pop()
+        name = node.getClass().getSimpleName()
+        if name == "AdaptiveSparkPlanExec":
+            todo.append(node.executedPlan())
+        elif name.endswith("QueryStageExec"):
+            todo.append(node.plan())
+        elif name.startswith("MapInArrow"):
+            sent.append(node.metrics().apply("pythonDataSent").value())
+        else:
+            todo += [node.children().apply(i) for i in range(node.children().size())]
+    (found,) = sent
+    return found
+
+
+def test_a_limit_stops_early(planned):
+    partitions = planned.conf.get("spark.sql.shuffle.partitions")
+    planned.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    planned.conf.set("spark.sql.shuffle.partitions", "16")  # a limit's first job takes one of them
+    query = """SELECT * FROM (SELECT id % 64 AS k, id AS ts FROM range(20000)) MATCH_RECOGNIZE (
+      PARTITION BY k ORDER BY ts MEASURES A.ts AS at PATTERN (A) DEFINE A AS k >= 0)"""
+    try:
+        assert 0 < 4 * sent_to_python(planned, query + " LIMIT 3") < sent_to_python(planned, query)
+    finally:
+        planned.conf.set("spark.sql.shuffle.partitions", partitions)
+        planned.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
