@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import sparkcep
 from sparkcep import cli, compiling
-from sparkcep.engines import cache
+from sparkcep.engines import cache, unused
 from sparkcep.engines.run import engine_for, prepare
 from sparkcep.pattern.plan import make_plan
 from sparkcep.sql.parser import parse_clause
@@ -37,7 +38,7 @@ def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
     engines = folder / "sparkcep" / "engines"
     engines.mkdir(parents=True)
-    for name in ("storage.py", "engines/cache.py"):
+    for name in ("storage.py", "engines/cache.py", "engines/unused.py"):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
     for path, text in {"../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
         (engines / f"{path}.py").write_text(text)
@@ -104,3 +105,26 @@ def test_every_engine_is_compiled_ahead(capsys):
         *("MatchEngine", "SelectionEngine", "MergedEngine", "ConjunctionEngine", "ProxyEngine", "ClassProxyEngine", "ApproximateEngine"),
         *("RankedEngine", "JoinedEngine", "ConjoinedEngine"),
     }
+
+
+def test_kernels_that_nobody_uses_are_removed(tmp_path):
+    old = time.time() - (unused.KEPT_DAYS + 1) * 86_400
+    names = ("kernels-0123456789abcdef", "windows-0123456789abcdef", "marked-0123456789abcdef", "somebody's own", "fresh-0123456789abcdef")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.nbc").write_text("")
+        if not name.startswith("fresh"):
+            os.utime(tmp_path / name, (old, old))
+    unused.mark(tmp_path / "marked-0123456789abcdef")
+    unused.mark(tmp_path / "absent")
+    assert sorted(path.name for path in unused.remove(tmp_path)) == sorted(names[:2])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[2:])
+
+
+def test_loaded_kernels_are_marked(tmp_path):
+    kept = tmp_path / "kept"
+    answer(start(package(tmp_path / "one"), kept))
+    (folder,) = kept.rglob("kernels_here-*")
+    os.utime(folder, (1.0, 1.0))
+    assert answer(start(tmp_path / "one", kept)) == ([42, 0], 0)
+    assert folder.stat().st_mtime > 1e9

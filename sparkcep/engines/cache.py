@@ -30,6 +30,7 @@ import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
+from sparkcep.engines import unused
 from sparkcep.storage import cache_root
 
 try:
@@ -214,6 +215,7 @@ def _tell() -> None:
         "`sparkcep compile` does it ahead for all.",
         root(),
     )
+    unused.remove(root())
 
 
 class NotCompiledError(Exception):
@@ -254,6 +256,8 @@ class _KernelCache(FunctionCache):
                 _tell()
             else:
                 _locks.give(path)
+        if found is not None and self._enabled:
+            unused.mark(Path(self._cache_path))
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
