@@ -159,7 +159,8 @@ class _Task:
     # -- scores ------------------------------------------------------------------------------------------------
 
     def run_integers(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
-        size = self._size(letters, weights)
+        largest = max(abs(int(weights.min(initial=0))), abs(int(weights.max(initial=0))))
+        size = largest * self.longest_in(len(letters))  # no sum of weights is larger
         if size < 2**53:  # sums of floats are exact, and their kernels are compiled anyway
             found = self._run(letters, weights.astype(np.float64), k, 0.0)
             return Ranked(found.window, found.score.astype(np.int64), found.offsets, found.rows, found.edges, found.builds)
@@ -170,16 +171,14 @@ class _Task:
     def run_floats(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
         """Infinite and missing weights are left out of the search, which relies on the order of sums, and looked at in searches of
         their own."""
+        weights = np.ascontiguousarray(weights[: self.variables])
+        largest = np.array(b.largest_bits(np.ascontiguousarray(letters), weights.view(np.int64))).view(np.float64)
+        if np.isfinite(largest):
+            return self._run(letters, weights, k, self._slack(letters, float(largest)))
         used = np.array([(letters >> v) & 1 == 1 for v in range(self.variables)])
-        weights = weights[: self.variables]
         nan, up, down = (used & test for test in (np.isnan(weights), weights == np.inf, weights == -np.inf))
-        slack = (
-            2.0
-            * (self.longest_in(len(letters)) + 1)
-            * float(np.spacing(self._size(letters, np.where(np.isfinite(weights), weights, 0.0))))
-        )
-        if up.any() or down.any():
-            slack = np.inf
+        finite = np.abs(weights, where=used & np.isfinite(weights), out=np.zeros_like(weights))
+        slack = np.inf if up.any() or down.any() else self._slack(letters, float(finite.max(initial=0.0)))
         without_nan = _without(letters, nan)
         if up.any() and down.any():
             found = _united([self._run(_without(without_nan, bad), weights, k, slack) for bad in (up, down)], k)
@@ -204,14 +203,11 @@ class _Task:
     def longest_in(self, rows: int) -> int:
         return rows if self.longest < 0 else min(rows, self.longest)
 
-    def _size(self, letters: np.ndarray, weights: np.ndarray) -> float:
-        """No sum of weights is larger."""
-        if weights.size == 0:
-            return 0
-        largest = [
-            max(abs(int(row.min())), abs(int(row.max()))) if row.dtype.kind == "i" else float(np.abs(row).max()) for row in weights
-        ]
-        return max(largest) * self.longest_in(len(letters))
+    def _slack(self, letters: np.ndarray, largest: float) -> float:
+        """How far rounding may bring two sums of weights up to ``largest`` together."""
+        rows = self.longest_in(len(letters))
+        size = largest * rows  # no sum is larger
+        return 2.0 * (rows + 1) * float(np.spacing(size)) if np.isfinite(size) else np.inf
 
     # -- kernels -----------------------------------------------------------------------------------------------
 
@@ -270,6 +266,8 @@ class _Store:
             entry,
             runs,
             np.empty((2 * edges + 2, 2), dtype=self.dtype),
+            np.empty(2 * edges + 2, dtype=np.int64),
+            np.empty((2 * edges + 2, 3), dtype=self.dtype),
         )
 
     def _out(self, matches: int, events: int) -> b.Out:

@@ -43,6 +43,8 @@ UNKNOWN = -2
 DONE, GROW, FULL, REBUILD = range(4)
 L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND = range(6)  # columns of Lists.info
 B_SCORE, B_LOWER = range(2)
+T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
+QUIET, BLOCK = 2, 64  # rows without effect before rows are passed over; how many are looked at together
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
 U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
 S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_SHORT, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS = range(
@@ -93,7 +95,8 @@ class Lists(NamedTuple):
 class Work(NamedTuple):
     """Of one row: candidates (``parent``: chain to extend, ``fused`` uint8: rounding made its score that of the one before),
     ``runs`` int64 (edges * 2, 7): candidates for one list; ``run_bounds`` (edges * 2, 2): bound of what the source list does not
-    have."""
+    have. To pass over rows: ``tests`` int64 (edges * 2): a variable, ``test_scores`` (edges * 2, 3): the best that its row would
+    extend, bound and lower score of the list it would enter."""
 
     score: np.ndarray
     parent: np.ndarray
@@ -102,6 +105,8 @@ class Work(NamedTuple):
     entry: np.ndarray
     runs: np.ndarray
     run_bounds: np.ndarray
+    tests: np.ndarray
+    test_scores: np.ndarray
 
 
 class Out(NamedTuple):
@@ -112,6 +117,18 @@ class Out(NamedTuple):
     offsets: np.ndarray
     rows: np.ndarray
     edges: np.ndarray
+
+
+@kernel
+def largest_bits(letters, bits):
+    """The largest of ``bits`` int64 (variables, rows), floating numbers as integers, without their signs, where the row fulfils the
+    variable: as a number the largest one by amount; infinity or more where one is infinite or missing."""
+    largest = np.int64(0)
+    for v in range(bits.shape[0]):
+        own = bits[v]
+        for r in range(letters.shape[0]):
+            largest = max(largest, own[r] & (-((letters[r] >> v) & 1) & 0x7FFFFFFFFFFFFFFF))
+    return largest
 
 
 @kernel
@@ -422,13 +439,89 @@ def _hopeless(lists, source, target, w):
 
 
 @kernel
+def _tests(net, lists, work, low, matches, neg):
+    """Writes what a row has to reach to change any list; returns how many tests, -1 where keys choose the lists."""
+    info = lists.info
+    n = 0
+    for v in range(net.by_first.shape[0] - 1):
+        for i in range(net.by_first[v], net.by_first[v + 1]):
+            e = net.by_edge[i]
+            q = net.source[e]
+            t = net.target[e]
+            if net.keyed[q] == 1 or net.keyed[t] == 1:
+                return -1
+            best = 0
+            if q > 0:
+                source = net.base[q]
+                if info[source, L_FIRST] < low:
+                    _purge(lists, source, low)
+                if info[source, L_SIZE] > 0:
+                    best = lists.score[info[source, L_AT]]
+                    if info[source, L_BOUNDED] == 1:
+                        best = max(best, lists.bounds[source, B_SCORE])
+                elif info[source, L_BOUNDED] == 1:
+                    best = lists.bounds[source, B_SCORE]
+                else:
+                    continue
+            for complete in range(2):
+                if complete == 1:
+                    if not matches or net.accepts[t] == 0:
+                        continue
+                    target = MATCHES
+                elif net.opens[t] == 0:
+                    continue
+                else:
+                    target = net.base[t]
+                work.tests[n] = v
+                work.test_scores[n, T_BEST] = best
+                bounded = info[target, L_BOUNDED] == 1
+                work.test_scores[n, T_BOUND] = lists.bounds[target, B_SCORE] if bounded else neg
+                work.test_scores[n, T_LOWER] = lists.bounds[target, B_LOWER] if bounded else neg
+                n += 1
+    return n
+
+
+@kernel
+def _next(stream, work, tests, row, end):
+    """The first row from ``row`` on that changes a list, or what a bound says of rows that do not; ``end`` without one. Blocks of
+    rows without branches: the processor takes several at a time."""
+    block = 8
+    while row < end:
+        stop = min(row + block, end)
+        letters = stream.letters[row:stop]
+        first = stop - row
+        for i in range(tests):
+            v = work.tests[i]
+            best = work.test_scores[i, T_BEST]
+            bound = work.test_scores[i, T_BOUND]
+            lower = work.test_scores[i, T_LOWER]
+            weights = stream.weights[v, row:stop]
+            for x in range(stop - row):
+                s = best + weights[x]
+                hit = ((letters[x] >> v) & 1 == 1) & ((s > lower) | (s >= bound))
+                first = min(first, x if hit else stop - row)
+        row += first
+        if row < stop:
+            return row
+        block = min(2 * block, BLOCK)
+    return end
+
+
+@kernel
 def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
     """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``,
     int64 (rows), if it is not empty). ``limit``: of a node's list; ``best``: of the list of matches, where spans of rows bound each
     match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones. Returns DONE, GROW or REBUILD, the
     latter two before anything but bounds is changed by row ``used[U_ROW]``."""
     info = lists.info
+    quiet = QUIET if slack < 0 else 0
     while row < end:
+        if quiet >= QUIET:
+            tests = _tests(net, lists, work, low, matches, neg)
+            if tests >= 0:
+                row = _next(stream, work, tests, row, end)
+                if row == end:
+                    break
         used[U_ROW] = row
         letters = stream.letters[row]
         used[U_CANDIDATES] = 0
@@ -483,6 +576,9 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                 return GROW
             for r in range(runs):
                 _merge(pool, lists, work, used, r, row, slack, neg)
+            quiet = 0
+        elif slack < 0:
+            quiet += 1
         row += 1
     used[U_ROW] = end
     return DONE
