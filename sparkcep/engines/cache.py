@@ -281,6 +281,11 @@ def inlined(function: Callable) -> Callable:
     return _kept(numba.njit(inline="always", _nrt=False)(function))
 
 
+def merged(function: Callable) -> Callable:
+    """Compiles a function whose machine code becomes part of that of those that call it: where arguments cost more than the work."""
+    return _kept(numba.njit(forceinline=True, _nrt=False)(function))
+
+
 def allocating(function: Callable) -> Callable:
     """Compiles a function that creates arrays."""
     return _kept(numba.njit(_nrt=True)(function))

@@ -216,9 +216,10 @@ class _Task:
         neg = dtype.type(-np.inf) if dtype.kind == "f" else np.int64(-(2**62))
         stream = b.Stream(np.ascontiguousarray(letters), np.ascontiguousarray(weights), *self.keys)
         width = self.width or self._width(k)
+        guided = self.width != k and slack < np.inf
         store = _Store(self.net, self.lists, dtype)
         if self.span is None:
-            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, slack, neg)
+            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, guided, slack, neg)
         else:
             item, rest = b.rank_spans, (self.span, k, width, slack, neg)
         while True:
@@ -233,7 +234,7 @@ class _Task:
 
     def _width(self, k: int) -> int:
         """So many that few windows are built anew: a list's size varies by its square root where weights have no trend."""
-        if self.span is None and not (self.low[1:] < self.high[:-1]).any():
+        if self.span is None and len(self.low) == 1:
             return k
         return k + k // 2 + int(6 * k**0.5)
 
@@ -245,7 +246,7 @@ class _Store:
         self.dtype = dtype
         edges = max(len(net.source), 1)
         self.pool = np.empty((POOL, C_FIELDS), dtype=np.int64)
-        self.lists = b.Lists(np.zeros((lists, 6), dtype=np.int64), np.zeros((lists, 2), dtype=dtype), *self._arena(ARENA))
+        self.lists = b.Lists(np.zeros((lists, 7), dtype=np.int64), np.zeros((lists, 3), dtype=dtype), *self._arena(ARENA))
         self.work = self._work(CANDIDATES, edges)
         self.used = np.zeros(6, dtype=np.int64)
         self.state = np.zeros(b.STATE, dtype=np.int64)

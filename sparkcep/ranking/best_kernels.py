@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.engines.cache import inlined, kernel
+from sparkcep.engines.cache import inlined, kernel, merged
 from sparkcep.ranking.chains import (
     C_DEPTH,
     C_EDGE,
@@ -41,16 +41,17 @@ from sparkcep.ranking.chains import (
 
 UNKNOWN = -2
 DONE, GROW, FULL, REBUILD = range(4)
-L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND = range(6)  # columns of Lists.info
-B_SCORE, B_LOWER = range(2)
+L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND, L_GUIDED = range(7)  # columns of Lists.info
+B_SCORE, B_LOWER, B_GUIDE = range(3)
 T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
-QUIET, BLOCK = 2, 64  # rows without effect before rows are passed over; how many are looked at together
+RAISED, LOWERED = 0.2, 0.1
+WORTH, BLOCK = 6, 64  # rows that are worth a look ahead; how many are looked at together
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
 U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
-S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_SHORT, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS = range(
-    14
+S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_STRIKES, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS, S_GUIDED, S_APART = (
+    range(16)
 )
-STATE = 14
+STATE = 20
 START, ROWS, EMIT = range(3)
 MATCHES = 0  # the list of complete matches
 
@@ -82,8 +83,8 @@ class Stream(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """``info`` int64 (lists, 6): place and size in the arena, room, a row not behind its entries' first rows, whether it is
-    bounded, the bound's chain; ``bounds`` (lists, 2); the arena: ``score``, ``entry``, ``start``."""
+    """``info`` int64 (lists, 7): place and size in the arena, room, a row not behind its entries' first rows, whether it is
+    bounded, the bound's chain, whether it has a guide; ``bounds`` (lists, 3); the arena: ``score``, ``entry``, ``start``."""
 
     info: np.ndarray
     bounds: np.ndarray
@@ -143,7 +144,7 @@ def clear(lists, used, keep_matches):
         used[U_POOL] = 0
 
 
-@kernel
+@merged
 def _purge(lists, i, low):
     """Drops matches that begin before ``low``."""
     info = lists.info
@@ -174,7 +175,7 @@ def _beyond_bound(pool, lists, i, score, parent, complete):
     return c == UNKNOWN or not extended_first(pool, parent, c, complete)
 
 
-@kernel
+@merged
 def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limit, slack, spans):
     """Puts what ``edge`` makes of the list ``source`` (NONE: of the empty match) at ``row`` beside the list ``target`` as a run of
     candidates, as far as it may have a place there. Returns DONE, GROW, or REBUILD: matches that are not in ``source`` could be
@@ -259,7 +260,7 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
     return DONE
 
 
-@kernel
+@merged
 def _lower_bound(pool, lists, i, score, chain, lower, complete):
     """Makes (score, chain, lower) the bound of list ``i`` where it comes before the one there."""
     info = lists.info
@@ -280,7 +281,7 @@ def _lower_bound(pool, lists, i, score, chain, lower, complete):
         bounds[i, B_LOWER] = max(score, bounds[i, B_LOWER])
 
 
-@kernel
+@merged
 def _cut(pool, lists, i, limit, complete):
     """Drops what is beyond the bound, then what is beyond ``limit``, which lowers the bound."""
     info = lists.info
@@ -339,7 +340,7 @@ def _cut_near(lists, i, limit, slack):
     info[i, L_SIZE] = n
 
 
-@kernel
+@merged
 def _merge(pool, lists, work, used, r, row, slack, neg):
     """Merges the run ``r`` into its list."""
     info = lists.info
@@ -438,7 +439,7 @@ def _hopeless(lists, source, target, w):
     return False
 
 
-@kernel
+@merged
 def _tests(net, lists, work, low, matches, neg):
     """Writes what a row has to reach to change any list; returns how many tests, -1 where keys choose the lists."""
     info = lists.info
@@ -481,7 +482,7 @@ def _tests(net, lists, work, low, matches, neg):
     return n
 
 
-@kernel
+@merged
 def _next(stream, work, tests, row, end):
     """The first row from ``row`` on that changes a list, or what a bound says of rows that do not; ``end`` without one. Blocks of
     rows without branches: the processor takes several at a time."""
@@ -514,14 +515,20 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
     match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones. Returns DONE, GROW or REBUILD, the
     latter two before anything but bounds is changed by row ``used[U_ROW]``."""
     info = lists.info
-    quiet = QUIET if slack < 0 else 0
+    wait = 0 if slack < 0 else end - row  # rows until others are passed over again
+    pause = 1
     while row < end:
-        if quiet >= QUIET:
+        if wait > 0:
+            wait -= 1
+        else:
             tests = _tests(net, lists, work, low, matches, neg)
+            at = row
             if tests >= 0:
                 row = _next(stream, work, tests, row, end)
                 if row == end:
                     break
+            pause = 1 if row - at >= WORTH else min(2 * pause, BLOCK)
+            wait = pause
         used[U_ROW] = row
         letters = stream.letters[row]
         used[U_CANDIDATES] = 0
@@ -576,9 +583,6 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                 return GROW
             for r in range(runs):
                 _merge(pool, lists, work, used, r, row, slack, neg)
-            quiet = 0
-        elif slack < 0:
-            quiet += 1
         row += 1
     used[U_ROW] = end
     return DONE
@@ -615,23 +619,63 @@ def _emit(pool, lists, state, out, window, best):
 
 
 @kernel
-def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, slack, neg):
+def _start(lists, used, state, low, guided):
+    """Empty lists for a window built from its rows, which begin at ``low``; bounded by their guides if ``guided``."""
+    clear(lists, used, False)
+    state[S_AT] = low
+    state[S_FRESH] = 1
+    state[S_BUILDS] += 1
+    state[S_GUIDED] = 0
+    if not guided or lists.info[MATCHES, L_GUIDED] == 0:
+        return
+    state[S_GUIDED] = 1
+    for i in range(lists.info.shape[0]):
+        if lists.info[i, L_GUIDED] == 1:
+            lists.info[i, L_BOUNDED] = 1
+            lists.info[i, L_BOUND] = UNKNOWN
+            lists.bounds[i, B_SCORE] = lists.bounds[i, B_GUIDE]
+            lists.bounds[i, B_LOWER] = lists.bounds[i, B_GUIDE]
+
+
+@kernel
+def _learn(lists, state, best, limit):
+    """Guides for the next build from the lists of this one."""
+    info = lists.info
+    bounds = lists.bounds
+    for i in range(info.shape[0]):
+        if info[i, L_BOUNDED] == 0 or info[i, L_SIZE] == 0:
+            if state[S_GUIDED] == 0:
+                info[i, L_GUIDED] = 0
+            continue
+        b = bounds[i, B_SCORE]
+        spread = lists.score[info[i, L_AT]] - b
+        if state[S_GUIDED] == 0 or info[i, L_GUIDED] == 0:
+            info[i, L_GUIDED] = 1
+            bounds[i, B_GUIDE] = b
+        elif b > bounds[i, B_GUIDE]:
+            bounds[i, B_GUIDE] += (0.02 if limit == best else RAISED) * (b - bounds[i, B_GUIDE])
+        elif limit > best:
+            bounds[i, B_GUIDE] -= LOWERED * spread
+
+
+@kernel
+def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, guided, slack, neg):
     """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span``
-    is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``slack`` >= 0: what
+    is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``guided``: whether
+    what one window told may spare entries when another one is built. ``slack`` >= 0: what
     rounding may close. Returns DONE, or GROW or FULL, then call again."""
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
         if state[S_STAGE] == START:
             if state[S_WIDTH] == 0:
                 state[S_WIDTH] = width
-            if state[S_VALID] == 0 or low[i] >= state[S_AT] or state[S_WIDTH] == best:
-                clear(lists, used, False)
-                state[S_AT] = low[i]
-                state[S_FRESH] = 1
-                state[S_LIFE] = 0
-                state[S_BUILDS] += 1
+            apart = low[i] >= state[S_AT]
+            state[S_APART] = apart
+            if state[S_VALID] == 0 or apart or state[S_WIDTH] == best:
+                _start(lists, used, state, low[i], guided and state[S_WIDTH] > best)
                 state[S_VALID] = 1
                 if state[S_REST] > 0:
+                    state[S_LIFE] = -1
                     state[S_REST] -= 1
                     if state[S_REST] == 0:
                         state[S_WIDTH] = width
@@ -640,7 +684,12 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
             state[S_SLACK] = 0
             state[S_STAGE] = ROWS
         if state[S_STAGE] == ROWS:
-            limit = best if state[S_SLACK] == 1 else (state[S_WIDTH] if state[S_FRESH] == 1 else 2 * state[S_WIDTH])
+            if state[S_FRESH] == 0:
+                limit = 2 * state[S_WIDTH]
+            elif state[S_SLACK] == 1 or state[S_APART] == 1 and (state[S_GUIDED] == 1 or i + 8 > low.shape[0]):
+                limit = best
+            else:
+                limit = state[S_WIDTH]
             if state[S_AT] < high[i]:
                 near = slack if state[S_SLACK] == 1 else -1.0
                 code = take_rows(
@@ -651,27 +700,34 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                     return code
             _purge(lists, MATCHES, low[i])
             if state[S_SLACK] == 0 and lists.info[MATCHES, L_BOUNDED] == 1 and lists.info[MATCHES, L_SIZE] < best:
-                clear(lists, used, False)
-                state[S_AT] = low[i]
-                if state[S_FRESH] == 1:
+                if state[S_FRESH] == 0 and guided and lists.info[MATCHES, L_GUIDED] == 1:
+                    _start(lists, used, state, low[i], True)
+                    continue
+                fresh = state[S_FRESH] == 1 and state[S_GUIDED] == 0
+                if not fresh and state[S_WIDTH] > best:
+                    # lists that live so short a life are no help: each window anew for a while, the longer the more often
+                    if state[S_LIFE] >= 8:
+                        state[S_STRIKES] = 0
+                    elif state[S_LIFE] < 3:
+                        state[S_STRIKES] += 1
+                    if state[S_STRIKES] >= 3:
+                        state[S_WIDTH] = best
+                        state[S_REST] = min(2 << state[S_STRIKES], 1024)
+                _start(lists, used, state, low[i], False)
+                state[S_LIFE] = 0
+                if fresh:
+                    state[S_BUILDS] -= 1
                     state[S_SLACK] = 1
                     state[S_SLACKS] += 1
                     state[S_VALID] = 0
-                else:
-                    # too short a life: longer lists once; if that is no help, each window anew for a while, the longer the more often
-                    if state[S_LIFE] < 3:
-                        state[S_WIDTH] = best
-                        state[S_SHORT] = min(max(2 * state[S_SHORT], 16), 1024)
-                        state[S_REST] = state[S_SHORT]
-                    elif state[S_LIFE] < 8:
-                        state[S_WIDTH] = 2 * width
-                    else:
-                        state[S_SHORT] = 0
-                    state[S_FRESH] = 1
-                    state[S_LIFE] = 0
-                    state[S_BUILDS] += 1
                 continue
+            if guided and state[S_FRESH] == 1 and state[S_SLACK] == 0 and state[S_WIDTH] > best:
+                _learn(lists, state, best, limit)
             state[S_LIFE] += 1
+            state[16] += state[S_WIDTH] == best
+            state[17] += state[S_FRESH]==0
+            state[18] += lists.info[MATCHES,L_SIZE]
+            state[19] += lists.info[2,L_SIZE]
             state[S_STAGE] = EMIT
         code = _emit(pool, lists, state, out, i, best)
         if code != DONE:
