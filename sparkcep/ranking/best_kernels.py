@@ -132,7 +132,7 @@ def largest_bits(letters, bits):
     return largest
 
 
-@kernel
+@merged
 def clear(lists, used, keep_matches):
     """Empties the lists; the pool too, where nothing is kept."""
     info = lists.info
@@ -508,7 +508,7 @@ def _next(stream, work, tests, row, end):
     return end
 
 
-@kernel
+@merged
 def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
     """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``,
     int64 (rows), if it is not empty). ``limit``: of a node's list; ``best``: of the list of matches, where spans of rows bound each
@@ -588,7 +588,7 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
     return DONE
 
 
-@kernel
+@merged
 def _emit(pool, lists, state, out, window, best):
     """Writes the first ``best`` matches of the list of matches; FULL without room."""
     at = lists.info[MATCHES, L_AT]
@@ -618,7 +618,7 @@ def _emit(pool, lists, state, out, window, best):
     return DONE
 
 
-@kernel
+@merged
 def _start(lists, used, state, low, guided):
     """Empty lists for a window built from its rows, which begin at ``low``; bounded by their guides if ``guided``."""
     clear(lists, used, False)
@@ -637,7 +637,7 @@ def _start(lists, used, state, low, guided):
             lists.bounds[i, B_LOWER] = lists.bounds[i, B_GUIDE]
 
 
-@kernel
+@merged
 def _learn(lists, state, best, limit):
     """Guides for the next build from the lists of this one."""
     info = lists.info
