@@ -217,9 +217,10 @@ class _Task:
         stream = b.Stream(np.ascontiguousarray(letters), np.ascontiguousarray(weights), *self.keys)
         width = self.width or self._width(k)
         guided = self.width != k and slack < np.inf
+        most = np.fmax.reduce(weights, axis=1, initial=neg) if guided else weights[:0, 0]
         store = _Store(self.net, self.lists, dtype)
         if self.span is None:
-            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, guided, slack, neg)
+            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, guided, most, slack, neg)
         else:
             item, rest = b.rank_spans, (self.span, k, width, slack, neg)
         while True:
@@ -246,7 +247,7 @@ class _Store:
         self.dtype = dtype
         edges = max(len(net.source), 1)
         self.pool = np.empty((POOL, C_FIELDS), dtype=np.int64)
-        self.lists = b.Lists(np.zeros((lists, 7), dtype=np.int64), np.zeros((lists, 3), dtype=dtype), *self._arena(ARENA))
+        self.lists = b.Lists(np.zeros((lists, 7), dtype=np.int64), np.zeros((lists, 4), dtype=dtype), *self._arena(ARENA))
         self.work = self._work(CANDIDATES, edges)
         self.used = np.zeros(6, dtype=np.int64)
         self.state = np.zeros(b.STATE, dtype=np.int64)

@@ -42,7 +42,7 @@ from sparkcep.ranking.chains import (
 UNKNOWN = -2
 DONE, GROW, FULL, REBUILD = range(4)
 L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND, L_GUIDED = range(7)  # columns of Lists.info
-B_SCORE, B_LOWER, B_GUIDE = range(3)
+B_SCORE, B_LOWER, B_GUIDE, B_NEED = range(4)
 T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
 RAISED, LOWERED = 0.2, 0.1
 WORTH, BLOCK = 6, 64  # rows that are worth a look ahead; how many are looked at together
@@ -84,7 +84,7 @@ class Stream(NamedTuple):
 
 class Lists(NamedTuple):
     """``info`` int64 (lists, 7): place and size in the arena, room, a row not behind its entries' first rows, whether it is
-    bounded, the bound's chain, whether it has a guide; ``bounds`` (lists, 3); the arena: ``score``, ``entry``, ``start``."""
+    bounded, the bound's chain, whether it has a guide; ``bounds`` (lists, 4); the arena: ``score``, ``entry``, ``start``."""
 
     info: np.ndarray
     bounds: np.ndarray
@@ -619,7 +619,37 @@ def _emit(pool, lists, state, out, window, best):
 
 
 @merged
-def _start(lists, used, state, low, guided):
+def _needed(net, lists, most, neg):
+    """Of each node, the least score from which the heaviest rows still to come (``most``) lead up to the guide of the matches, into
+    B_NEED; returns whether there is one, which loops may lack."""
+    bounds = lists.bounds
+    nodes = net.base.shape[0]
+    for q in range(1, nodes):
+        if net.keyed[q] == 1:
+            return False
+        bounds[net.base[q], B_NEED] = -neg
+    for turn in range(nodes + 1):
+        changed = False
+        for v in range(net.by_first.shape[0] - 1):
+            for i in range(net.by_first[v], net.by_first[v + 1]):
+                e = net.by_edge[i]
+                q = net.source[e]
+                t = net.target[e]
+                if q == 0:
+                    continue
+                need = bounds[net.base[t], B_NEED]
+                if net.accepts[t] == 1:
+                    need = min(need, bounds[MATCHES, B_GUIDE])
+                if need < -neg and need - most[v] < bounds[net.base[q], B_NEED]:
+                    bounds[net.base[q], B_NEED] = need - most[v]
+                    changed = True
+        if not changed:
+            return True
+    return False
+
+
+@merged
+def _start(net, lists, used, state, most, low, guided, neg):
     """Empty lists for a window built from its rows, which begin at ``low``; bounded by their guides if ``guided``."""
     clear(lists, used, False)
     state[S_AT] = low
@@ -629,12 +659,16 @@ def _start(lists, used, state, low, guided):
     if not guided or lists.info[MATCHES, L_GUIDED] == 0:
         return
     state[S_GUIDED] = 1
+    needed = _needed(net, lists, most, neg)
     for i in range(lists.info.shape[0]):
-        if lists.info[i, L_GUIDED] == 1:
+        guide = lists.bounds[i, B_GUIDE] if lists.info[i, L_GUIDED] == 1 else neg
+        if needed and i > 1 and lists.bounds[i, B_NEED] > guide and lists.bounds[i, B_NEED] < -neg:
+            guide = lists.bounds[i, B_NEED]
+        if guide > neg:
             lists.info[i, L_BOUNDED] = 1
             lists.info[i, L_BOUND] = UNKNOWN
-            lists.bounds[i, B_SCORE] = lists.bounds[i, B_GUIDE]
-            lists.bounds[i, B_LOWER] = lists.bounds[i, B_GUIDE]
+            lists.bounds[i, B_SCORE] = guide
+            lists.bounds[i, B_LOWER] = guide
 
 
 @merged
@@ -659,7 +693,7 @@ def _learn(lists, state, best, limit):
 
 
 @kernel
-def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, guided, slack, neg):
+def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, guided, most, slack, neg):
     """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span``
     is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``guided``: whether
     what one window told may spare entries when another one is built. ``slack`` >= 0: what
@@ -672,7 +706,7 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
             apart = low[i] >= state[S_AT]
             state[S_APART] = apart
             if state[S_VALID] == 0 or apart or state[S_WIDTH] == best:
-                _start(lists, used, state, low[i], guided and state[S_WIDTH] > best)
+                _start(net, lists, used, state, most, low[i], guided and state[S_WIDTH] > best, neg)
                 state[S_VALID] = 1
                 if state[S_REST] > 0:
                     state[S_LIFE] = -1
@@ -701,7 +735,7 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
             _purge(lists, MATCHES, low[i])
             if state[S_SLACK] == 0 and lists.info[MATCHES, L_BOUNDED] == 1 and lists.info[MATCHES, L_SIZE] < best:
                 if state[S_FRESH] == 0 and guided and lists.info[MATCHES, L_GUIDED] == 1:
-                    _start(lists, used, state, low[i], True)
+                    _start(net, lists, used, state, most, low[i], True, neg)
                     continue
                 fresh = state[S_FRESH] == 1 and state[S_GUIDED] == 0
                 if not fresh and state[S_WIDTH] > best:
@@ -713,7 +747,7 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                     if state[S_STRIKES] >= 3:
                         state[S_WIDTH] = best
                         state[S_REST] = min(2 << state[S_STRIKES], 1024)
-                _start(lists, used, state, low[i], False)
+                _start(net, lists, used, state, most, low[i], False, neg)
                 state[S_LIFE] = 0
                 if fresh:
                     state[S_BUILDS] -= 1
