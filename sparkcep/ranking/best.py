@@ -270,6 +270,7 @@ class _Store:
             np.empty((2 * edges + 2, 2), dtype=self.dtype),
             np.empty(2 * edges + 2, dtype=np.int64),
             np.empty((2 * edges + 2, 3), dtype=self.dtype),
+            np.empty(b.MARKS, dtype=np.uint8),
         )
 
     def _out(self, matches: int, events: int) -> b.Out:

@@ -45,7 +45,7 @@ L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND, L_GUIDED = range(7)  # column
 B_SCORE, B_LOWER, B_GUIDE, B_NEED = range(4)
 T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
 RAISED, LOWERED = 0.2, 0.1
-WORTH, BLOCK = 6, 64  # rows that are worth a look ahead; how many are looked at together
+FEW, MARKS = 8, 64  # rows that are looked at together: at first, at most
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
 U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
 S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_STRIKES, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS, S_GUIDED, S_APART = (
@@ -97,7 +97,7 @@ class Work(NamedTuple):
     """Of one row: candidates (``parent``: chain to extend, ``fused`` uint8: rounding made its score that of the one before),
     ``runs`` int64 (edges * 2, 7): candidates for one list; ``run_bounds`` (edges * 2, 2): bound of what the source list does not
     have. To pass over rows: ``tests`` int64 (edges * 2): a variable, ``test_scores`` (edges * 2, 3): the best that its row would
-    extend, bound and lower score of the list it would enter."""
+    extend, bound and lower score of the list it would enter; ``marks`` uint8 (MARKS): rows that may have an effect."""
 
     score: np.ndarray
     parent: np.ndarray
@@ -108,6 +108,7 @@ class Work(NamedTuple):
     run_bounds: np.ndarray
     tests: np.ndarray
     test_scores: np.ndarray
+    marks: np.ndarray
 
 
 class Out(NamedTuple):
@@ -456,14 +457,9 @@ def _tests(net, lists, work, low, matches, neg):
                 source = net.base[q]
                 if info[source, L_FIRST] < low:
                     _purge(lists, source, low)
-                if info[source, L_SIZE] > 0:
-                    best = lists.score[info[source, L_AT]]
-                    if info[source, L_BOUNDED] == 1:
-                        best = max(best, lists.bounds[source, B_SCORE])
-                elif info[source, L_BOUNDED] == 1:
-                    best = lists.bounds[source, B_SCORE]
-                else:
+                if info[source, L_SIZE] == 0 and info[source, L_BOUNDED] == 0:
                     continue
+                best = _best(lists, source, neg)
             for complete in range(2):
                 if complete == 1:
                     if not matches or net.accepts[t] == 0:
@@ -483,29 +479,32 @@ def _tests(net, lists, work, low, matches, neg):
 
 
 @merged
-def _next(stream, work, tests, row, end):
-    """The first row from ``row`` on that changes a list, or what a bound says of rows that do not; ``end`` without one. Blocks of
-    rows without branches: the processor takes several at a time."""
-    block = 8
-    while row < end:
-        stop = min(row + block, end)
-        letters = stream.letters[row:stop]
-        first = stop - row
-        for i in range(tests):
-            v = work.tests[i]
-            best = work.test_scores[i, T_BEST]
-            bound = work.test_scores[i, T_BOUND]
-            lower = work.test_scores[i, T_LOWER]
-            weights = stream.weights[v, row:stop]
-            for x in range(stop - row):
-                s = best + weights[x]
-                hit = ((letters[x] >> v) & 1 == 1) & ((s > lower) | (s >= bound))
-                first = min(first, x if hit else stop - row)
-        row += first
-        if row < stop:
-            return row
-        block = min(2 * block, BLOCK)
-    return end
+def _mark(stream, work, tests, row, end):
+    """Marks the rows that may change a list, or what its bound says, in ``work.marks``, by their distance from ``row``; no branches, so
+    that the processor takes several rows at a time."""
+    marks = work.marks[: end - row]
+    marks[:] = 0
+    letters = stream.letters[row:end]
+    for i in range(tests):
+        v = work.tests[i]
+        best = work.test_scores[i, T_BEST]
+        bound = work.test_scores[i, T_BOUND]
+        lower = work.test_scores[i, T_LOWER]
+        weights = stream.weights[v, row:end]
+        for x in range(marks.shape[0]):
+            s = best + weights[x]
+            marks[x] |= ((letters[x] >> v) & 1 == 1) & ((s > lower) | (s >= bound))
+
+
+@inlined
+def _best(lists, i, neg):
+    """The best score that list ``i`` has or lacks."""
+    best = neg
+    if lists.info[i, L_SIZE] > 0:
+        best = lists.score[lists.info[i, L_AT]]
+    if lists.info[i, L_BOUNDED] == 1:
+        best = max(best, lists.bounds[i, B_SCORE])
+    return best
 
 
 @merged
@@ -515,20 +514,25 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
     match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones. Returns DONE, GROW or REBUILD, the
     latter two before anything but bounds is changed by row ``used[U_ROW]``."""
     info = lists.info
-    wait = 0 if slack < 0 else end - row  # rows until others are passed over again
-    pause = 1
+    passes = slack < 0  # whether rows without effect are passed over
+    begin = row  # of the rows that are marked
+    marked = row
+    reach = FEW
     while row < end:
-        if wait > 0:
-            wait -= 1
-        else:
-            tests = _tests(net, lists, work, low, matches, neg)
-            at = row
-            if tests >= 0:
-                row = _next(stream, work, tests, row, end)
-                if row == end:
-                    break
-            pause = 1 if row - at >= WORTH else min(2 * pause, BLOCK)
-            wait = pause
+        if passes:
+            if row == marked:
+                tests = _tests(net, lists, work, low, matches, neg)
+                if tests < 0:
+                    passes = False
+                    continue
+                begin = row
+                marked = min(row + reach, end)
+                reach = min(2 * reach, MARKS)
+                _mark(stream, work, tests, begin, marked)
+            while row < marked and work.marks[row - begin] == 0:
+                row += 1
+            if row == marked:
+                continue
         used[U_ROW] = row
         letters = stream.letters[row]
         used[U_CANDIDATES] = 0
@@ -582,7 +586,13 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                 used[U_ROOM] = room
                 return GROW
             for r in range(runs):
+                i = work.runs[r, R_LIST]
+                empty = info[i, L_SIZE] == 0 and info[i, L_BOUNDED] == 0
+                best_before = _best(lists, i, neg)
                 _merge(pool, lists, work, used, r, row, slack, neg)
+                if i != MATCHES and (empty or _best(lists, i, neg) > best_before):
+                    marked = row + 1  # more rows may have an effect than are marked
+                    reach = FEW
         row += 1
     used[U_ROW] = end
     return DONE
