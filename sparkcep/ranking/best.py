@@ -8,6 +8,7 @@ kernels and their method: ``best_kernels``.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,8 +91,60 @@ def top_matches(
     return task.run_floats(letters, weights.astype(np.float64), k)
 
 
+class _Automaton(NamedTuple):
+    """As the kernels have it, without keys: arrays of ``best_kernels.Net`` and ``number`` int64 (edges): those of the caller; ``start``: the node in place
+    of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1 without a limit."""
+
+    by_first: np.ndarray
+    by_edge: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    opens: np.ndarray
+    accepts: np.ndarray
+    number: np.ndarray
+    start: int
+    variables: int
+    longest: int
+
+
+@functools.lru_cache(maxsize=64)
+def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
+    """From the bytes of ``first`` int64 (nodes + 1) and of ``edges`` int64 (m, 2): an engine asks for each partition."""
+    first = np.frombuffer(first_bytes, dtype=np.int64)
+    variable, target = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2).T
+    nodes = len(first) - 1
+    source = np.repeat(np.arange(nodes), np.diff(first))
+    taking = variable != COMPLETE
+    accepts = np.zeros(nodes + 1, dtype=np.uint8)
+    accepts[source[~taking]] = 1
+    number = np.arange(len(variable))
+    start = 0
+    if (taking & (target == 0)).any():
+        # a node of its own for what comes back to the start
+        start = nodes
+        again = taking & (source == 0)
+        target = np.where(taking & (target == 0), nodes, target)
+        number = np.concatenate([number, number[again]])
+        variable = np.concatenate([variable, variable[again]])
+        source = np.concatenate([source, np.full(again.sum(), nodes)])
+        target = np.concatenate([target, target[again]])
+        taking = variable != COMPLETE
+        accepts[nodes] = accepts[0]
+    opens = np.zeros(nodes + 1, dtype=np.uint8)
+    opens[source[taking]] = 1
+    order = np.flatnonzero(taking)
+    order = order[np.argsort(variable[order], kind="stable")].astype(np.int64)
+    variables = int(variable.max(initial=0)) + 1
+    by_first = np.searchsorted(variable[order], np.arange(variables + 1)).astype(np.int64)
+    longest = _longest(source[taking], target[taking], nodes + 1)
+    found = _Automaton(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, number, start, variables, longest)
+    for array in found[:7]:
+        array.flags.writeable = False
+    return found
+
+
 class _Task:
-    """One call of ``top_matches``: the automaton as the kernels have it."""
+    """One call of ``top_matches``: the automaton and the keys as the kernels have them."""
 
     def __init__(
         self,
@@ -105,56 +158,24 @@ class _Task:
     ) -> None:
         self.low, self.high, self.width = low, high, width
         self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
-        nodes = len(first) - 1
-        source = np.repeat(np.arange(nodes), np.diff(first))
-        variable, target = edges[:, 0], edges[:, 1]
-        taking = variable != COMPLETE
-        accepts = np.zeros(nodes + 1, dtype=np.uint8)
-        accepts[source[~taking]] = 1
-        number = np.arange(len(edges))
+        automaton = _automaton(first.tobytes(), edges[:, :2].tobytes())
+        nodes, source = len(first) - 1, automaton.source
+        lists = np.ones(nodes + 1, dtype=np.int64)
         keyed = np.zeros(nodes + 1, dtype=np.uint8)
-        left = np.zeros((0, 0), dtype=np.int64)
-        right = np.zeros((0, 0), dtype=np.int64)
+        left = right = np.zeros((0, 0), dtype=np.int64)
         if keys is not None:
             keyed[:nodes] = keys.keyed
-            left, right = _dense(keys, source, nodes)
-        if (taking & (target == 0)).any():
-            # a node of its own for what comes back to the start
-            again = taking & (source == 0)
-            target = np.where(taking & (target == 0), nodes, target)
-            number = np.concatenate([number, number[again]])
-            variable = np.concatenate([variable, variable[again]])
-            source = np.concatenate([source, np.full(again.sum(), nodes)])
-            target = np.concatenate([target, target[again]])
-            taking = variable != COMPLETE
-            accepts[nodes], keyed[nodes] = accepts[0], keyed[0]
-            if keys is not None:
-                left, right = np.vstack([left, left[:1]]), right[number]
-        keyed[0] = 0  # there is no row before the first
-        self.number = number
-        opens = np.zeros(nodes + 1, dtype=np.uint8)
-        opens[source[taking]] = 1
-        lists = np.ones(nodes + 1, dtype=np.int64)
-        for node in np.flatnonzero(keyed):
-            lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
-        base = 1 + np.concatenate([[0], np.cumsum(lists)[:-1]])
+            left, right = _dense(keys, np.repeat(np.arange(nodes), np.diff(first)), nodes)
+            if automaton.start:
+                keyed[nodes] = keyed[0]
+                left, right = np.vstack([left, left[:1]]), right[automaton.number]
+            keyed[0] = 0  # there is no row before the first
+            for node in np.flatnonzero(keyed):
+                lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
+        self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest
         self.lists = 1 + int(lists.sum())
-        order = np.flatnonzero(taking)
-        order = order[np.argsort(variable[order], kind="stable")]
-        self.variables = int(variable.max(initial=0)) + 1
-        by_first = np.searchsorted(variable[order], np.arange(self.variables + 1)).astype(np.int64)
-        self.net = b.Net(
-            by_first,
-            order.astype(np.int64),
-            source.astype(np.int64),
-            target.astype(np.int64),
-            opens,
-            accepts,
-            base.astype(np.int64),
-            keyed,
-        )
+        self.net = b.Net(*automaton[:6], 1 + np.cumsum(lists) - lists, keyed)
         self.keys = (np.ascontiguousarray(left), np.ascontiguousarray(right))
-        self.longest = _longest(source[taking], target[taking], nodes + 1)
 
     # -- scores ------------------------------------------------------------------------------------------------
 

@@ -638,7 +638,7 @@ def _needed(net, lists, most, neg):
         if net.keyed[q] == 1:
             return False
         bounds[net.base[q], B_NEED] = -neg
-    for turn in range(nodes + 1):
+    for _turn in range(nodes + 1):
         changed = False
         for v in range(net.by_first.shape[0] - 1):
             for i in range(net.by_first[v], net.by_first[v + 1]):
