@@ -17,6 +17,14 @@ chain, or has at most the lower score. Where rounding makes both scores one the 
 missing. If for that reason a freshly built window has too few matches, it is built with ``slack`` >= 0 in place of bounds: beside
 the k best each list keeps what is so near behind them that rounding may close the gap, of each score the first k.
 
+Most entries of a list that is built from a window's rows are thrown out again by better ones. A guide is a guess where its bound
+will lie: the list starts with it as a bound, and what is below it never enters. Guides come from the builds before; with a wrong one
+the matches are too few, or the lists no shorter, but nothing is lost, since a guide is a bound like any other. So where windows share
+rows a build costs a fraction of a search from scratch, and where they do not, half of one.
+
+Most rows change no list: with their weight not even the best that they would extend reaches the bound. They are found 64 at a time,
+without branches (``_mark``).
+
 Nothing is allocated here: a kernel that lacks room returns GROW, and goes on when it is called again.
 """
 
@@ -44,14 +52,16 @@ DONE, GROW, FULL, REBUILD = range(4)
 L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND, L_GUIDED = range(7)  # columns of Lists.info
 B_SCORE, B_LOWER, B_GUIDE, B_NEED = range(4)
 T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
-RAISED, LOWERED = 0.2, 0.1
+# guides: how far one follows a bound that lies higher (where windows share nothing: a guess too high costs a build), how far it gives way
+# where a list has room, how far it lies behind the k best, by the distance from first to last; from how many best on that tells anything
+RAISED, RAISED_APART, LOWERED, BEHIND, SCOUTS = 0.2, 0.02, 0.1, 2.0, 4
 FEW, MARKS = 8, 64  # rows that are looked at together: at first, at most
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
 U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
-S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_STRIKES, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS, S_GUIDED, S_APART = (
-    range(16)
+S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_STRIKES, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS, S_GUIDED, S_APART, S_SCOUTED = (
+    range(17)
 )
-STATE = 20
+STATE = 17
 START, ROWS, EMIT = range(3)
 MATCHES = 0  # the list of complete matches
 
@@ -630,8 +640,8 @@ def _emit(pool, lists, state, out, window, best):
 
 @merged
 def _needed(net, lists, most, neg):
-    """Of each node, the least score from which the heaviest rows still to come (``most``) lead up to the guide of the matches, into
-    B_NEED; returns whether there is one, which loops may lack."""
+    """Of each node, the least score from which rows still to come, of weights ``most``, lead up to the guide of the matches, into
+    B_NEED; False where keys choose the lists or a loop has no such score."""
     bounds = lists.bounds
     nodes = net.base.shape[0]
     for q in range(1, nodes):
@@ -694,10 +704,10 @@ def _learn(lists, state, best, limit):
         b = bounds[i, B_SCORE]
         spread = lists.score[info[i, L_AT]] - b
         if state[S_GUIDED] == 0 or info[i, L_GUIDED] == 0:
-            info[i, L_GUIDED] = 1
-            bounds[i, B_GUIDE] = b
+            info[i, L_GUIDED] = 1 if limit > best or spread > 0 else 0
+            bounds[i, B_GUIDE] = b - (BEHIND * spread if limit == best else 0)
         elif b > bounds[i, B_GUIDE]:
-            bounds[i, B_GUIDE] += (0.02 if limit == best else RAISED) * (b - bounds[i, B_GUIDE])
+            bounds[i, B_GUIDE] += (RAISED_APART if limit == best else RAISED) * (b - bounds[i, B_GUIDE])
         elif limit > best:
             bounds[i, B_GUIDE] -= LOWERED * spread
 
@@ -706,16 +716,15 @@ def _learn(lists, state, best, limit):
 def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, guided, most, slack, neg):
     """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span``
     is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``guided``: whether
-    what one window told may spare entries when another one is built. ``slack`` >= 0: what
-    rounding may close. Returns DONE, or GROW or FULL, then call again."""
+    guides are used; ``most`` (variables): the heaviest rows' weights, for these. ``slack`` >= 0: what rounding may close. Returns
+    DONE, or GROW or FULL, then call again."""
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
         if state[S_STAGE] == START:
             if state[S_WIDTH] == 0:
                 state[S_WIDTH] = width
-            apart = low[i] >= state[S_AT]
-            state[S_APART] = apart
-            if state[S_VALID] == 0 or apart or state[S_WIDTH] == best:
+            state[S_APART] = i + 1 == low.shape[0] or low[i + 1] >= high[i]  # its lists serve no other window
+            if state[S_VALID] == 0 or low[i] >= state[S_AT] or state[S_WIDTH] == best:
                 _start(net, lists, used, state, most, low[i], guided and state[S_WIDTH] > best, neg)
                 state[S_VALID] = 1
                 if state[S_REST] > 0:
@@ -726,11 +735,14 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
             else:
                 state[S_FRESH] = 0
             state[S_SLACK] = 0
+            state[S_SCOUTED] = 0
             state[S_STAGE] = ROWS
         if state[S_STAGE] == ROWS:
             if state[S_FRESH] == 0:
                 limit = 2 * state[S_WIDTH]
-            elif state[S_SLACK] == 1 or state[S_APART] == 1 and (state[S_GUIDED] == 1 or i + 8 > low.shape[0]):
+            elif state[S_SLACK] == 1 or state[S_APART] == 1 and state[S_GUIDED] == 1:
+                limit = best
+            elif state[S_GUIDED] == 0 and state[S_SCOUTED] == 0 and guided and best >= SCOUTS:
                 limit = best
             else:
                 limit = state[S_WIDTH]
@@ -767,11 +779,12 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                 continue
             if guided and state[S_FRESH] == 1 and state[S_SLACK] == 0 and state[S_WIDTH] > best:
                 _learn(lists, state, best, limit)
+                if state[S_GUIDED] == 0 and limit < state[S_WIDTH] and state[S_APART] == 0 and lists.info[MATCHES, L_BOUNDED] == 1:
+                    # the k best tell about how deep longer lists reach
+                    state[S_SCOUTED] = 1
+                    _start(net, lists, used, state, most, low[i], True, neg)
+                    continue
             state[S_LIFE] += 1
-            state[16] += state[S_WIDTH] == best
-            state[17] += state[S_FRESH]==0
-            state[18] += lists.info[MATCHES,L_SIZE]
-            state[19] += lists.info[2,L_SIZE]
             state[S_STAGE] = EMIT
         code = _emit(pool, lists, state, out, i, best)
         if code != DONE:
