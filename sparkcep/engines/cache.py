@@ -281,8 +281,8 @@ def inlined(function: Callable) -> Callable:
     return _kept(numba.njit(inline="always", _nrt=False)(function))
 
 
-def merged(function: Callable) -> Callable:
-    """Compiles a function whose machine code becomes part of that of those that call it: where arguments cost more than the work."""
+def embedded(function: Callable) -> Callable:
+    """Compiles a function whose machine code becomes part of its callers': where passing the arguments costs more than the work."""
     return _kept(numba.njit(forceinline=True, _nrt=False)(function))
 
 

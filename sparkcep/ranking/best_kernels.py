@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.engines.cache import inlined, kernel, merged
+from sparkcep.engines.cache import embedded, inlined, kernel
 from sparkcep.ranking.chains import (
     C_DEPTH,
     C_EDGE,
@@ -143,7 +143,7 @@ def largest_bits(letters, bits):
     return largest
 
 
-@merged
+@embedded
 def clear(lists, used, keep_matches):
     """Empties the lists; the pool too, where nothing is kept."""
     info = lists.info
@@ -155,7 +155,7 @@ def clear(lists, used, keep_matches):
         used[U_POOL] = 0
 
 
-@merged
+@embedded
 def _purge(lists, i, low):
     """Drops matches that begin before ``low``."""
     info = lists.info
@@ -186,7 +186,7 @@ def _beyond_bound(pool, lists, i, score, parent, complete):
     return c == UNKNOWN or not extended_first(pool, parent, c, complete)
 
 
-@merged
+@embedded
 def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limit, slack, spans):
     """Puts what ``edge`` makes of the list ``source`` (NONE: of the empty match) at ``row`` beside the list ``target`` as a run of
     candidates, as far as it may have a place there. Returns DONE, GROW, or REBUILD: matches that are not in ``source`` could be
@@ -271,7 +271,7 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
     return DONE
 
 
-@merged
+@embedded
 def _lower_bound(pool, lists, i, score, chain, lower, complete):
     """Makes (score, chain, lower) the bound of list ``i`` where it comes before the one there."""
     info = lists.info
@@ -292,7 +292,7 @@ def _lower_bound(pool, lists, i, score, chain, lower, complete):
         bounds[i, B_LOWER] = max(score, bounds[i, B_LOWER])
 
 
-@merged
+@embedded
 def _cut(pool, lists, i, limit, complete):
     """Drops what is beyond the bound, then what is beyond ``limit``, which lowers the bound."""
     info = lists.info
@@ -351,7 +351,7 @@ def _cut_near(lists, i, limit, slack):
     info[i, L_SIZE] = n
 
 
-@merged
+@embedded
 def _merge(pool, lists, work, used, r, row, slack, neg):
     """Merges the run ``r`` into its list."""
     info = lists.info
@@ -450,7 +450,7 @@ def _hopeless(lists, source, target, w):
     return False
 
 
-@merged
+@embedded
 def _tests(net, lists, work, low, matches, neg):
     """Writes what a row has to reach to change any list; returns how many tests, -1 where keys choose the lists."""
     info = lists.info
@@ -488,7 +488,7 @@ def _tests(net, lists, work, low, matches, neg):
     return n
 
 
-@merged
+@embedded
 def _mark(stream, work, tests, row, end):
     """Marks the rows that may change a list, or what its bound says, in ``work.marks``, by their distance from ``row``; no branches, so
     that the processor takes several rows at a time."""
@@ -517,7 +517,7 @@ def _best(lists, i, neg):
     return best
 
 
-@merged
+@embedded
 def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
     """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``,
     int64 (rows), if it is not empty). ``limit``: of a node's list; ``best``: of the list of matches, where spans of rows bound each
@@ -608,7 +608,7 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
     return DONE
 
 
-@merged
+@embedded
 def _emit(pool, lists, state, out, window, best):
     """Writes the first ``best`` matches of the list of matches; FULL without room."""
     at = lists.info[MATCHES, L_AT]
@@ -638,7 +638,7 @@ def _emit(pool, lists, state, out, window, best):
     return DONE
 
 
-@merged
+@embedded
 def _needed(net, lists, most, neg):
     """Of each node, the least score from which rows still to come, of weights ``most``, lead up to the guide of the matches, into
     B_NEED; False where keys choose the lists or a loop has no such score."""
@@ -668,7 +668,7 @@ def _needed(net, lists, most, neg):
     return False
 
 
-@merged
+@embedded
 def _start(net, lists, used, state, most, low, guided, neg):
     """Empty lists for a window built from its rows, which begin at ``low``; bounded by their guides if ``guided``."""
     clear(lists, used, False)
@@ -691,7 +691,7 @@ def _start(net, lists, used, state, most, low, guided, neg):
             lists.bounds[i, B_LOWER] = guide
 
 
-@merged
+@embedded
 def _learn(lists, state, best, limit):
     """Guides for the next build from the lists of this one."""
     info = lists.info
