@@ -55,7 +55,7 @@ HIDDEN = {
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.
-COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.engines.cache.{n}" for n in ("kernel", "inlined", "allocating"))}
+COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.engines.cache.{n}" for n in ("kernel", "inlined", "embedded", "allocating"))}
 KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep", "typing"}
 
 # A program crosses processes as JSON and arrays.

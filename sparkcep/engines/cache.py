@@ -285,6 +285,11 @@ def inlined(function: Callable) -> Callable:
     return _kept(numba.njit(inline="always", _nrt=False)(function))
 
 
+def embedded(function: Callable) -> Callable:
+    """Compiles a function whose machine code becomes part of its callers': where passing the arguments costs more than the work."""
+    return _kept(numba.njit(forceinline=True, _nrt=False)(function))
+
+
 def allocating(function: Callable) -> Callable:
     """Compiles a function that creates arrays."""
     return _kept(numba.njit(_nrt=True)(function))

@@ -8,6 +8,7 @@ kernels and their method: ``best_kernels``.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,8 +91,60 @@ def top_matches(
     return task.run_floats(letters, weights.astype(np.float64), k)
 
 
+class _Automaton(NamedTuple):
+    """As the kernels have it, without keys: arrays of ``best_kernels.Net`` and ``number`` int64 (edges): those of the caller; ``start``: the node in place
+    of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1 without a limit."""
+
+    by_first: np.ndarray
+    by_edge: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    opens: np.ndarray
+    accepts: np.ndarray
+    number: np.ndarray
+    start: int
+    variables: int
+    longest: int
+
+
+@functools.lru_cache(maxsize=64)
+def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
+    """From the bytes of ``first`` int64 (nodes + 1) and of ``edges`` int64 (m, 2): an engine asks for each partition."""
+    first = np.frombuffer(first_bytes, dtype=np.int64)
+    variable, target = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2).T
+    nodes = len(first) - 1
+    source = np.repeat(np.arange(nodes), np.diff(first))
+    taking = variable != COMPLETE
+    accepts = np.zeros(nodes + 1, dtype=np.uint8)
+    accepts[source[~taking]] = 1
+    number = np.arange(len(variable))
+    start = 0
+    if (taking & (target == 0)).any():
+        # a node of its own for what comes back to the start
+        start = nodes
+        again = taking & (source == 0)
+        target = np.where(taking & (target == 0), nodes, target)
+        number = np.concatenate([number, number[again]])
+        variable = np.concatenate([variable, variable[again]])
+        source = np.concatenate([source, np.full(again.sum(), nodes)])
+        target = np.concatenate([target, target[again]])
+        taking = variable != COMPLETE
+        accepts[nodes] = accepts[0]
+    opens = np.zeros(nodes + 1, dtype=np.uint8)
+    opens[source[taking]] = 1
+    order = np.flatnonzero(taking)
+    order = order[np.argsort(variable[order], kind="stable")].astype(np.int64)
+    variables = int(variable.max(initial=0)) + 1
+    by_first = np.searchsorted(variable[order], np.arange(variables + 1)).astype(np.int64)
+    longest = _longest(source[taking], target[taking], nodes + 1)
+    found = _Automaton(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, number, start, variables, longest)
+    for array in found[:7]:
+        array.flags.writeable = False
+    return found
+
+
 class _Task:
-    """One call of ``top_matches``: the automaton as the kernels have it."""
+    """One call of ``top_matches``: the automaton and the keys as the kernels have them."""
 
     def __init__(
         self,
@@ -105,61 +158,30 @@ class _Task:
     ) -> None:
         self.low, self.high, self.width = low, high, width
         self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
-        nodes = len(first) - 1
-        source = np.repeat(np.arange(nodes), np.diff(first))
-        variable, target = edges[:, 0], edges[:, 1]
-        taking = variable != COMPLETE
-        accepts = np.zeros(nodes + 1, dtype=np.uint8)
-        accepts[source[~taking]] = 1
-        number = np.arange(len(edges))
+        automaton = _automaton(first.tobytes(), edges[:, :2].tobytes())
+        nodes, source = len(first) - 1, automaton.source
+        lists = np.ones(nodes + 1, dtype=np.int64)
         keyed = np.zeros(nodes + 1, dtype=np.uint8)
-        left = np.zeros((0, 0), dtype=np.int64)
-        right = np.zeros((0, 0), dtype=np.int64)
+        left = right = np.zeros((0, 0), dtype=np.int64)
         if keys is not None:
             keyed[:nodes] = keys.keyed
-            left, right = _dense(keys, source, nodes)
-        if (taking & (target == 0)).any():
-            # a node of its own for what comes back to the start
-            again = taking & (source == 0)
-            target = np.where(taking & (target == 0), nodes, target)
-            number = np.concatenate([number, number[again]])
-            variable = np.concatenate([variable, variable[again]])
-            source = np.concatenate([source, np.full(again.sum(), nodes)])
-            target = np.concatenate([target, target[again]])
-            taking = variable != COMPLETE
-            accepts[nodes], keyed[nodes] = accepts[0], keyed[0]
-            if keys is not None:
-                left, right = np.vstack([left, left[:1]]), right[number]
-        keyed[0] = 0  # there is no row before the first
-        self.number = number
-        opens = np.zeros(nodes + 1, dtype=np.uint8)
-        opens[source[taking]] = 1
-        lists = np.ones(nodes + 1, dtype=np.int64)
-        for node in np.flatnonzero(keyed):
-            lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
-        base = 1 + np.concatenate([[0], np.cumsum(lists)[:-1]])
+            left, right = _dense(keys, np.repeat(np.arange(nodes), np.diff(first)), nodes)
+            if automaton.start:
+                keyed[nodes] = keyed[0]
+                left, right = np.vstack([left, left[:1]]), right[automaton.number]
+            keyed[0] = 0  # there is no row before the first
+            for node in np.flatnonzero(keyed):
+                lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
+        self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest
         self.lists = 1 + int(lists.sum())
-        order = np.flatnonzero(taking)
-        order = order[np.argsort(variable[order], kind="stable")]
-        self.variables = int(variable.max(initial=0)) + 1
-        by_first = np.searchsorted(variable[order], np.arange(self.variables + 1)).astype(np.int64)
-        self.net = b.Net(
-            by_first,
-            order.astype(np.int64),
-            source.astype(np.int64),
-            target.astype(np.int64),
-            opens,
-            accepts,
-            base.astype(np.int64),
-            keyed,
-        )
+        self.net = b.Net(*automaton[:6], 1 + np.cumsum(lists) - lists, keyed)
         self.keys = (np.ascontiguousarray(left), np.ascontiguousarray(right))
-        self.longest = _longest(source[taking], target[taking], nodes + 1)
 
     # -- scores ------------------------------------------------------------------------------------------------
 
     def run_integers(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
-        size = self._size(letters, weights)
+        largest = max(abs(int(weights.min(initial=0))), abs(int(weights.max(initial=0))))
+        size = largest * self.longest_in(len(letters))  # no sum of weights is larger
         if size < 2**53:  # sums of floats are exact, and their kernels are compiled anyway
             found = self._run(letters, weights.astype(np.float64), k, 0.0)
             return Ranked(found.window, found.score.astype(np.int64), found.offsets, found.rows, found.edges, found.builds)
@@ -170,16 +192,14 @@ class _Task:
     def run_floats(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
         """Infinite and missing weights are left out of the search, which relies on the order of sums, and looked at in searches of
         their own."""
+        weights = np.ascontiguousarray(weights[: self.variables])
+        largest = np.array(b.largest_bits(np.ascontiguousarray(letters), weights.view(np.int64))).view(np.float64)
+        if np.isfinite(largest):
+            return self._run(letters, weights, k, self._slack(letters, float(largest)))
         used = np.array([(letters >> v) & 1 == 1 for v in range(self.variables)])
-        weights = weights[: self.variables]
         nan, up, down = (used & test for test in (np.isnan(weights), weights == np.inf, weights == -np.inf))
-        slack = (
-            2.0
-            * (self.longest_in(len(letters)) + 1)
-            * float(np.spacing(self._size(letters, np.where(np.isfinite(weights), weights, 0.0))))
-        )
-        if up.any() or down.any():
-            slack = np.inf
+        finite = np.abs(weights, where=used & np.isfinite(weights), out=np.zeros_like(weights))
+        slack = np.inf if up.any() or down.any() else self._slack(letters, float(finite.max(initial=0.0)))
         without_nan = _without(letters, nan)
         if up.any() and down.any():
             found = _united([self._run(_without(without_nan, bad), weights, k, slack) for bad in (up, down)], k)
@@ -204,14 +224,11 @@ class _Task:
     def longest_in(self, rows: int) -> int:
         return rows if self.longest < 0 else min(rows, self.longest)
 
-    def _size(self, letters: np.ndarray, weights: np.ndarray) -> float:
-        """No sum of weights is larger."""
-        if weights.size == 0:
-            return 0
-        largest = [
-            max(abs(int(row.min())), abs(int(row.max()))) if row.dtype.kind == "i" else float(np.abs(row).max()) for row in weights
-        ]
-        return max(largest) * self.longest_in(len(letters))
+    def _slack(self, letters: np.ndarray, largest: float) -> float:
+        """How far rounding may bring two sums of weights up to ``largest`` together."""
+        rows = self.longest_in(len(letters))
+        size = largest * rows  # no sum is larger
+        return 2.0 * (rows + 1) * float(np.spacing(size)) if np.isfinite(size) else np.inf
 
     # -- kernels -----------------------------------------------------------------------------------------------
 
@@ -220,9 +237,11 @@ class _Task:
         neg = dtype.type(-np.inf) if dtype.kind == "f" else np.int64(-(2**62))
         stream = b.Stream(np.ascontiguousarray(letters), np.ascontiguousarray(weights), *self.keys)
         width = self.width or self._width(k)
+        guided = self.width != k and slack < np.inf
+        most = np.fmax.reduce(weights, axis=1, initial=neg) if guided else weights[:0, 0]
         store = _Store(self.net, self.lists, dtype)
         if self.span is None:
-            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, slack, neg)
+            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, guided, most, slack, neg)
         else:
             item, rest = b.rank_spans, (self.span, k, width, slack, neg)
         while True:
@@ -237,7 +256,7 @@ class _Task:
 
     def _width(self, k: int) -> int:
         """So many that few windows are built anew: a list's size varies by its square root where weights have no trend."""
-        if self.span is None and not (self.low[1:] < self.high[:-1]).any():
+        if self.span is None and len(self.low) == 1:
             return k
         return k + k // 2 + int(6 * k**0.5)
 
@@ -249,7 +268,7 @@ class _Store:
         self.dtype = dtype
         edges = max(len(net.source), 1)
         self.pool = np.empty((POOL, C_FIELDS), dtype=np.int64)
-        self.lists = b.Lists(np.zeros((lists, 6), dtype=np.int64), np.zeros((lists, 2), dtype=dtype), *self._arena(ARENA))
+        self.lists = b.Lists(np.zeros((lists, 7), dtype=np.int64), np.zeros((lists, 4), dtype=dtype), *self._arena(ARENA))
         self.work = self._work(CANDIDATES, edges)
         self.used = np.zeros(6, dtype=np.int64)
         self.state = np.zeros(b.STATE, dtype=np.int64)
@@ -270,6 +289,9 @@ class _Store:
             entry,
             runs,
             np.empty((2 * edges + 2, 2), dtype=self.dtype),
+            np.empty(2 * edges + 2, dtype=np.int64),
+            np.empty((2 * edges + 2, 3), dtype=self.dtype),
+            np.empty(b.MARKS, dtype=np.uint8),
         )
 
     def _out(self, matches: int, events: int) -> b.Out:

@@ -17,6 +17,14 @@ chain, or has at most the lower score. Where rounding makes both scores one the 
 missing. If for that reason a freshly built window has too few matches, it is built with ``slack`` >= 0 in place of bounds: beside
 the k best each list keeps what is so near behind them that rounding may close the gap, of each score the first k.
 
+Most entries of a list that is built from a window's rows are thrown out again by better ones. A guide is a guess where its bound
+will lie: the list starts with it as a bound, and what is below it never enters. Guides come from the builds before; with a wrong one
+the matches are too few, or the lists no shorter, but nothing is lost, since a guide is a bound like any other. So where windows share
+rows a build costs a fraction of a search from scratch, and where they do not, half of one.
+
+Most rows change no list: with their weight not even the best that they would extend reaches the bound. They are found 64 at a time,
+without branches (``_mark``).
+
 Nothing is allocated here: a kernel that lacks room returns GROW, and goes on when it is called again.
 """
 
@@ -26,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.engines.cache import inlined, kernel
+from sparkcep.engines.cache import embedded, inlined, kernel
 from sparkcep.ranking.chains import (
     C_DEPTH,
     C_EDGE,
@@ -41,14 +49,19 @@ from sparkcep.ranking.chains import (
 
 UNKNOWN = -2
 DONE, GROW, FULL, REBUILD = range(4)
-L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND = range(6)  # columns of Lists.info
-B_SCORE, B_LOWER = range(2)
+L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND, L_GUIDED = range(7)  # columns of Lists.info
+B_SCORE, B_LOWER, B_GUIDE, B_NEED = range(4)
+T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
+# guides: how far one follows a bound that lies higher (where windows share nothing: a guess too high costs a build), how far it gives way
+# where a list has room, how far it lies behind the k best, by the distance from first to last; from how many best on that tells anything
+RAISED, RAISED_APART, LOWERED, BEHIND, SCOUTS = 0.2, 0.02, 0.1, 2.0, 4
+FEW, MARKS = 8, 64  # rows that are looked at together: at first, at most
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
 U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
-S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_SHORT, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS = range(
-    14
+S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_STRIKES, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS, S_GUIDED, S_APART, S_SCOUTED = (
+    range(17)
 )
-STATE = 14
+STATE = 17
 START, ROWS, EMIT = range(3)
 MATCHES = 0  # the list of complete matches
 
@@ -80,8 +93,8 @@ class Stream(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """``info`` int64 (lists, 6): place and size in the arena, room, a row not behind its entries' first rows, whether it is
-    bounded, the bound's chain; ``bounds`` (lists, 2); the arena: ``score``, ``entry``, ``start``."""
+    """``info`` int64 (lists, 7): place and size in the arena, room, a row not behind its entries' first rows, whether it is
+    bounded, the bound's chain, whether it has a guide; ``bounds`` (lists, 4); the arena: ``score``, ``entry``, ``start``."""
 
     info: np.ndarray
     bounds: np.ndarray
@@ -93,7 +106,8 @@ class Lists(NamedTuple):
 class Work(NamedTuple):
     """Of one row: candidates (``parent``: chain to extend, ``fused`` uint8: rounding made its score that of the one before),
     ``runs`` int64 (edges * 2, 7): candidates for one list; ``run_bounds`` (edges * 2, 2): bound of what the source list does not
-    have."""
+    have. To pass over rows: ``tests`` int64 (edges * 2): a variable, ``test_scores`` (edges * 2, 3): the best that its row would
+    extend, bound and lower score of the list it would enter; ``marks`` uint8 (MARKS): rows that may have an effect."""
 
     score: np.ndarray
     parent: np.ndarray
@@ -102,6 +116,9 @@ class Work(NamedTuple):
     entry: np.ndarray
     runs: np.ndarray
     run_bounds: np.ndarray
+    tests: np.ndarray
+    test_scores: np.ndarray
+    marks: np.ndarray
 
 
 class Out(NamedTuple):
@@ -115,6 +132,18 @@ class Out(NamedTuple):
 
 
 @kernel
+def largest_bits(letters, bits):
+    """The largest of ``bits`` int64 (variables, rows), floating numbers as integers, without their signs, where the row fulfils the
+    variable: as a number the largest one by amount; infinity or more where one is infinite or missing."""
+    largest = np.int64(0)
+    for v in range(bits.shape[0]):
+        own = bits[v]
+        for r in range(letters.shape[0]):
+            largest = max(largest, own[r] & (-((letters[r] >> v) & 1) & 0x7FFFFFFFFFFFFFFF))
+    return largest
+
+
+@embedded
 def clear(lists, used, keep_matches):
     """Empties the lists; the pool too, where nothing is kept."""
     info = lists.info
@@ -126,7 +155,7 @@ def clear(lists, used, keep_matches):
         used[U_POOL] = 0
 
 
-@kernel
+@embedded
 def _purge(lists, i, low):
     """Drops matches that begin before ``low``."""
     info = lists.info
@@ -157,7 +186,7 @@ def _beyond_bound(pool, lists, i, score, parent, complete):
     return c == UNKNOWN or not extended_first(pool, parent, c, complete)
 
 
-@kernel
+@embedded
 def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limit, slack, spans):
     """Puts what ``edge`` makes of the list ``source`` (NONE: of the empty match) at ``row`` beside the list ``target`` as a run of
     candidates, as far as it may have a place there. Returns DONE, GROW, or REBUILD: matches that are not in ``source`` could be
@@ -242,7 +271,7 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
     return DONE
 
 
-@kernel
+@embedded
 def _lower_bound(pool, lists, i, score, chain, lower, complete):
     """Makes (score, chain, lower) the bound of list ``i`` where it comes before the one there."""
     info = lists.info
@@ -263,7 +292,7 @@ def _lower_bound(pool, lists, i, score, chain, lower, complete):
         bounds[i, B_LOWER] = max(score, bounds[i, B_LOWER])
 
 
-@kernel
+@embedded
 def _cut(pool, lists, i, limit, complete):
     """Drops what is beyond the bound, then what is beyond ``limit``, which lowers the bound."""
     info = lists.info
@@ -322,7 +351,7 @@ def _cut_near(lists, i, limit, slack):
     info[i, L_SIZE] = n
 
 
-@kernel
+@embedded
 def _merge(pool, lists, work, used, r, row, slack, neg):
     """Merges the run ``r`` into its list."""
     info = lists.info
@@ -421,14 +450,99 @@ def _hopeless(lists, source, target, w):
     return False
 
 
-@kernel
+@embedded
+def _tests(net, lists, work, low, matches, neg):
+    """Writes what a row has to reach to change any list; returns how many tests, -1 where keys choose the lists."""
+    info = lists.info
+    n = 0
+    for v in range(net.by_first.shape[0] - 1):
+        for i in range(net.by_first[v], net.by_first[v + 1]):
+            e = net.by_edge[i]
+            q = net.source[e]
+            t = net.target[e]
+            if net.keyed[q] == 1 or net.keyed[t] == 1:
+                return -1
+            best = 0
+            if q > 0:
+                source = net.base[q]
+                if info[source, L_FIRST] < low:
+                    _purge(lists, source, low)
+                if info[source, L_SIZE] == 0 and info[source, L_BOUNDED] == 0:
+                    continue
+                best = _best(lists, source, neg)
+            for complete in range(2):
+                if complete == 1:
+                    if not matches or net.accepts[t] == 0:
+                        continue
+                    target = MATCHES
+                elif net.opens[t] == 0:
+                    continue
+                else:
+                    target = net.base[t]
+                work.tests[n] = v
+                work.test_scores[n, T_BEST] = best
+                bounded = info[target, L_BOUNDED] == 1
+                work.test_scores[n, T_BOUND] = lists.bounds[target, B_SCORE] if bounded else neg
+                work.test_scores[n, T_LOWER] = lists.bounds[target, B_LOWER] if bounded else neg
+                n += 1
+    return n
+
+
+@embedded
+def _mark(stream, work, tests, row, end):
+    """Marks the rows that may change a list, or what its bound says, in ``work.marks``, by their distance from ``row``; no branches, so
+    that the processor takes several rows at a time."""
+    marks = work.marks[: end - row]
+    marks[:] = 0
+    letters = stream.letters[row:end]
+    for i in range(tests):
+        v = work.tests[i]
+        best = work.test_scores[i, T_BEST]
+        bound = work.test_scores[i, T_BOUND]
+        lower = work.test_scores[i, T_LOWER]
+        weights = stream.weights[v, row:end]
+        for x in range(marks.shape[0]):
+            s = best + weights[x]
+            marks[x] |= ((letters[x] >> v) & 1 == 1) & ((s > lower) | (s >= bound))
+
+
+@inlined
+def _best(lists, i, neg):
+    """The best score that list ``i`` has or lacks."""
+    best = neg
+    if lists.info[i, L_SIZE] > 0:
+        best = lists.score[lists.info[i, L_AT]]
+    if lists.info[i, L_BOUNDED] == 1:
+        best = max(best, lists.bounds[i, B_SCORE])
+    return best
+
+
+@embedded
 def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
     """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``,
     int64 (rows), if it is not empty). ``limit``: of a node's list; ``best``: of the list of matches, where spans of rows bound each
     match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones. Returns DONE, GROW or REBUILD, the
     latter two before anything but bounds is changed by row ``used[U_ROW]``."""
     info = lists.info
+    passes = slack < 0  # whether rows without effect are passed over
+    begin = row  # of the rows that are marked
+    marked = row
+    reach = FEW
     while row < end:
+        if passes:
+            if row == marked:
+                tests = _tests(net, lists, work, low, matches, neg)
+                if tests < 0:
+                    passes = False
+                    continue
+                begin = row
+                marked = min(row + reach, end)
+                reach = min(2 * reach, MARKS)
+                _mark(stream, work, tests, begin, marked)
+            while row < marked and work.marks[row - begin] == 0:
+                row += 1
+            if row == marked:
+                continue
         used[U_ROW] = row
         letters = stream.letters[row]
         used[U_CANDIDATES] = 0
@@ -482,13 +596,19 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                 used[U_ROOM] = room
                 return GROW
             for r in range(runs):
+                i = work.runs[r, R_LIST]
+                empty = info[i, L_SIZE] == 0 and info[i, L_BOUNDED] == 0
+                best_before = _best(lists, i, neg)
                 _merge(pool, lists, work, used, r, row, slack, neg)
+                if i != MATCHES and (empty or _best(lists, i, neg) > best_before):
+                    marked = row + 1  # more rows may have an effect than are marked
+                    reach = FEW
         row += 1
     used[U_ROW] = end
     return DONE
 
 
-@kernel
+@embedded
 def _emit(pool, lists, state, out, window, best):
     """Writes the first ``best`` matches of the list of matches; FULL without room."""
     at = lists.info[MATCHES, L_AT]
@@ -518,33 +638,114 @@ def _emit(pool, lists, state, out, window, best):
     return DONE
 
 
+@embedded
+def _needed(net, lists, most, neg):
+    """Of each node, the least score from which rows still to come, of weights ``most``, lead up to the guide of the matches, into
+    B_NEED; False where keys choose the lists or a loop has no such score."""
+    bounds = lists.bounds
+    nodes = net.base.shape[0]
+    for q in range(1, nodes):
+        if net.keyed[q] == 1:
+            return False
+        bounds[net.base[q], B_NEED] = -neg
+    for _turn in range(nodes + 1):
+        changed = False
+        for v in range(net.by_first.shape[0] - 1):
+            for i in range(net.by_first[v], net.by_first[v + 1]):
+                e = net.by_edge[i]
+                q = net.source[e]
+                t = net.target[e]
+                if q == 0:
+                    continue
+                need = bounds[net.base[t], B_NEED]
+                if net.accepts[t] == 1:
+                    need = min(need, bounds[MATCHES, B_GUIDE])
+                if need < -neg and need - most[v] < bounds[net.base[q], B_NEED]:
+                    bounds[net.base[q], B_NEED] = need - most[v]
+                    changed = True
+        if not changed:
+            return True
+    return False
+
+
+@embedded
+def _start(net, lists, used, state, most, low, guided, neg):
+    """Empty lists for a window built from its rows, which begin at ``low``; bounded by their guides if ``guided``."""
+    clear(lists, used, False)
+    state[S_AT] = low
+    state[S_FRESH] = 1
+    state[S_BUILDS] += 1
+    state[S_GUIDED] = 0
+    if not guided or lists.info[MATCHES, L_GUIDED] == 0:
+        return
+    state[S_GUIDED] = 1
+    needed = _needed(net, lists, most, neg)
+    for i in range(lists.info.shape[0]):
+        guide = lists.bounds[i, B_GUIDE] if lists.info[i, L_GUIDED] == 1 else neg
+        if needed and i > 1 and lists.bounds[i, B_NEED] > guide and lists.bounds[i, B_NEED] < -neg:
+            guide = lists.bounds[i, B_NEED]
+        if guide > neg:
+            lists.info[i, L_BOUNDED] = 1
+            lists.info[i, L_BOUND] = UNKNOWN
+            lists.bounds[i, B_SCORE] = guide
+            lists.bounds[i, B_LOWER] = guide
+
+
+@embedded
+def _learn(lists, state, best, limit):
+    """Guides for the next build from the lists of this one."""
+    info = lists.info
+    bounds = lists.bounds
+    for i in range(info.shape[0]):
+        if info[i, L_BOUNDED] == 0 or info[i, L_SIZE] == 0:
+            if state[S_GUIDED] == 0:
+                info[i, L_GUIDED] = 0
+            continue
+        b = bounds[i, B_SCORE]
+        spread = lists.score[info[i, L_AT]] - b
+        if state[S_GUIDED] == 0 or info[i, L_GUIDED] == 0:
+            info[i, L_GUIDED] = 1 if limit > best or spread > 0 else 0
+            bounds[i, B_GUIDE] = b - (BEHIND * spread if limit == best else 0)
+        elif b > bounds[i, B_GUIDE]:
+            bounds[i, B_GUIDE] += (RAISED_APART if limit == best else RAISED) * (b - bounds[i, B_GUIDE])
+        elif limit > best:
+            bounds[i, B_GUIDE] -= LOWERED * spread
+
+
 @kernel
-def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, slack, neg):
+def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, guided, most, slack, neg):
     """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span``
-    is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``slack`` >= 0: what
-    rounding may close. Returns DONE, or GROW or FULL, then call again."""
+    is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``guided``: whether
+    guides are used; ``most`` (variables): the heaviest rows' weights, for these. ``slack`` >= 0: what rounding may close. Returns
+    DONE, or GROW or FULL, then call again."""
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
         if state[S_STAGE] == START:
             if state[S_WIDTH] == 0:
                 state[S_WIDTH] = width
+            state[S_APART] = i + 1 == low.shape[0] or low[i + 1] >= high[i]  # its lists serve no other window
             if state[S_VALID] == 0 or low[i] >= state[S_AT] or state[S_WIDTH] == best:
-                clear(lists, used, False)
-                state[S_AT] = low[i]
-                state[S_FRESH] = 1
-                state[S_LIFE] = 0
-                state[S_BUILDS] += 1
+                _start(net, lists, used, state, most, low[i], guided and state[S_WIDTH] > best, neg)
                 state[S_VALID] = 1
                 if state[S_REST] > 0:
+                    state[S_LIFE] = -1
                     state[S_REST] -= 1
                     if state[S_REST] == 0:
                         state[S_WIDTH] = width
             else:
                 state[S_FRESH] = 0
             state[S_SLACK] = 0
+            state[S_SCOUTED] = 0
             state[S_STAGE] = ROWS
         if state[S_STAGE] == ROWS:
-            limit = best if state[S_SLACK] == 1 else (state[S_WIDTH] if state[S_FRESH] == 1 else 2 * state[S_WIDTH])
+            if state[S_FRESH] == 0:
+                limit = 2 * state[S_WIDTH]
+            elif state[S_SLACK] == 1 or state[S_APART] == 1 and state[S_GUIDED] == 1:
+                limit = best
+            elif state[S_GUIDED] == 0 and state[S_SCOUTED] == 0 and guided and best >= SCOUTS:
+                limit = best
+            else:
+                limit = state[S_WIDTH]
             if state[S_AT] < high[i]:
                 near = slack if state[S_SLACK] == 1 else -1.0
                 code = take_rows(
@@ -555,26 +756,34 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                     return code
             _purge(lists, MATCHES, low[i])
             if state[S_SLACK] == 0 and lists.info[MATCHES, L_BOUNDED] == 1 and lists.info[MATCHES, L_SIZE] < best:
-                clear(lists, used, False)
-                state[S_AT] = low[i]
-                if state[S_FRESH] == 1:
+                if state[S_FRESH] == 0 and guided and lists.info[MATCHES, L_GUIDED] == 1:
+                    _start(net, lists, used, state, most, low[i], True, neg)
+                    continue
+                fresh = state[S_FRESH] == 1 and state[S_GUIDED] == 0
+                if not fresh and state[S_WIDTH] > best:
+                    # lists that live so short a life are no help: each window anew for a while, the longer the more often
+                    if state[S_LIFE] >= 8:
+                        state[S_STRIKES] = 0
+                    elif state[S_LIFE] < 3:
+                        state[S_STRIKES] += 1
+                    if state[S_STRIKES] >= 3:
+                        state[S_WIDTH] = best
+                        state[S_REST] = min(2 << state[S_STRIKES], 1024)
+                _start(net, lists, used, state, most, low[i], False, neg)
+                state[S_LIFE] = 0
+                if fresh:
+                    state[S_BUILDS] -= 1
                     state[S_SLACK] = 1
                     state[S_SLACKS] += 1
                     state[S_VALID] = 0
-                else:
-                    # too short a life: longer lists once; if that is no help, each window anew for a while, the longer the more often
-                    if state[S_LIFE] < 3:
-                        state[S_WIDTH] = best
-                        state[S_SHORT] = min(max(2 * state[S_SHORT], 16), 1024)
-                        state[S_REST] = state[S_SHORT]
-                    elif state[S_LIFE] < 8:
-                        state[S_WIDTH] = 2 * width
-                    else:
-                        state[S_SHORT] = 0
-                    state[S_FRESH] = 1
-                    state[S_LIFE] = 0
-                    state[S_BUILDS] += 1
                 continue
+            if guided and state[S_FRESH] == 1 and state[S_SLACK] == 0 and state[S_WIDTH] > best:
+                _learn(lists, state, best, limit)
+                if state[S_GUIDED] == 0 and limit < state[S_WIDTH] and state[S_APART] == 0 and lists.info[MATCHES, L_BOUNDED] == 1:
+                    # the k best tell about how deep longer lists reach
+                    state[S_SCOUTED] = 1
+                    _start(net, lists, used, state, most, low[i], True, neg)
+                    continue
             state[S_LIFE] += 1
             state[S_STAGE] = EMIT
         code = _emit(pool, lists, state, out, i, best)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.engines.cache import inlined, kernel
+from sparkcep.engines.cache import embedded, inlined, kernel
 
 NONE = -1
 C_ROW, C_PARENT, C_JUMP, C_DEPTH, C_EDGE, C_START, C_ROWS, C_EDGES = range(8)
@@ -30,7 +30,7 @@ def _field(pool, entry, field):
     return pool[entry, field] if entry >= 0 else 0
 
 
-@kernel
+@embedded
 def append(pool, entry, parent, edge, row):
     """Writes the record ``entry``: ``row`` taken by ``edge`` behind ``parent``."""
     pool[entry, C_ROW] = row

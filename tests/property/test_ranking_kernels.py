@@ -157,6 +157,40 @@ def test_windows(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
+def test_windows_after_windows(seed):
+    """Streams of many windows, whose lists are built under guides and whose rows are looked at in blocks: against windows that are
+    each built by themselves, and some against enumeration."""
+    rng = random.Random(7600 + seed)
+    enumerated = built = windows = 0
+    for _ in range(120):
+        pattern = rng.choice(list(PATTERNS))
+        first, edges = automaton(pattern)
+        rows, variables = rng.randint(150, 400), int(edges[:, 0].max()) + 1
+        draw = np.random.default_rng(rng.getrandbits(32))
+        letters = np.where(draw.random(rows) < rng.choice([0.3, 0.7, 1.0]), 1 << draw.integers(0, variables, rows), 0)
+        letters |= np.where(draw.random(rows) < rng.choice([0.0, 0.1]), 1 << draw.integers(0, variables, rows), 0)
+        weights, keys = weights_of(rng, (variables, rows)), keys_of(rng, first, edges, rows)
+        if weights.dtype.kind == "i" and rng.random() < 0.2:
+            weights = weights * (2**60 // (rows * max(1, int(np.abs(weights).max()))))  # beyond what floating sums hold
+        size, k = rng.choice([20, 40, 140]), rng.choice([1, 2, 4, 5, 10, 30])
+        low = np.arange(0, rows - size // 2, rng.choice([1, 3, size // 10, size // 2, size, size + 5]))
+        high = np.minimum(low + size, rows)
+        where = f"{pattern} {size} k={k}\n{letters!r}\n{weights!r}\n{low!r}\n{keys!r}"
+        shared = top_matches(first, edges, letters, weights, k, low, high, keys=keys)
+        got = listed(shared, weights)
+        assert got == listed(top_matches(first, edges, letters, weights, k, low, high, keys=keys, width=k), weights), where
+        built, windows = built + shared.builds, windows + len(low)
+        for i in rng.sample(range(len(low)), min(2, len(low))):
+            try:
+                best = oracle.top(first, edges.tolist(), letters.tolist(), weights.tolist(), k, low[i], high[i], budget=3000, **plain_keys(keys))
+            except oracle.TooMany:
+                continue
+            assert got.get(i, []) == expected(best), where
+            enumerated += 1
+    assert enumerated >= 60 and built < windows
+
+
+@pytest.mark.parametrize("seed", range(2))
 def test_partitions_and_spans(seed):
     rng = random.Random(7100 + seed)
     for _ in range(1000):
