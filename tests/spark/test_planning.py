@@ -92,10 +92,26 @@ def test_a_filter_on_keys_goes_to_the_scan(planned):
 
 def test_a_filter_on_floating_keys_stays_above(planned):
     clause = "planned MATCH_RECOGNIZE (PARTITION BY z ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+))"
-    query = f"SELECT n FROM {clause} WHERE CAST(z AS STRING) = '-0.0' OR n > 0"
-    assert "Filter" not in physical(planned, query).split("Exchange", 1)[1]
-    ours, sparks = both_ways(planned, query)
-    assert ours == sparks
+    for sign in ("-0.0", "0.0"):  # one partition holds both, and tells one of them
+        query = f"SELECT n FROM {clause} WHERE CAST(z AS STRING) = '{sign}'"
+        above, below = physical(planned, query).split("Exchange", 1)
+        assert "Filter" in above and "Filter" not in below
+        ours, sparks = both_ways(planned, query)
+        assert ours == sparks
+
+
+def test_a_random_filter_on_keys_stays_above(planned):
+    plan = physical(planned, f"SELECT * FROM {CLAUSE.format(rows='')} WHERE k + rand(3) > 2")
+    above, below = plan.split("Exchange", 1)
+    assert re.search(r"Filter.*rand\(3\)", above) and "rand" not in below
+
+
+def test_what_ranks_matches_is_kept(planned):
+    clause = """planned MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES MATCH_SCORE() AS s, MATCH_RANK() AS r, A.x AS ax, C.p AS cp
+      EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A C) WINDOW 60 PREF MAX (A.x + C.p) TOP 3 DEFINE A AS p > 50, C AS p > 60)"""
+    for columns in ("count(*)", "s", "r", "k, ax", "max(cp)"):
+        ours, sparks = both_ways(planned, f"SELECT {columns} FROM {clause}")
+        assert ours == sparks and ours
 
 
 @pytest.mark.parametrize("rows", ["", "ALL ROWS PER MATCH"])
@@ -108,6 +124,14 @@ def test_what_nobody_reads_is_not_shipped(planned, rows):
     assert "__l0" in output
     assert "array(" not in below  # 'more' is not even computed
     assert "% 57" in below and "* 2" not in below  # a condition reads y; nothing reads x
+
+
+def test_rows_that_nobody_reads_are_shipped_with_one_column(planned):
+    clause = "planned MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(p) AS l, LAST(x) AS x, COUNT(*) AS n PATTERN (A{3}))"
+    query = f"SELECT count(*) FROM {clause}"
+    below = physical(planned, query).split("MapInArrow", 1)[1].split("Exchange", 1)[0]
+    assert both_ways(planned, query)[0] == [(200,)]
+    assert re.search(r"Project \[__\w+#\d+L?\]\n", below), below
 
 
 RUNS = """MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES FIRST(ts) AS ts, COUNT(*) AS n
