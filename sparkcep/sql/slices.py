@@ -61,7 +61,8 @@ def slices_of(plan: Plan, order_type: str, windows: int = WINDOWS) -> Slices | s
     Nothing here depends on the type but what is refused: where it is :data:`UNKNOWN` the text fits every type that WINDOW may measure.
     """
     kind, size = plan.windows[0][:2]
-    if order_type != UNKNOWN and (order_type in _TIMES) != (kind == MICROS):
+    fits = order_type in _TIMES if kind == MICROS else order_type in (*_WHOLE, "float", "double") or order_type.startswith("decimal")
+    if order_type != UNKNOWN and not fits:
         return f"WINDOW {plan.windows[0][5]} does not measure an order key of {order_type}"
     if kind == MICROS:
         # the clock of the type itself: a time zone's jumps would bring rows out of order, or farther apart than they are
