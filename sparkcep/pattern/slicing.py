@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from sparkcep.pattern.approx import ALL
 from sparkcep.pattern.plan import Plan
 from sparkcep.pattern.prefilter import anchored, nullable, physical
 from sparkcep.pattern.scope import ALL_ROWS
@@ -28,12 +29,14 @@ def undivided(plan: Plan) -> str:
         return "the pattern matches no row at all, and empty matches are told"
     if plan.counting or plan.graphing:
         return "MATCH_COUNT() and MATCH_GRAPH() put matches together by their last row, wherever they begin"
-    if plan.approximate is not None:
-        return "approximate matches are searched in whole partitions"
+    if plan.approximate is not None and plan.approximate.report != ALL:
+        return "proxies and bundles are chosen among matches by their last row, wherever they begin"
     if anchored(plan.pattern):
         return "^ and $ are the partition's own first and last row"
     if _leads_with_negation(plan.pattern):
         return "~ at the start of the pattern looks at rows before the match"
+    if plan.approximate is not None and _has(plan.pattern, "not"):
+        return "~ looks at rows before the match where the variables before it are missing"
     if _numbered(plan):
         return "MATCH_NUMBER() counts the matches of the partition"
     if plan.ranking and plan.ranking.top and not plan.slide:
@@ -59,7 +62,7 @@ def _numbered(plan: Plan) -> bool:
 def _neighbours(plan: Plan) -> str:
     """Whether PREV and NEXT stay inside the match, whose rows the slice holds with all between them: a variable with n rows of the match
     before it has n rows of the slice before it."""
-    within = room(plan.pattern, len(plan.variables))
+    within = room(plan.pattern, len(plan.variables)) if plan.approximate is None else [(0, 0)] * len(plan.variables)  # any may be missing
     outside = "{} may look at a row outside the match, which another slice may hold"
     for variable, trees in plan.conditions:
         if not all(_stays(tree, *within[variable]) for tree in trees):

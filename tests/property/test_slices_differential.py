@@ -10,11 +10,12 @@ import pytest
 
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import make_plan
-from sparkcep.pattern.slicing import least, room, undivided
+from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import Settings
 from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.slices import Slices, slices_of
 from tests.oracle import measures, selection
+from tests.property import approx_cases
 from tests.property.in_process import in_slices, inputs, run
 
 OFF = Settings(prefilter=False)
@@ -34,6 +35,14 @@ def spread(rng, rows, descending=False):
 def rows_of(found):
     """Output rows as a multiset; partitions without one are left out."""
     return Counter((p, tuple(sorted((k, repr(v)) for k, v in row.items()))) for p, rows in found.items() for row in rows)
+
+
+class Unnumbered(approx_cases.Case):
+    """Matches of slices are not numbered through."""
+
+    @property
+    def measures(self):
+        return {name: sql for name, sql in super().measures.items() if name != "m"}
 
 
 class Tally:
@@ -93,3 +102,29 @@ def test_random_clauses(shapes, descending):
             assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", text
     assert tally.matched > 35 and tally.cut > 50 and tally.copied > 50
     assert sum(tally.refused.values()) > 20
+
+
+def longer(rng, case):
+    """Rows of a few of the case's partitions one behind the other, ties between them."""
+    rows = [row for _ in range(3) for row in approx_cases.random_partition(rng, case)]
+    times = sorted((row["t"] for row in rows if row["t"] is not None), reverse=case.descending)
+    gone = [None] * (len(rows) - len(times))
+    return [{**row, "t": t, "id": i} for i, (row, t) in enumerate(zip(rows, times + gone if case.descending else gone + times, strict=True))]
+
+
+def test_approximate_matches():
+    rng, compared, matched, refused = random.Random(7), 0, 0, Counter()
+    while compared < 60:
+        case = approx_cases.random_case(rng, report=rng.choice([approx_cases.ALL] * 9 + [approx_cases.PROXY, approx_cases.BUNDLES]))
+        case = Unnumbered(**{f.name: getattr(case, f.name) for f in dataclasses.fields(case)}).with_(window=("range", rng.randrange(2, 5)), unit=None)
+        plan = make_plan(parse_clause(case.to_sql()), settings=OFF)
+        if reason := undivided(plan):
+            refused[reason] += 1
+            continue
+        found, rows = slices_of(plan, "int", windows=1), {p: longer(rng, case) for p in range(5)}
+        slices = dataclasses.replace(found, width=case.window[1], size=case.window[1], reach=case.window[1])
+        wanted = rows_of(approx_cases.run(case, rows, settings=OFF))
+        assert rows_of(approx_cases.run(case, rows, settings=OFF, slices=slices)) == wanted, (case.to_sql(), rows)
+        compared += 1
+        matched += bool(wanted)
+    assert matched > 40 and len(refused) >= 4

