@@ -14,7 +14,7 @@ from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import Settings
 from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.slices import Slices, slices_of
-from tests.oracle import measures, selection
+from tests.oracle import selection
 from tests.property import approx_cases
 from tests.property.in_process import in_slices, inputs, run
 
