@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ _SAME = frozenset(
     sqrt startswith substr substring to_date trim trunc try_cast unix_date unix_micros unix_timestamp upper weekday xxhash64 year
     knownfloatingpointnormalized normalizenanandzero inset static_invoke timestamp_micros timestamp_millis timestamp_seconds""".split()
 )
+_cores: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()  # of Connect's servers
 _found: dict[tuple[str, ...], Found] = {}  # by the probe and the plan it had
 
 
@@ -74,7 +76,7 @@ class Sampler:
     def of(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame]) -> Sampler:
         """One for a statement of ``session``."""
         classic = not type(session).__module__.startswith("pyspark.sql.connect.")
-        return Sampler(ask, settings, classic, lambda: _tasks(session, classic))
+        return Sampler(ask, settings, classic, lambda: _tasks(session, classic, ask))
 
     def filter(self, question: Question) -> Choice:
         """As ``Chooser.filter``."""
@@ -139,13 +141,13 @@ class Sampler:
         return found
 
     def _by_share(self, question: Question, slices: Slices, distance: Near | None, sampled: bool) -> Slicing:
-        tasks = self.tasks()
-        if tasks < 2:
-            return Slicing(None, "one task runs at a time")
         probe = _probe(question, distance)
         look = self._look(probe)
         if look.rows < MIN_ROWS:
             return Slicing(None, f"its table is small, about {look.rows:,} rows")
+        tasks = self.tasks()
+        if tasks < 2:
+            return Slicing(None, "one task runs at a time")
         if not question.plan.keys:
             return Slicing(slices, f"there is no PARTITION BY, and there are about {look.rows:,} rows")
         if not sampled:
@@ -197,18 +199,21 @@ class Sampler:
         return Sample(found, total if len(found) == SAMPLE_ROWS else len(found))
 
 
-def _tasks(session: SparkSession, classic: bool) -> int:
-    """How many tasks of an exchange can run at a time; of Connect, whose cores are not told, into how many it is cut."""
+def _tasks(session: SparkSession, classic: bool, ask: Callable[[str], DataFrame]) -> int:
+    """How many tasks of an exchange can run at a time. Connect does not tell its cores: into as many parts, at least, ``range`` is cut."""
     try:
         partitions = session.conf.get("spark.sql.shuffle.partitions", "200") or ""
     except PySparkException as error:
         if error.getCondition() != "CONFIG_NOT_AVAILABLE":
             raise
         partitions = ""
-    counts = [int(partitions)] if partitions.isdigit() else []  # Databricks knows "auto"
     if classic:
-        counts.append(session.sparkContext.defaultParallelism)
-    return min(counts, default=2)
+        cores = session.sparkContext.defaultParallelism
+    else:
+        if session not in _cores:
+            _cores[session] = len(ask("SELECT DISTINCT spark_partition_id() FROM range(10000)").collect())
+        cores = _cores[session]
+    return min(cores, int(partitions)) if partitions.isdigit() else cores  # Databricks knows "auto"
 
 
 def _failures(classic: bool) -> tuple[type[Exception], ...]:
