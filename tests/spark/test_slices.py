@@ -187,6 +187,17 @@ def test_planning(spark, events):
         spark.conf.unset("spark.sql.adaptive.enabled")
 
 
+def test_where_the_parser_alone_sees_the_statement(spark, events):
+    if not hasattr(spark, "_jvm") or find_java_tool("javac") is None:
+        pytest.skip("a classic session with a Java compiler is needed")
+    counted = "SELECT count(*), sum(a), sum(b) FROM {} MATCH_RECOGNIZE ({})"
+    for key, window in (("ts DESC", "INTERVAL 40 MINUTES"), ("real", "1.1")):
+        query = counted.format(events, f"ORDER BY {key} {M} {NEXT} WINDOW {window} PATTERN (A B) DEFINE B AS v > A.v")
+        frame = spark.sql(f"EXECUTE IMMEDIATE '{query}'")
+        assert "Generate posexplode" in frame._jdf.queryExecution().optimizedPlan().toString()
+        assert frame.collect() == spark.sql(rewritten(spark, query, OFF)).collect() and frame.first()[0] > 50
+
+
 # -- by share -----------------------------------------------------------------------------------------------
 
 
