@@ -12,6 +12,7 @@ _KEYS = {
     "case_sensitive": "spark.sql.caseSensitive",
     "ansi": "spark.sql.ansi.enabled",
     "prefilter": "sparkcep.prefilter",
+    "slices": "sparkcep.slices",
     "native": "sparkcep.native",
     "map_in_arrow": "sparkcep.mapInArrow",
     "max_state_bytes": "sparkcep.maxStateBytes",
@@ -28,6 +29,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 class Settings:
     """``prefilter``: whether rows that cannot matter are kept from the search: dropped by Spark, or parted by further keys; True: by a
     second read of the source only where a session finds that worth it, ALWAYS: wherever that is possible;
+    ``slices``: whether partitions are cut into slices of time; True: only where one would keep a single task busy, ALWAYS: wherever that is possible;
     ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow (read by the JVM's extension);
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER);
     ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match; ``max_matches``:
@@ -36,6 +38,7 @@ class Settings:
     case_sensitive: bool = False
     ansi: bool = True
     prefilter: bool | str = True
+    slices: bool | str = True
     native: str = NEVER
     map_in_arrow: bool = True
     max_state_bytes: int = 1 << 30
@@ -84,6 +87,7 @@ _READERS = {
     "ansi": _flag,
     "map_in_arrow": _flag,
     "prefilter": _one_of(true=True, false=False, always=ALWAYS),
+    "slices": _one_of(true=True, false=False, always=ALWAYS),
     "native": _one_of(never=NEVER, prefer=PREFER),
 }
 DEFAULT = Settings()

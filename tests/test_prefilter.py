@@ -14,6 +14,7 @@ from sparkcep.sql.lexer import tokenize
 from sparkcep.sql.names import definitions, runs_at_once
 from sparkcep.sql.rewrite import _matching, rewrite_all
 from sparkcep.sql.semijoin import Choice, Filter, Near
+from sparkcep.sql.slices import WHOLE
 
 ROWS, SEEN = 200_000, 20_000
 
@@ -130,10 +131,15 @@ QUERY = (
 def test_the_chooser_decides():
     asked = []
 
-    def choose(question):
-        asked.append(question)
-        return Choice(Filter(0, Near("CAST(__o0 AS BIGINT)", 5)), "because")
+    class Chosen:
+        def filter(self, question):
+            asked.append(question)
+            return Choice(Filter(0, Near("CAST(__o0 AS BIGINT)", 5)), "because")
 
+        def slices(self, question, *, sampled):
+            return WHOLE
+
+    choose = Chosen()
     sql, (item,) = rewrite_all(QUERY, choose=choose)
     assert "LEFT SEMI JOIN (SELECT DISTINCT __q0, __n + (CAST(__o0 AS BIGINT)) DIV 5L AS __at FROM (SELECT k AS __q0, o AS __o0 FROM t WHERE" in sql
     assert item.filtering.told == "because"

@@ -43,7 +43,7 @@ def explained(page: Page, sql: str, rewritten: str, found: list[Rewritten]) -> N
         page.heading("Automaton" if len(found) == 1 else f"Automaton of clause {i}")
         page.picture(picture([graph]))
         page.heading("Plan" if len(found) == 1 else f"Plan of clause {i}")
-        page.code(describe(item.plan, item.filtering))
+        page.code(describe(item.plan, item.filtering, item.slicing))
     page.heading("Rewritten statement")
     page.code(rewritten, summary="what Spark runs")
 

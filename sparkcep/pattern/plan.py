@@ -77,11 +77,13 @@ class Plan:
     equal_keys: tuple = ()  # (input column, tests that say so) in which all rows of a match agree, beside those of ``partition``
     candidates: tuple = ()  # (variables, SQL condition) that a row of every match fulfils; empty where that may not part rows
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
+    slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The input columns that cut partitions."""
-        return (*(column for _, column, _ in self.partition), *(column for column, _ in self.equal_keys))
+        cut = [self.slice] if self.slice else []
+        return (*(column for _, column, _ in self.partition), *(column for column, _ in self.equal_keys), *cut)
 
     @property
     def approximate(self) -> Approx | None:

@@ -15,7 +15,7 @@ def ignorable(
     """Whether a row that no variable of a match takes changes nothing by being there. Members of a Plan."""
     if selection[:1] not in (("NEXT",), ("ANY",)) or rows == "unmatched" or ordered_inputs:
         return False
-    if any(window[0] == ROWS for window in windows) or _nullable(pattern) or anchored(pattern):
+    if any(window[0] == ROWS for window in windows) or nullable(pattern) or anchored(pattern):
         return False
     if any(spec == ("graph",) for _, spec in leaves):
         return False  # positions count rows
@@ -51,16 +51,17 @@ def anchored(pattern: tuple) -> bool:
     return pattern[0] in ("start", "end") or any(isinstance(t, tuple) and anchored(t) for t in pattern[1:])
 
 
-def _nullable(pattern: tuple) -> bool:
+def nullable(pattern: tuple) -> bool:
+    """Whether a pattern may match no row at all."""
     kind = pattern[0]
     if kind == "var":
         return False
     if kind in ("cat", "permute", "and"):
-        return all(map(_nullable, pattern[1:]))
+        return all(map(nullable, pattern[1:]))
     if kind == "alt":
-        return any(map(_nullable, pattern[1:]))
+        return any(map(nullable, pattern[1:]))
     if kind == "repeat":
-        return pattern[2] == 0 or _nullable(pattern[1])
+        return pattern[2] == 0 or nullable(pattern[1])
     if kind in ("exclude", "within"):
-        return _nullable(pattern[1])
+        return nullable(pattern[1])
     return True

@@ -96,7 +96,7 @@ class _Run:
         settings = Settings.read(lambda key: self.spark.conf.get(key, None))
         frame = self._timed("analysis of the statement", lambda: sql_in(self.spark, self.sql), extra=False)
         physical = _without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
-        choose = Sampler(lambda statement: sql_in(self.spark, statement), settings.prefilter, not is_connect(self.spark))
+        choose = Sampler.of(self.spark, settings, lambda statement: sql_in(self.spark, statement))
         rewritten, found = rewrite_all(self.sql, settings, choose=choose)
         level = frame.storageLevel
         known = level.useMemory or level.useDisk

@@ -9,8 +9,8 @@ from sparkcep.settings import Settings
 from sparkcep.sql.lexer import OP, WORD, tokenize
 
 if TYPE_CHECKING:
+    from sparkcep.sql.choosing import Chooser
     from sparkcep.sql.rewrite import Months
-    from sparkcep.sql.semijoin import Chooser
 
 MARKER_PREFIX = "sparkcep_marker_"
 

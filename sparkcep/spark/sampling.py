@@ -1,25 +1,29 @@
-"""Whether a clause's table is worth reading twice, asked of the session: by its statistics, its plan and a bounded sample.
+"""Whether a clause's table is worth reading twice, or cutting into slices, asked of the session: by its statistics, its plan and a bounded sample.
 
-One query more is analysed for a clause with a necessary variable; a job runs only over a large table, after the clause's own errors are
-known, and once for a table that stays as it is. A classic session shows its plans; of Connect's only their text is known.
+One query more is analysed for a clause with a necessary variable, or one that may be cut; a job runs only over a large table, after the
+clause's own errors are known, and once for both and for a table that stays as it is. A classic session shows its plans; of Connect's only
+their text is known.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from sparkcep.settings import ALWAYS
-from sparkcep.sql.cost import Sample, Sampled, few, worth
-from sparkcep.sql.semijoin import Choice, Filter, Near, Question, near
+from sparkcep.settings import ALWAYS, Settings
+from sparkcep.sql.choosing import Question
+from sparkcep.sql.cost import Sample, Sampled, Share, few, worth
+from sparkcep.sql.semijoin import Choice, Filter, Near, near
+from sparkcep.sql.slices import UNKNOWN, Slices, Slicing, slices_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("sparkcep")
 
@@ -40,34 +44,54 @@ _SAME = frozenset(
     sqrt startswith substr substring to_date trim trunc try_cast unix_date unix_micros unix_timestamp upper weekday xxhash64 year
     knownfloatingpointnormalized normalizenanandzero inset static_invoke timestamp_micros timestamp_millis timestamp_seconds""".split()
 )
-_choices: dict[tuple[str, ...], Choice] = {}  # by the probe and the plan it had
+_cores: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()  # of Connect's servers
+_found: dict[tuple[str, ...], Found] = {}  # by the probe and the plan it had
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one sample says: of the second read (None where the clause has no candidate), and of the largest key."""
+
+    filtering: Choice | None
+    share: Share
+    rows: int
 
 
 @dataclass
 class Sampler:
-    """Chooses filters (``sql.semijoin.Chooser``).
+    """Chooses filters and slices (``sql.choosing.Chooser``).
 
-    ``ask``: runs a query of plain Spark SQL in the session that the statement is for. ``setting``: True or ALWAYS. ``classic``: whether
-    the session shows its plans, not only their text.
+    ``ask``: runs a query of plain Spark SQL in the session that the statement is for. ``classic``: whether the session shows its plans, not
+    only their text. ``tasks``: how many tasks of an exchange can run at a time.
     """
 
     ask: Callable[[str], DataFrame]
-    setting: bool | str
+    settings: Settings
     classic: bool
+    tasks: Callable[[], int]
+    _types: dict[str, str] = field(default_factory=dict)
+    _looks: dict[str, Look] = field(default_factory=dict)
 
-    def __call__(self, question: Question) -> Choice:
-        plan = question.plan
+    @staticmethod
+    def of(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame]) -> Sampler:
+        """One for a statement of ``session``."""
+        classic = not type(session).__module__.startswith("pyspark.sql.connect.")
+        return Sampler(ask, settings, classic, lambda: _tasks(session, classic, ask))
+
+    def filter(self, question: Question) -> Choice:
+        """As ``Chooser.filter``."""
+        plan, always = question.plan, self.settings.prefilter == ALWAYS
         try:
             order_type = self._order_type(question)
         except PySparkException as error:
             log.info("the table of a clause cannot be read by itself: %s", error)
-            if self.setting == ALWAYS and plan.keys:
+            if always and plan.keys:
                 return Choice(Filter(0), "sparkcep.prefilter is always")
             return Choice(None, "its table cannot be read by itself")
         distance = near(plan, order_type)
         if not plan.keys and distance is None:
             return Choice(None, f"there is no PARTITION BY, and distances along an order key of {order_type} may be rounded")
-        if self.setting == ALWAYS:
+        if always:
             return Choice(Filter(0, distance), "sparkcep.prefilter is always")
         try:
             return self._by_cost(question, distance)
@@ -76,25 +100,82 @@ class Sampler:
             log.info("the table of a clause could not be sampled: %s", error)
             return Choice(None, f"the sample failed ({type(error).__name__})")
 
+    def slices(self, question: Question, *, sampled: bool) -> Slicing:
+        """As ``Chooser.slices``."""
+        plan, always = question.plan, self.settings.slices == ALWAYS
+        try:
+            order_type = self._order_type(question)
+        except PySparkException as error:
+            log.info("the table of a clause cannot be read by itself: %s", error)
+            order_type = UNKNOWN
+        slices = slices_of(plan, order_type)
+        if isinstance(slices, str):
+            return Slicing(None, slices)
+        if always:
+            return Slicing(slices, "sparkcep.slices is always")
+        if order_type == UNKNOWN:
+            return Slicing(None, "its table cannot be read by itself")
+        try:
+            return self._by_share(question, slices, near(plan, order_type), sampled)
+        except _failures(self.classic) as error:
+            log.info("the table of a clause could not be sampled: %s", error)
+            return Slicing(None, f"the sample failed ({type(error).__name__})")
+
     def _order_type(self, question: Question) -> str:
-        order = dict(question.plan.inputs).get("__o0", "NULL") if question.plan.near else "NULL"
-        return self.ask(question.query(f"{order} AS __o0")).schema[0].dataType.simpleString()
+        windows = question.plan.windows
+        order = dict(question.plan.inputs)[windows[0][2]] if windows and windows[0][2] else "NULL"
+        query = question.query(f"{order} AS __o0")
+        if query not in self._types:
+            self._types[query] = self.ask(query).schema[0].dataType.simpleString()
+        return self._types[query]
 
     def _by_cost(self, question: Question, distance: Near | None) -> Choice:
         probe = _probe(question, distance)
-        look = self._classic_look(probe) if self.classic else self._connect_look(probe)
+        look = self._look(probe)
         if look.rows < MIN_ROWS:
             return Choice(None, f"its table is small, about {look.rows:,} rows")
         if reason := look.unsteady(not self.classic):
             return Choice(None, reason)
+        found = self._sampled(question, probe, look, distance).filtering
+        assert found is not None
+        return found
+
+    def _by_share(self, question: Question, slices: Slices, distance: Near | None, sampled: bool) -> Slicing:
+        probe = _probe(question, distance)
+        look = self._look(probe)
+        if look.rows < MIN_ROWS:
+            return Slicing(None, f"its table is small, about {look.rows:,} rows")
+        tasks = self.tasks()
+        if tasks < 2:
+            return Slicing(None, "one task runs at a time")
+        if not question.plan.keys:
+            return Slicing(slices, f"there is no PARTITION BY, and there are about {look.rows:,} rows")
+        if not sampled:
+            return Slicing(None, "its table is not sampled: it holds a clause, or the statement is kept for later")
+        if reason := look.dear():
+            return Slicing(None, reason)
+        found = self._sampled(question, probe, look, distance)
+        part = "has at least" if found.share.key_by_key else "has an estimated"
+        told = f"of {found.rows:,} sampled rows, the key with most {part} {found.share.largest:.0%} of all, and {tasks} tasks run at a time"
+        if found.share.key_by_key:
+            told += "; rows come key by key, so the sample holds few keys"
+        return Slicing(slices if found.share.worth(tasks) else None, told)
+
+    def _look(self, probe: str) -> Look:
+        if probe not in self._looks:
+            self._looks[probe] = self._classic_look(probe) if self.classic else self._connect_look(probe)
+        return self._looks[probe]
+
+    def _sampled(self, question: Question, probe: str, look: Look, distance: Near | None) -> Found:
         known = (probe, str(look.rows), re.sub(r"#\d+", "#", look.text))
-        if known not in _choices:
+        if known not in _found:
             _ = self.ask(question.alone).schema  # its errors come before any job
-            chosen = _choice(question, self._sample(probe, look.rows), distance)
-            if len(_choices) >= KEPT_CHOICES:
-                _choices.pop(next(iter(_choices)), None)
-            _choices[known] = chosen
-        return _choices[known]
+            sample = self._sample(probe, look.rows)
+            found = Found(_choice(question, sample, distance) if question.plan.candidates else None, sample.share(), len(sample.rows))
+            if len(_found) >= KEPT_CHOICES:
+                _found.pop(next(iter(_found)), None)
+            _found[known] = found
+        return _found[known]
 
     def _classic_look(self, probe: str) -> Look:
         plan = self.ask(probe)._jdf.queryExecution().optimizedPlan()
@@ -116,6 +197,23 @@ class Sampler:
         rows = self.ask(f"{probe} LIMIT {SAMPLE_ROWS}").collect()
         found = tuple(Sampled(key, at, hits >> 1, bool(hits & 1)) for key, at, hits in rows)
         return Sample(found, total if len(found) == SAMPLE_ROWS else len(found))
+
+
+def _tasks(session: SparkSession, classic: bool, ask: Callable[[str], DataFrame]) -> int:
+    """How many tasks of an exchange can run at a time. Connect does not tell its cores: into as many parts, at least, ``range`` is cut."""
+    try:
+        partitions = session.conf.get("spark.sql.shuffle.partitions", "200") or ""
+    except PySparkException as error:
+        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+            raise
+        partitions = ""
+    if classic:
+        cores = session.sparkContext.defaultParallelism
+    else:
+        if session not in _cores:
+            _cores[session] = len(ask("SELECT DISTINCT spark_partition_id() FROM range(10000)").collect())
+        cores = _cores[session]
+    return min(cores, int(partitions)) if partitions.isdigit() else cores  # Databricks knows "auto"
 
 
 def _failures(classic: bool) -> tuple[type[Exception], ...]:
@@ -173,10 +271,18 @@ class Look:
     rows: int
     deterministic: bool = True
 
+    def dear(self) -> str:
+        """Why a sample may cost more than reading some first rows; "" where it does not."""
+        for node in _nodes(self.text):
+            name = _name(node)
+            if name not in _PLAIN or "subquery" in node:
+                return f"its table is more than a scan ({'subquery' if name in _PLAIN else name}), which a sample might compute in full"
+        return ""
+
     def unsteady(self, by_name: bool) -> str:
         """Why another read may give other rows, or is dear; "" where it does not. ``by_name``: functions are judged by their names."""
         for node in _nodes(self.text):
-            name = re.split(r"[ (\[]", node, maxsplit=1)[0]
+            name = _name(node)
             if name not in _PLAIN:
                 return f"its table is more than a scan ({name}), which a second read would compute again, perhaps otherwise"
             if name == "Relation" and not _FILES.search(node):
@@ -190,6 +296,10 @@ class Look:
                 if other := sorted(called - _SAME):
                     return f"its table calls {other[0]}, which may give another value when it is read again"
         return "" if self.deterministic else "its table's rows are not the same at each read"
+
+
+def _name(node: str) -> str:
+    return re.split(r"[ (\[]", node, maxsplit=1)[0]
 
 
 def _by_width(size: int, text: str) -> int:

@@ -148,7 +148,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
     try:
         settings = settings_of(session)
-        choose = Sampler(run, settings.prefilter, not is_connect(session))
+        choose = Sampler.of(session, settings, run)
         out = rewrite_statement(formatted, settings=settings, named_markers=positional, choose=choose)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None

@@ -15,6 +15,7 @@ REPEATED = 5  # hits in keys that have one already, before they count as a sign 
 FEW = 100_000  # rows that hold a candidate, below which they are broadcast as they come
 SURE = 10_000_000  # rows of a source; of a larger one they may be far more than estimated, and an exchange weighs little
 CLUSTERED = 20  # whole keys one behind the other, before a sample counts as rows of whole partitions
+FAIR = 1.5  # of a task's fair share of the rows, before the task that has more is worth slices
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,19 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Share:
+    """``largest``: the share of rows of the key that has most, among those that reach the exchange; ``key_by_key``: rows of a key come one behind
+    the other, so that a sample of the first rows holds few keys, and the share is what is known at least."""
+
+    largest: float
+    key_by_key: bool = False
+
+    def worth(self, tasks: int) -> bool:
+        """Whether one of so many tasks that run at a time would have much more than its fair share."""
+        return self.largest * tasks > FAIR
+
+
+@dataclass(frozen=True)
 class Sample:
     """The first rows of a source that has about ``total`` of them."""
 
@@ -50,6 +64,18 @@ class Sample:
 
     def hits(self, candidate: int) -> int:
         return sum(r.hits >> candidate & 1 for r in self.rows)
+
+    def share(self) -> Share:
+        """Of the largest key. Where only one key was seen it counts as the only one."""
+        keys = [r.key for r in self.rows if r.sent]
+        sizes = Counter(keys)
+        if len(sizes) < 2:
+            return Share(float(len(sizes)))
+        largest = max(sizes.values())
+        runs = sum(1 for _ in groupby(keys))
+        if runs == len(sizes) and 2 * runs <= len(keys) and self.total > len(self.rows):
+            return Share(largest / (self.total * self.sent), key_by_key=True)
+        return Share(largest / len(keys))
 
     def estimate(self, candidate: int, window: int | None = None) -> Estimate:
         """Of filtering whole partitions, or, with ``window``, the rows less than three buckets of that width around a hit.

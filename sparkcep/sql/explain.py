@@ -11,6 +11,7 @@ from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
+from sparkcep.sql.slices import WHOLE, Slicing
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
 TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
@@ -37,12 +38,13 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
     parts = ["== Rewritten statement ==", text, ""]
     for i, item in enumerate(found, 1):
         about = [item.choice] if item.choice else []
-        parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan, item.filtering)]), ""]
+        parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan, item.filtering, item.slicing)]), ""]
     return "\n".join(parts)
 
 
-def describe(plan: Plan, filtering: Choice = UNFILTERED) -> str:
-    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read."""
+def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOLE) -> str:
+    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read; ``slicing``: of
+    slices of time."""
     from sparkcep.automaton.compiler import compile_pattern
 
     if plan.approximate is not None:
@@ -63,6 +65,8 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED) -> str:
         lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
     if filtering.told:
         lines.append(_filtered(plan, filtering))
+    if slicing.told:
+        lines.append(_sliced(plan, slicing))
     if plan.equal_keys:
         lines.append("further partition keys, because all rows of a match must agree in them:")
         lines += [f"  {dict(plan.inputs)[name]} ({name}): {'; '.join(tests)}" for name, tests in plan.equal_keys]
@@ -93,6 +97,13 @@ def _filtered(plan: Plan, choice: Choice) -> str:
         return f"partitions are not filtered: {choice.told}"
     what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
     return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.told}"
+
+
+def _sliced(plan: Plan, slicing: Slicing) -> str:
+    """Whether partitions are cut into slices, and why."""
+    if slicing.slices is None:
+        return f"partitions are not cut into slices of {plan.order[0][0]}: {slicing.told}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0][0]}, {slicing.slices.told}; {slicing.told}"
 
 
 STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}

@@ -24,15 +24,19 @@ from dataclasses import dataclass
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
 from sparkcep.pattern.measures import ELEMENT, POSITION
+from sparkcep.pattern.options import NO_WINDOW
 from sparkcep.pattern.plan import LETTERS, Plan, key_texts, make_plan
 from sparkcep.pattern.ranking import Ranking
 from sparkcep.pattern.scope import RANK, SCORE
+from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
+from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
 from sparkcep.sql.names import definitions, runs_at_once
 from sparkcep.sql.parser import parse_between, parse_clause
-from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Chooser, Filter, Question, kept_keys
+from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
+from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
 
 log = logging.getLogger("sparkcep")
 
@@ -46,7 +50,8 @@ class Rewritten:
     """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it.
 
     ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
-    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table.
+    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table;
+    ``slicing``: whether it is cut into slices.
     """
 
     clause: MatchClause
@@ -57,6 +62,7 @@ class Rewritten:
     choice: str = ""
     native: bool = False
     filtering: Choice = UNFILTERED
+    slicing: Slicing = WHOLE
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
@@ -76,7 +82,7 @@ def rewrite_all(
     """The rewritten statement and every clause in it, in text order.
 
     ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is read
-    twice to filter it, asked where that is possible.
+    twice to filter it, or cut into slices, asked where that is possible.
     """
     if KEYWORD not in sql.upper():
         return sql, []
@@ -165,8 +171,9 @@ class _Rewriter:
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         filtering = self._filtering(plan, source, begin, months)
-        sql = subquery(plan, source, self.explaining, months, choice, filtering)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice, filtering=filtering))
+        slicing = self._slicing(plan, source, begin, months)
+        sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing)
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice, filtering=filtering, slicing=slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
@@ -185,8 +192,30 @@ class _Rewriter:
         if self.choose is None or names is None:
             if always and plan.keys:
                 return Choice(Filter(0), "sparkcep.prefilter is always")
-            return Choice(None, "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has")
-        return self.choose(Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}"))
+            return Choice(None, _unasked(names))
+        return self.choose.filter(self._question(plan, source, names, months))
+
+    def _slicing(self, plan: Plan, source: str, begin: int, months: Months | None) -> Slicing:
+        """Whether the clause's input is cut into slices of time."""
+        always = self.settings.slices == ALWAYS
+        if not self.settings.slices or not plan.windows or plan.windows[0][0] == NO_WINDOW:
+            return WHOLE
+        if reason := undivided(plan):
+            return Slicing(None, reason)
+        names = self._names(begin)
+        if self.choose is not None and names is not None:
+            question = self._question(plan, source, names, months)
+            once = "match_recognize(" not in source.lower() and runs_at_once(self.tokens)
+            return self.choose.slices(question, sampled=once)
+        found = slices_of(plan, UNKNOWN)
+        if isinstance(found, str):
+            return Slicing(None, found)
+        if always or not plan.keys:
+            return Slicing(found, "sparkcep.slices is always" if always else "there is no PARTITION BY")
+        return Slicing(None, _unasked(names))
+
+    def _question(self, plan: Plan, source: str, names: str, months: Months | None) -> Question:
+        return Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}")
 
     def _names(self, begin: int) -> str | None:
         """The definitions under which a table at ``begin`` can be read by itself; None where they cannot be told."""
@@ -385,6 +414,11 @@ def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
     return f"run by sparkcep although sparkcep.native is prefer: {reason}", False
 
 
+def _unasked(names: str | None) -> str:
+    """Why a clause's table cannot be sampled; ``names``: the WITH under which it could be read, None where that is not known."""
+    return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
+
+
 def _matching(tokens: list[Token]) -> dict[int, int]:
     """Index of the closing parenthesis for each opening one."""
     out, stack = {}, []
@@ -426,18 +460,23 @@ def _string_value(literal: str) -> str:
 
 
 def subquery(
-    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED
+    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED,
+    slicing: Slicing = WHOLE,
 ) -> str:
     """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says."""
     about = ""
     if explaining:
         from sparkcep.sql.explain import describe
 
-        lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering).splitlines()])
+        lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering, slicing).splitlines()])
         about = ", r'" + lines.replace("'", '"') + "'"
-    call = f"match_recognize(TABLE({_input(plan, source, months, filtering.filter)}){about})"
+    slices = slicing.slices
+    call = f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"
     if months:
-        call = f"(SELECT {', '.join(_given_back(name, kind) for name, kind in months.outputs)} FROM {call})"
+        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else [])
+        call = f"(SELECT {', '.join(given)} FROM {call})"
+    if slices:
+        call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     rows = _aggregated(plan, call) if plan.aggregates else call
     return f"(SELECT {', '.join(_output(plan))} FROM {_ranked(plan, plan.ranking, rows) if plan.ranking else rows})"
 
@@ -507,7 +546,7 @@ def _letters_sql(plan: Plan) -> list[str]:
     return [f"CAST({terms} AS {size}) AS {LETTERS}"]
 
 
-def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None = None) -> str:
+def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None = None, slices: Slices | None = None) -> str:
     """The table function's input: row expressions computed by Spark, distributed and sorted."""
     as_months = {name for name, _ in months.columns} if months else set()
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
@@ -535,12 +574,21 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     elif not computed:
         # a pattern that needs no column still needs its rows
         computed.append("0 AS __row")
-    sort = [*keys, *order]
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
-    tail = f" DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
-    shipped.append(f"NULL AS `{plan.without_sql().to_json()}`")
+    spreading, engines = "", plan
+    if slices is not None:
+        inner, spreading, engines = placed(f"({inner})", slices), spread(slices), cut(plan, slices)
+        keys = engines.keys
+        unread = {PLACE, *([AWAY] if slices.start else [])}
+        if plan.rows == ONE_ROW:
+            shipped += [SLICE, *([] if slices.start else [AWAY])]
+        else:
+            shipped[0] = f"* EXCEPT ({', '.join(sorted(order_only | unread))})"
+    sort = [*keys, *order]
+    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
+    shipped.append(f"NULL AS `{engines.without_sql().to_json()}`")
     if chosen is not None:
         join = kept_keys(plan, chosen, texts, source)
         return f"SELECT /*+ BROADCAST({KEPT}) */ {', '.join(shipped)} FROM ({inner}) AS __rows{join}{tail}"

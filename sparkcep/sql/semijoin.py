@@ -6,7 +6,6 @@ reads give the same rows (``pattern.necessary`` says why); who chooses a filter 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
@@ -52,27 +51,6 @@ class Choice:
 
 
 UNFILTERED = Choice()
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a choice is made of.
-
-    ``source``: the clause's table, as SQL text; ``names``: the WITH, or nothing, under which that can be read by itself; ``alone``: the
-    clause's own SELECT without the filter, of which no job may run before its errors are known.
-    """
-
-    plan: Plan
-    source: str
-    names: str
-    alone: str
-
-    def query(self, select: str) -> str:
-        """A query over the source."""
-        return f"{self.names}SELECT {select} FROM {self.source}"
-
-
-Chooser = Callable[[Question], Choice]
 
 
 def near(plan: Plan, order_type: str) -> Near | None:

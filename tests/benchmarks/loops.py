@@ -98,16 +98,17 @@ def running_average(part: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"symbol": _key(part, begins), "start_ts": ts[begins], "end_ts": ts[ends], "average": averages})
 
 
-def three_steps(column: str, value: str | int) -> Loop:
-    """A row with ``value`` in ``column``, the next cart, the next buy at a higher price, all inside WITHIN."""
+def three_steps(column: str, value: str | int, each: bool = False) -> Loop:
+    """A row with ``value`` in ``column``, the next cart, the next buy at a higher price, all inside WITHIN. ``each``: from each such row on, not
+    only from those behind the match before."""
 
     def loop(part):  # pyspark looks for type hints, which a partial cannot give
-        return _three_steps(column, value, part)
+        return _three_steps(column, value, each, part)
 
     return loop
 
 
-def _three_steps(column: str, value: str | int, part: pd.DataFrame) -> pd.DataFrame:
+def _three_steps(column: str, value: str | int, each: bool, part: pd.DataFrame) -> pd.DataFrame:
     part = part.sort_values("ts")
     time, price, kind = part["ts"].to_numpy(), part["price"].to_numpy(), part["kind"]
     ts, cost = time.tolist(), price.tolist()
@@ -128,7 +129,7 @@ def _three_steps(column: str, value: str | int, part: pd.DataFrame) -> pd.DataFr
             a.append(begin)
             b.append(cart[i])
             c.append(buy[j])
-            free = buy[j] + 1
+            free = 0 if each else buy[j] + 1
     gain = price[c] - price[a]
     return pd.DataFrame({"symbol": _key(part, a), "a_ts": time[a], "b_ts": time[b], "c_ts": time[c], "gain": gain})
 

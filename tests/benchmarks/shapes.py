@@ -78,16 +78,17 @@ _SPAN_SCHEMA = "symbol STRING, start_ts BIGINT, end_ts BIGINT, n BIGINT"
 _WAYS = "DOWN AS price < PREV(price), FLAT AS price = PREV(price), UP AS price > PREV(price)"
 
 
-def _steps(name: str, column: str, value: str | int, columns: str, goal: float) -> Shape:
-    """A row with ``value`` in ``column``, then a cart, then a buy at a higher price, whatever lies between them."""
+def _steps(name: str, column: str, value: str | int, columns: str, goal: float | None = None, each: bool = False) -> Shape:
+    """A row with ``value`` in ``column``, then a cart, then a buy at a higher price, whatever lies between them. ``each``: from each such row on."""
     first = f"{column} = {value!r}"
     clause = f"""MEASURES A.ts AS a_ts, B.ts AS b_ts, C.ts AS c_ts, C.price - A.price AS gain
+{"AFTER MATCH SKIP TO NEXT ROW" if each else "AFTER MATCH SKIP PAST LAST ROW"}
 EVENT SELECTION SKIP TILL NEXT MATCH
 PATTERN (A B C)
 WINDOW {loops.WITHIN}
 DEFINE A AS {first}, B AS kind = 'cart', C AS kind = 'buy' AND price > A.price"""
     schema = "symbol STRING, a_ts BIGINT, b_ts BIGINT, c_ts BIGINT, gain DOUBLE"
-    plain = Applied(loops.three_steps(column, value), schema, f"{first} OR kind IN ('cart', 'buy')")
+    plain = Applied(loops.three_steps(column, value, each), schema, f"{first} OR kind IN ('cart', 'buy')")
     return Shape(name, clause, columns, plain, goal=goal)
 
 
@@ -164,6 +165,7 @@ DEFINE UP AS price >= PREV(price), JUMP AS price > PREV(price) + 100""",
         Applied(loops.searched(loops.ways, b"(?:U+D+){2,}F"), _SPAN_SCHEMA),
     ),
     _steps("funnel", "kind", "view", "symbol, ts, price, kind", 1.35),
+    _steps("window next row", "kind", "view", "symbol, ts, price, kind", each=True),
     Shape(
         "sessionize",
         """MEASURES FIRST(ts) AS start_ts, LAST(ts) AS end_ts, COUNT(*) AS events, SUM(volume) AS volume

@@ -17,10 +17,11 @@ from sparkcep.pattern.conditions import ORDER
 from sparkcep.pattern.plan import LETTERS, make_plan
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
+from sparkcep.sql.slices import OWN, cut
 from tests.oracle import expr, pattern, selection
 from tests.oracle.approx import Approx, cost_of_nothing
 from tests.oracle.selection import ANY, STRICT, Budget
-from tests.property.in_process import _array, _is_boolean, _portable
+from tests.property.in_process import _array, _is_boolean, _portable, in_slices
 
 PROXY, ALL, BUNDLES = "PROXY MATCHES", "ALL MATCHES", "MATCH BUNDLES"
 COLUMNS = ("p", "id", "t", "v", "w", "s")
@@ -343,13 +344,15 @@ def _linked(rng, name, positive, subsets, negated):
 
 
 def run(
-    case: Case, some: dict[int, list[dict]], chunk_rows=None, settings: Settings = DEFAULT, approx=True
+    case: Case, some: dict[int, list[dict]], chunk_rows=None, settings: Settings = DEFAULT, approx=True, slices=None
 ) -> dict[int, list[dict]]:
     """Output rows by partition, each {measure or "id": value}, in the engine's order. See tests.property.in_process.run."""
     plan = make_plan(parse_clause(case.to_sql(approx)), settings=settings)
     database = sqlite3.connect(":memory:")
     try:
         table = _inputs(plan, case, some, database)
+        if slices is not None:
+            table, plan = in_slices(plan, table, slices), cut(plan, slices)
         if chunk_rows is None:
             leaves = match_table(plan, table)
         else:
@@ -415,7 +418,8 @@ def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
         selected["id"] = "id"
     partition = "__p0" if "__p0" in names else "p"
     found: dict[int, list[dict]] = {}
-    for p, *values in database.execute(f"SELECT {partition}, {', '.join(selected.values())} FROM leaves ORDER BY rowid"):
+    owned = f"WHERE {OWN} = 0" if plan.slice else ""
+    for p, *values in database.execute(f"SELECT {partition}, {', '.join(selected.values())} FROM leaves {owned} ORDER BY rowid"):
         found.setdefault(p, []).append(dict(zip(selected, values, strict=True)))
     return found
 

@@ -13,6 +13,7 @@ from sparkcep.pattern.plan import LETTERS, make_plan
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.semijoin import Filter
+from sparkcep.sql.slices import AWAY, OWN, SLICE, Slices, cut
 
 COLUMNS = ("p", "id", "v", "w", "s")
 
@@ -28,16 +29,19 @@ def run(
     chunk_rows: int | None = None,
     settings: Settings = DEFAULT,
     chosen: Filter | None = None,
+    slices: Slices | None = None,
 ) -> dict[int, list[dict]]:
     """Output rows of the clause by partition, each {measure: value} (ALL ROWS: and the id), in the engine's order.
 
     With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the
-    second read keeps.
+    second read keeps; with `slices` cut into those, by a measure of whole numbers.
     """
     plan = make_plan(parse_clause(text), settings=settings)
     database = sqlite3.connect(":memory:")
     try:
         table = _inputs(plan, partitions, database, chosen)
+        if slices is not None:
+            table, plan = in_slices(plan, table, slices), cut(plan, slices)
         if chunk_rows is None:
             leaves = match_table(plan, table)
         else:
@@ -47,6 +51,25 @@ def run(
         return _outputs(plan, leaves, database)
     finally:
         database.close()
+
+
+def in_slices(plan, table: pa.Table, slices: Slices) -> pa.Table:
+    """What Spark makes of sorted rows by `slices`: each in its own slice and, less than a window behind its begin, in the one before."""
+    keys = list(zip(*(table[k].to_pylist() for k in plan.keys), strict=True)) if plan.keys else [()] * table.num_rows
+    copies = []
+    for at, place in enumerate(table["__o0"].to_pylist()):
+        if place is None:
+            continue
+        place = -1 - place if plan.order[0][2] else place
+        own = place // slices.size
+        copies.append((own, 0, at))
+        if place - own * slices.size < slices.reach:
+            copies.append((own - 1, 1, at))
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    copies.sort(key=lambda copy: (first[keys[copy[2]]], copy[0], copy[2]))
+    taken = table.take(pa.array([at for *_, at in copies], pa.int64()))
+    own, away = ([copy[i] for copy in copies] for i in range(2))
+    return taken.append_column(SLICE, pa.array(own, pa.int64())).append_column(AWAY, pa.array(away, pa.int32()))
 
 
 def inputs(plan, partitions: dict[int, list[dict]], chosen: Filter | None = None) -> pa.Table:
@@ -73,7 +96,8 @@ def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
         selected["id"] = "id"
     partition = "__p0" if "__p0" in names else "p"
     found: dict[int, list[dict]] = {}
-    query = f"SELECT {partition}, {', '.join(selected.values())} FROM leaves ORDER BY rowid"
+    owned = f"WHERE {OWN} = 0" if plan.slice else ""
+    query = f"SELECT {partition}, {', '.join(selected.values())} FROM leaves {owned} ORDER BY rowid"
     for p, *values in database.execute(query):
         found.setdefault(p, []).append(dict(zip(selected, values, strict=True)))
     return found
@@ -97,7 +121,7 @@ def _inputs(plan, partitions, database, chosen: Filter | None = None) -> pa.Tabl
     needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
     if chosen:
         needed = f"({needed}) AND {_kept(plan, chosen)}"
-    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id"])
+    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id DESC" if plan.order and plan.order[0][2] else "id"])
     values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY {order}"), strict=True))
     values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})

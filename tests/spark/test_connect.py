@@ -94,6 +94,14 @@ rare = "PARTITION BY k ORDER BY t MEASURES A.t AS a PATTERN (A) DEFINE A AS k = 
 for name, column in (("same", "id % 7"), ("chance", "rand()")):
     table = f"(SELECT id % 1000 AS k, id AS t, {column} AS v FROM range(1000000))"
     report["prefilter " + name] = spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {table} MATCH_RECOGNIZE ({rare.replace('k = 7', 'k = 7 AND v < 5')})").collect()[0][0]
+
+sliced = "SELECT id % 3 AS k, id AS t, id % 7 AS v FROM range(1000000)"
+sliced = f"SELECT count(*) AS n, sum(a) AS a FROM ({sliced}) MATCH_RECOGNIZE (PARTITION BY k = 0 ORDER BY t MEASURES A.t AS a AFTER MATCH SKIP TO NEXT ROW WINDOW 9 PATTERN (A B) DEFINE B AS v > A.v)"
+report["slices told"] = spark.sql("EXPLAIN " + sliced).collect()[0][0]
+for setting in ("always", "false"):
+    spark.conf.set("sparkcep.slices", setting)
+    run("slices " + setting, lambda: spark.sql(sliced))
+spark.conf.unset("sparkcep.slices")
 report["examples"] = {path.stem: run_example(fresh, path) for path in FILES}
 disable(spark)
 report["unwrapped"] = type(spark).sql is original
@@ -144,6 +152,11 @@ def test_a_report_of_a_query(report):
 def test_the_filter_by_a_second_read(report):
     assert "LeftSemi" in report["prefilter same"] and "14 of 20,000 sampled rows hold it" in report["prefilter same"]
     assert "LeftSemi" not in report["prefilter chance"] and "its table calls rand" in report["prefilter chance"]
+
+
+def test_slices(report):
+    assert "partitions are not cut into slices of t: of 20,000 sampled rows, the key with most has an estimated 67% of all, and 2 tasks" in report["slices told"]
+    assert report["slices always"] == report["slices false"] and report["slices always"][0][0] > 100_000
 
 
 def test_insert(report):

@@ -83,7 +83,7 @@ KEPT_WHOLE = {
 
 
 def rewritten(spark, statement, settings):
-    return rewrite_statement(statement, settings=settings, named_markers=False, choose=Sampler(spark.sql, settings.prefilter, True))
+    return rewrite_statement(statement, settings=settings, named_markers=False, choose=Sampler.of(spark, settings, spark.sql))
 
 
 def differing(spark, queries):
@@ -153,7 +153,7 @@ RARE = "PARTITION BY k ORDER BY t MEASURES A.t AS a PATTERN (A) DEFINE A AS k = 
 
 def told(spark, statement, settings=DEFAULT):
     """What EXPLAIN says of the filter of a statement's last clause."""
-    found = rewrite_all(statement, settings, choose=Sampler(spark.sql, settings.prefilter, True))[1][-1]
+    found = rewrite_all(statement, settings, choose=Sampler.of(spark, settings, spark.sql))[1][-1]
     return found.filtering
 
 

@@ -77,8 +77,9 @@ final class MatchStrategy extends SparkStrategy {
     Expression function = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
         PythonFunctions.TABLE_FUNCTION, mapper(call), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
-    boolean marked = Marks.areTakenOut();
-    SparkPlan input = projected(columns, table(call.table(), marked));
+    // a table that lies together by its keys would leave all slices of a key in one task
+    boolean whole = call.plan().path("slice").asText().isEmpty();
+    SparkPlan input = projected(columns, table(call.table(), whole && Marks.areTakenOut()));
     // a key goes through as the input's own attribute, so that Spark sees the rows of the output lie as those of the input
     Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
     Set<ExprId> passed = new HashSet<>();
