@@ -119,6 +119,10 @@ def _wrap(session_class: Any) -> None:
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
         if isinstance(sqlQuery, str) and _MENTION in sqlQuery.lower():
             _prepare(self)
+            if not is_connect(self):
+                from sparkcep.spark import warming
+
+                warming.asked(self)
             return _run(self, original, sqlQuery, args, kwargs)
         return original(self, sqlQuery, args, **kwargs)
 

@@ -1,7 +1,8 @@
 """Python workers that are warm before the first query: in a local session, in a thread, while its user does something else.
 
-One small statement with the clause starts the daemon of Python workers, loads the engine's kernels and the classes Spark needs for such a query. What it does
-the first query would have to do; if it fails, the first query does it, and the log says so. ``sparkcep.warm = false`` leaves it out.
+One small job starts the daemon of Python workers, which loads the engine; one small statement with the clause then loads the classes Spark needs for such a
+query. What they do the first query would have to do: if that comes meanwhile, the statement is left out; if they fail, the first query does it, and the log says
+so. ``sparkcep.warm = false`` leaves it out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +26,13 @@ DESCRIPTION = "sparkcep: Python workers start"
 _STATEMENT = """SELECT * FROM (SELECT id DIV 2 AS k, id AS t, CAST(id AS DOUBLE) AS v FROM range(4)) MATCH_RECOGNIZE (
   PARTITION BY k ORDER BY t MEASURES FIRST(t) AS f, LAST(v) AS l PATTERN (A B+) DEFINE B AS v > PREV(v) AND v > 0)"""
 
-_threads: dict[str, threading.Thread] = {}  # by application id
+
+class _Warming(NamedTuple):
+    thread: threading.Thread
+    asked: threading.Event  # a statement of the user's has come
+
+
+_begun: dict[str, _Warming] = {}  # by application id
 
 
 def warm(spark: SparkSession) -> threading.Thread | None:
@@ -32,30 +40,55 @@ def warm(spark: SparkSession) -> threading.Thread | None:
     run another Python, or it wants none of this."""
     context = spark.sparkContext
     wanted = spark.conf.get(KEY, "true").strip().lower() != "false"
-    if not wanted or not context.master.startswith("local") or context.pythonExec != sys.executable or context.applicationId in _threads:
+    if not wanted or not context.master.startswith("local") or context.pythonExec != sys.executable or context.applicationId in _begun:
         return None
-    thread = threading.Thread(target=_warm, args=(spark,), name="sparkcep-warming", daemon=True)
-    _threads[context.applicationId] = thread
+    asked = threading.Event()
+    thread = threading.Thread(target=_warm, args=(spark, asked), name="sparkcep-warming", daemon=True)
+    _begun[context.applicationId] = _Warming(thread, asked)
     thread.start()
     return thread
 
 
+def asked(spark: SparkSession) -> None:
+    """A statement of the user's has come: what is not warm yet it warms itself."""
+    begun = _begun.get(spark.sparkContext.applicationId)
+    if begun is not None and threading.current_thread() is not begun.thread:
+        begun.asked.set()
+
+
 def wait(spark: SparkSession, seconds: float | None = None) -> None:
     """Returns when the warming of the session's application is done, or ``seconds`` are over."""
-    thread = _threads.get(spark.sparkContext.applicationId)
-    if thread is not None:
-        thread.join(seconds)
+    begun = _begun.get(spark.sparkContext.applicationId)
+    if begun is not None:
+        begun.thread.join(seconds)
 
 
-def _warm(spark: SparkSession) -> None:
+def _warm(spark: SparkSession, asked: threading.Event) -> None:
     try:
         _choose_daemon(spark)
-        if not _compiled():
-            return  # a query of the user's may compile for a minute, and says so
         spark.sparkContext.setJobDescription(DESCRIPTION)
+        _start_daemon(spark)
+        if asked.is_set() or not _compiled() or asked.is_set():
+            return  # a query of the user's may compile for a minute, and says so
         spark.sql(_STATEMENT).write.format("noop").mode("overwrite").save()
     except Exception as error:  # whatever it is, the session works without
         log.info("Python workers could not be warmed; the first query starts them: %s: %s", type(error).__name__, str(error).partition("\n")[0])
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+def _start_daemon(spark: SparkSession) -> None:
+    """By a job of the kind that runs the engine: Spark keeps a daemon for each kind's environment.
+
+    Not by DataFrame.mapInArrow, which warns of the version of pandas.
+    """
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    same = UserDefinedFunction(_same, "id LONG", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    spark.range(0, 1, 1, 1)._jdf.mapInArrow(same("id")._jc, False, None).collectToPython()
 
 
 def _compiled() -> bool:
