@@ -8,11 +8,11 @@ import pytest
 
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
 from sparkcep.spark import sampling
-from sparkcep.spark.rewriting import rewrite_statement
 from sparkcep.spark.sampling import Sampler
 from sparkcep.sql.rewrite import rewrite_all
 from tests.oracle import measures, selection
 from tests.oracle.cases import random_clause
+from tests.spark.compared import differing, rewritten
 
 JOIN = "LEFT SEMI JOIN"
 OFF, ON = Settings(prefilter=False), Settings(prefilter=ALWAYS)
@@ -82,29 +82,13 @@ KEPT_WHOLE = {
 }
 
 
-def rewritten(spark, statement, settings):
-    return rewrite_statement(statement, settings=settings, named_markers=False, choose=Sampler.of(spark, settings, spark.sql))
-
-
-def differing(spark, queries):
-    """The names of the queries whose rows differ with every filter and without; all in one job."""
-    parts = []
-    for name, query in queries.items():
-        for sign, settings in ((1, ON), (-1, OFF)):
-            parts.append(f"SELECT '{name}' AS name, {sign} AS sign, to_json(struct(*)) AS row FROM ({rewritten(spark, query, settings)})")
-    counted = "count_if(sign > 0) AS rows, sum(sign) AS more"
-    spark.sql(f"SELECT name, row, {counted} FROM ({' UNION ALL '.join(parts)}) GROUP BY ALL").createOrReplaceTempView("prefilter_counted")
-    told = spark.sql("SELECT name, sum(rows), count_if(more != 0) FROM prefilter_counted GROUP BY name").collect()
-    return {name for name, _, wrong in told if wrong}, {name for name, rows, _ in told if rows}
-
-
 def test_the_result_stays(spark, events):
     queries = {name: f"SELECT * FROM {events} MATCH_RECOGNIZE ({clause})" for name, (clause, _) in FILTERED.items()}
     for name, query in queries.items():
         text = rewritten(spark, query, ON)
         assert JOIN in text and FILTERED[name][1] in text, (name, text)
         assert JOIN not in rewritten(spark, query, OFF)
-    wrong, found = differing(spark, queries)
+    wrong, found = differing(spark, {name: (rewritten(spark, q, ON), rewritten(spark, q, OFF)) for name, q in queries.items()})
     assert wrong == set()
     assert set(queries) - found <= {"exclusion"}, "a case without a match tells nothing"
 
@@ -140,7 +124,7 @@ def test_random_clauses(spark):
         query = f"SELECT * FROM prefilter_random MATCH_RECOGNIZE ({clause.to_sql()})"
         if JOIN in rewritten(spark, query, ON):
             queries[f"q{len(queries)}"] = query
-    wrong, found = differing(spark, queries)
+    wrong, found = differing(spark, {name: (rewritten(spark, q, ON), rewritten(spark, q, OFF)) for name, q in queries.items()})
     assert wrong == set(), [queries[name] for name in wrong]
     assert len(queries) == 10 and len(found) >= 5
 

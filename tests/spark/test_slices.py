@@ -9,10 +9,10 @@ import pytest
 
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
 from sparkcep.spark.java import find_java_tool
-from sparkcep.spark.rewriting import rewrite_statement
 from sparkcep.spark.sampling import Sampler
 from sparkcep.sql.rewrite import rewrite_all
 from tests.property.test_slices_differential import random_query
+from tests.spark.compared import differing, rewritten
 
 CUT = "LATERAL VIEW posexplode"
 OFF = Settings(slices=False, prefilter=False)
@@ -71,22 +71,6 @@ CLAUSES = {
 }
 
 
-def rewritten(spark, statement, settings):
-    return rewrite_statement(statement, settings=settings, named_markers=False, choose=Sampler.of(spark, settings, spark.sql))
-
-
-def differing(spark, queries):
-    """The names of the queries whose rows differ with slices and without, and of those that have rows; all in one job."""
-    parts = []
-    for name, (query, settings) in queries.items():
-        for sign, chosen in ((1, settings), (-1, OFF)):
-            parts.append(f"SELECT '{name}' AS name, {sign} AS sign, to_json(struct(*)) AS row FROM ({rewritten(spark, query, chosen)})")
-    counted = "count_if(sign > 0) AS rows, sum(sign) AS more"
-    spark.sql(f"SELECT name, row, {counted} FROM ({' UNION ALL '.join(parts)}) GROUP BY ALL").createOrReplaceTempView("slices_counted")
-    told = spark.sql("SELECT name, sum(rows), count_if(more != 0) FROM slices_counted GROUP BY name").collect()
-    return {name for name, _, wrong in told if wrong}, {name for name, rows, _ in told if rows}
-
-
 FILTERED = ("no key", "all rows", "ranks by the engine")
 
 
@@ -96,7 +80,7 @@ def test_the_result_stays(spark, events):
         text = rewritten(spark, query, settings)
         assert CUT in text and CUT not in rewritten(spark, query, OFF), name
         assert ("LEFT SEMI JOIN" in text) is (name in FILTERED), name
-    wrong, found = differing(spark, queries)
+    wrong, found = differing(spark, {name: (rewritten(spark, q, settings), rewritten(spark, q, OFF)) for name, (q, settings) in queries.items()})
     assert wrong == set()
     assert found == set(queries), "a case without a match tells nothing"
 
@@ -145,7 +129,7 @@ def test_random_clauses(spark):
         query = f"SELECT * FROM slices_random MATCH_RECOGNIZE ({clause.to_sql()})"
         if CUT in rewritten(spark, query, ON):
             queries[f"q{len(queries)}"] = query, ON
-    wrong, found = differing(spark, queries)
+    wrong, found = differing(spark, {name: (rewritten(spark, q, settings), rewritten(spark, q, OFF)) for name, (q, settings) in queries.items()})
     assert wrong == set(), [queries[name] for name in wrong]
     assert len(found) >= 4
 
