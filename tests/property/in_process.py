@@ -39,7 +39,7 @@ def run(
     plan = make_plan(parse_clause(text), settings=settings)
     database = sqlite3.connect(":memory:")
     try:
-        table = _inputs(plan, partitions, database, chosen)
+        table = _inputs(plan, partitions, database, chosen, down=bool(plan.order and plan.order[0][2]))
         if slices is not None:
             table, plan = in_slices(plan, table, slices), cut(plan, slices)
         if chunk_rows is None:
@@ -73,7 +73,7 @@ def in_slices(plan, table: pa.Table, slices: Slices) -> pa.Table:
 
 
 def inputs(plan, partitions: dict[int, list[dict]], chosen: Filter | None = None) -> pa.Table:
-    """The columns a plan wants of these rows."""
+    """The columns a plan wants of these rows, by rising id."""
     database = sqlite3.connect(":memory:")
     try:
         return _inputs(plan, partitions, database, chosen)
@@ -103,7 +103,7 @@ def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
     return found
 
 
-def _inputs(plan, partitions, database, chosen: Filter | None = None) -> pa.Table:
+def _inputs(plan, partitions, database, chosen: Filter | None = None, down: bool = False) -> pa.Table:
     database.execute("CREATE TABLE t (p INT, id INT, v INT, w INT, s TEXT)")
     rows = [(p, *(row[c] for c in COLUMNS[1:])) for p, some in partitions.items() for row in some]
     database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
@@ -121,7 +121,7 @@ def _inputs(plan, partitions, database, chosen: Filter | None = None) -> pa.Tabl
     needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
     if chosen:
         needed = f"({needed}) AND {_kept(plan, chosen)}"
-    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id DESC" if plan.order and plan.order[0][2] else "id"])
+    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id DESC" if down else "id"])
     values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY {order}"), strict=True))
     values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})
