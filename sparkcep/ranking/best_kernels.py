@@ -230,6 +230,8 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
     if source >= 0 and info[source, L_BOUNDED] == 1:
         s = lists.bounds[source, B_SCORE] + w
         lower = lists.bounds[source, B_LOWER] + w
+        if lower != lower:  # nothing is lower (-inf), and the weight infinite
+            lower = lists.bounds[source, B_LOWER]
         chain = info[source, L_BOUND]
         if s == lower:
             chain = UNKNOWN
