@@ -92,15 +92,10 @@ def top_matches(
 
 
 class _Automaton(NamedTuple):
-    """As the kernels have it, without keys: arrays of ``best_kernels.Net`` and ``number`` int64 (edges): those of the caller; ``start``: the node in place
-    of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1 without a limit."""
+    """As the kernels have it: ``net`` without what depends on keys (``base``, ``keyed``: empty); ``number`` int64 (edges): those of the caller;
+    ``start``: the node in place of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1 without a limit."""
 
-    by_first: np.ndarray
-    by_edge: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
-    opens: np.ndarray
-    accepts: np.ndarray
+    net: b.Net
     number: np.ndarray
     start: int
     variables: int
@@ -137,10 +132,11 @@ def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
     variables = int(variable.max(initial=0)) + 1
     by_first = np.searchsorted(variable[order], np.arange(variables + 1)).astype(np.int64)
     longest = _longest(source[taking], target[taking], nodes + 1)
-    found = _Automaton(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, number, start, variables, longest)
-    for array in found[:7]:
+    none = np.empty(0, dtype=np.int64)
+    net = b.Net(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, none, none)
+    for array in (*net, number):
         array.flags.writeable = False
-    return found
+    return _Automaton(net, number, start, variables, longest)
 
 
 class _Task:
@@ -159,7 +155,7 @@ class _Task:
         self.low, self.high, self.width = low, high, width
         self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
         automaton = _automaton(first.tobytes(), edges[:, :2].tobytes())
-        nodes, source = len(first) - 1, automaton.source
+        nodes, source = len(first) - 1, automaton.net.source
         lists = np.ones(nodes + 1, dtype=np.int64)
         keyed = np.zeros(nodes + 1, dtype=np.uint8)
         left = right = np.zeros((0, 0), dtype=np.int64)
@@ -174,7 +170,7 @@ class _Task:
                 lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
         self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest
         self.lists = 1 + int(lists.sum())
-        self.net = b.Net(*automaton[:6], 1 + np.cumsum(lists) - lists, keyed)
+        self.net = automaton.net._replace(base=1 + np.cumsum(lists) - lists, keyed=keyed)
         self.keys = (np.ascontiguousarray(left), np.ascontiguousarray(right))
 
     # -- scores ------------------------------------------------------------------------------------------------

@@ -342,7 +342,7 @@ def _shown(value: Any) -> object:
 
 # -- numbers of Spark's plan ----------------------------------------------------------------------------------------
 
-_ENGINE = ("PythonUDTF", "match_recognize")
+_ENGINE = ("PythonUDTF", FUNCTION)
 _INNER = ("WholeStageCodegenExec", "InputAdapter")
 
 

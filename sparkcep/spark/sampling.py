@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sparkcep.settings import ALWAYS, Settings
+from sparkcep.spark.session import is_connect
 from sparkcep.sql.choosing import Question
 from sparkcep.sql.cost import Sample, Sampled, Share, few, worth
 from sparkcep.sql.semijoin import Choice, Filter, Near, near
@@ -75,7 +76,7 @@ class Sampler:
     @staticmethod
     def of(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame]) -> Sampler:
         """One for a statement of ``session``."""
-        classic = not type(session).__module__.startswith("pyspark.sql.connect.")
+        classic = not is_connect(session)
         return Sampler(ask, settings, classic, lambda: _tasks(session, classic, ask))
 
     def filter(self, question: Question) -> Choice:
