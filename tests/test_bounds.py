@@ -13,6 +13,8 @@ from sparkcep.sql.parser import parse_clause
 ROWS = 60
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"
 LOCAL = "DEFINE A AS v >= 0, B AS v >= 0, C AS v >= 0"
+FOUR = f"{LOCAL}, D AS v >= 0"
+ALL_IN_ONE = "WINDOW 100000 SLIDE 100000"
 LOOKING = "DEFINE A AS v >= 0, B AS v >= A.v, C AS v >= avg(B.v)"
 HOPELESS = "DEFINE A AS v >= 0, B AS v >= A.v AND count(DISTINCT B.v) > 0, C AS count(DISTINCT B.v) < 0"
 MATCHES, BYTES, STEPS = {"max_matches": 1000}, {"max_state_bytes": 1 << 18}, {"max_steps": 10_000}
@@ -36,6 +38,10 @@ RUNAWAYS = {
     "proxies by class": ("ClassProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {LOOKING}", BYTES),
     "proxies, listed": ("ListedProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {HOPELESS}", BYTES),
     "ranked, listed": ("SelectionEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B* C) WINDOW 100000 PREF MAX (A.v + C.v) TOP 3 {LOOKING}", MATCHES),
+    "ranked, k best paths": ("RankedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B* C) WINDOW 100000 PREF MAX (A.v + C.v) TOP 100000 {LOCAL}", BYTES),
+    "ranked, k best held": ("RankedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B+ C) WINDOW 100000 PREF MAX (SUM(B.gap)) TOP 1000 {LOCAL}", BYTES),
+    "ranked, sides": ("ConjoinedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN ((A B+) & (C D+)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 5000 {FOUR}", BYTES),
+    "ranked, sides joined": ("ConjoinedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN ((A B) & (C D)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 50000 {FOUR}", STEPS),
     "ranked, joined": ("JoinedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B C) WINDOW 100000 PREF MAX (A.v * B.v * C.v) TOP 1000 {LOCAL}", STEPS),
 }
 
@@ -44,9 +50,13 @@ def run(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, int
     """The engine's class, and the number of output rows of one partition that fulfils each row-local condition."""
     plan = make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}"))
     values = {"k": pa.array([0] * rows), "t": pa.array(range(rows)), "v": pa.array([float(row * 7919 % 1009) for row in range(rows)])}
+    values["gap"] = pa.array([None if row % 2 else float(row) for row in range(rows)])
     columns = {column: values[sql.rpartition(".")[2]] for column, sql in plan.inputs}
     if plan.letters:
-        columns[LETTERS] = pa.array([sum(1 << bit for _, bit, _ in plan.letters)] * rows, pa.int8())
+        every = sum(1 << bit for _, bit, _ in plan.letters)
+        # the sides of a conjunction have no rows in common
+        letters = [every & (0b11 << row % 2 * 2) for row in range(rows)] if " & " in clause else [every] * rows
+        columns[LETTERS] = pa.array(letters, pa.int8())
     table = pa.table(columns)
     engine = engine_for(prepare(plan, table.schema), limits=Limits(**limits))
     try:
@@ -75,3 +85,9 @@ def test_what_lists_nothing_stays_within_the_bounds(engine, clause):
     found, rows = run(clause, MATCHES | STEPS)
     assert found == engine
     assert rows > 50
+
+
+def test_more_results_than_fit_are_ranked_by_spark():
+    clause = f"MATCH_SCORE() AS s {ANY} PATTERN (A B C) WINDOW 100000 PREF MAX (A.v * B.v * C.v) TOP 1000 {LOCAL}"
+    assert run(clause, {}) == ("JoinedEngine", 1000)
+    assert run(clause, {"max_state_bytes": 1 << 15}) == ("JoinedEngine", ROWS * (ROWS - 1) * (ROWS - 2) // 6)

@@ -19,11 +19,12 @@ from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engines import bounds, kernels
 from sparkcep.engines.conjunction import ConjunctionEngine
 from sparkcep.engines.joined import SUMS, keeps_scale, operations
-from sparkcep.engines.ranked import Best, BestEngine
+from sparkcep.engines.ranked import LESS, Best, BestEngine
 from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.weights import float_weights, whole_weights
 from sparkcep.engines.windows import Slides
 from sparkcep.ranking.best import Ranked, top_matches
+from sparkcep.ranking.limits import TooManyStepsError, TooMuchStateError
 from sparkcep.ranking.monotone import rising_leaves, value
 from sparkcep.ranking.rank_join import WABS, Item, Joined, Merge, Queue, RankJoin
 
@@ -76,30 +77,43 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
         found = []
         for part in range(len(offsets) - 1):
             low, high = int(offsets[part]), int(offsets[part + 1])
-            number = np.zeros(1, dtype=np.int64)
-            first = until = None
-            if sliding is not None:
-                first, until, number = sliding.of(part)
-                first, until = first - low, until - low
-            streams = self._streams(letters[low:high], [own[:, low:high] for own in weights], self.top, first, until)
-            bounds = [np.searchsorted(stream.window, np.arange(len(number) + 1)) for stream in streams]
-            matches = [stream.matches() for stream in streams]
-            results = []
-            for w in range(len(number)):
-                some = [own[at[w] : at[w + 1]] for own, at in zip(matches, bounds)]
-                if all(some):
-                    at = slice(low, high) if first is None or until is None else slice(low + int(first[w]), low + int(until[w]))
-                    best = self._of_window(some, letters[at], [own[:, at] for own in weights], at.start - low)
-                    if best is None:
-                        return None
-                    results += [(w, pairs) for pairs in best]
-            found.append(self._as_best(results, part, low, number))
+            try:
+                best = self._of_partition(part, low, letters[low:high], [own[:, low:high] for own in weights], sliding)
+            except TooMuchStateError:
+                raise self._state_limit(self._at(low), columns, LESS) from None
+            except TooManyStepsError:
+                raise self._ranking_effort(low, columns) from None
+            if best is None:
+                return None
+            found.append(best)
         return found
+
+    def _of_partition(self, part: int, low: int, letters: np.ndarray, weights: list[np.ndarray], sliding: Slides | None) -> Best | None:
+        """The best of a partition that begins at row ``low``; None where only all matches tell them."""
+        number = np.zeros(1, dtype=np.int64)
+        first = until = None
+        if sliding is not None:
+            first, until, number = sliding.of(part)
+            first, until = first - low, until - low
+        streams = self._streams(letters, weights, self.top, first, until)
+        bounds = [np.searchsorted(stream.window, np.arange(len(number) + 1)) for stream in streams]
+        matches = [stream.matches() for stream in streams]
+        results = []
+        for w in range(len(number)):
+            some = [own[at[w] : at[w + 1]] for own, at in zip(matches, bounds)]
+            if all(some):
+                at = slice(0, len(letters)) if first is None or until is None else slice(int(first[w]), int(until[w]))
+                best = self._of_window(some, letters[at], [own[:, at] for own in weights], at.start)
+                if best is None:
+                    return None
+                results += [(w, pairs) for pairs in best]
+        return self._as_best(results, part, low, number)
 
     def _streams(self, letters: np.ndarray, weights: list[np.ndarray], k: int, first=None, until=None) -> list[Ranked]:
         """The ``k`` best matches of each side in each window."""
         return [
-            top_matches(side.first, side.edges[:, [E_VAR, E_TARGET]], letters, own, k, first, until) for side, own in zip(self.sides, weights)
+            top_matches(side.first, side.edges[:, [E_VAR, E_TARGET]], letters, own, k, first, until, max_bytes=self.limits.max_state_bytes)
+            for side, own in zip(self.sides, weights)
         ]
 
     def _of_window(
@@ -135,7 +149,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
                 raise _DeeperError
 
         more = 0 if self.strict else 1
-        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, schedule=WABS).run()
+        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, schedule=WABS, max_steps=self.limits.max_steps).run()
 
     def _pairs(self, result: Joined, matches: list[list[tuple]]) -> list[tuple[int, int]]:
         """(row, label) of a joined match, in row order; a row that serves several sides once for each."""

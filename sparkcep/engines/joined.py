@@ -19,8 +19,8 @@ from sparkcep.engines.ranked import Best, BestEngine, best_events
 from sparkcep.engines.run import Data, Prepared
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.windows import Slides
-from sparkcep.errors import MatchRuntimeError
-from sparkcep.ranking.monotone import TooManyStepsError, top_sequences
+from sparkcep.ranking.limits import TooManyStepsError, TooMuchStateError
+from sparkcep.ranking.monotone import top_sequences
 
 CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 
@@ -97,16 +97,13 @@ class JoinedEngine(BestEngine, SelectionEngine):
             ends = np.clip(self._windows[0, low:high], low, high) - low
         try:
             found = top_sequences(
-                self.tree, strata[low:high], weights[:, low:high], ranking.top, first, until, ends=ends, max_steps=self.limits.max_steps
+                self.tree, strata[low:high], weights[:, low:high], ranking.top, first, until, ends=ends,
+                max_steps=self.limits.max_steps, max_bytes=self.limits.max_state_bytes,
             )
+        except TooMuchStateError:
+            return None  # as many may be all matches
         except TooManyStepsError as error:
-            state = self._at(low + int(first[error.args[0]] if first is not None else 0))
-            raise MatchRuntimeError(
-                "EFFORT_LIMIT",
-                f"ranking one window{self._where(state, columns)} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use a smaller WINDOW, "
-                "or conditions that fewer rows fulfil",
-                sqlstate="54000",
-            ) from None
+            raise self._ranking_effort(low + int(first[error.args[0]] if first is not None else 0), columns) from None
         if left_out[low:high].any() and (np.bincount(found.window, minlength=len(number)) < ranking.top).any():
             return None  # matches whose score is NULL come next
         m = len(self.taken)

@@ -21,8 +21,11 @@ from sparkcep.engines.weights import MatchScores, TypeRangeError, float_weights,
 from sparkcep.engines.windows import Slides, slides
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.ranking.best import Keys, top_matches
+from sparkcep.ranking.limits import TooMuchStateError
 
 SPARE = 1024  # matches that are held beside twice the best
+LESS = "a smaller TOP, a smaller WINDOW"
+MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
 
 
 def ranks_by_paths(prepared: Prepared) -> bool:
@@ -76,6 +79,15 @@ class BestEngine(EndingEngine):
         for events, labels, taken in self._found(data, offsets, columns):
             yield from self._emit(columns, events, labels, taken, offsets)
 
+    def _ranking_effort(self, row: int, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+        """The error about a search in the partition of a row."""
+        return MatchRuntimeError(
+            "EFFORT_LIMIT",
+            f"ranking one window{self._where(self._at(row), columns)} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use a smaller "
+            "WINDOW, or conditions that fewer rows fulfil",
+            sqlstate="54000",
+        )
+
     def _in_windows(self, columns, events, labels, scattered, offsets, by_event):
         if self._window is None:
             return super()._in_windows(columns, events, labels, scattered, offsets, by_event)
@@ -103,7 +115,7 @@ class RankedEngine(BestEngine, SelectionEngine):
         # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
         if keys is not None and weights is not None and not self._unclear(ranking.terms, columns, letters):
             sliding = self._slides(columns, offsets)
-            found = self._by_paths(data, offsets, weights, keys, sliding)
+            found = self._by_paths(data, offsets, weights, keys, sliding, columns)
             if found is not None:
                 yield from self._told(found, sliding, columns, offsets, True)
                 return
@@ -129,15 +141,21 @@ class RankedEngine(BestEngine, SelectionEngine):
         return next(spec[1] for _, spec in self.plan.leaves if spec[0] == "score")
 
     def _by_paths(
-        self, data: Data, offsets: np.ndarray, weights: np.ndarray, keys: tuple[Keys, ...], sliding: Slides | None
+        self, data: Data, offsets: np.ndarray, weights: np.ndarray, keys: tuple[Keys, ...], sliding: Slides | None,
+        columns: dict[str, pa.Array],
     ) -> list[Best] | None:
         """The best of each partition; None where sums are too large."""
         ranking = self.plan.ranking
         assert ranking is not None
-        try:
-            return [self._of_partition(p, data, offsets, weights, keys, ranking.top, sliding) for p in range(len(offsets) - 1)]
-        except OverflowError:
-            return None
+        found = []
+        for part in range(len(offsets) - 1):
+            try:
+                found.append(self._of_partition(part, data, offsets, weights, keys, ranking.top, sliding))
+            except OverflowError:
+                return None
+            except TooMuchStateError:
+                raise self._state_limit(self._at(int(offsets[part])), columns, LESS) from None
+        return found
 
     def _listed_best(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         """The same by going through all matches, of which as few as may be are held."""
@@ -146,6 +164,7 @@ class RankedEngine(BestEngine, SelectionEngine):
         scores = MatchScores(ranking.terms, columns, len(self.plan.variables), self._parts, self.plan.ansi)
         sliding = self._slides(columns, offsets)
         found: dict[tuple[int, int], list[tuple]] = {}
+        held = 0
         for number, (part, rows, labels) in enumerate(self._matches(data, offsets, columns)):
             try:
                 score = scores.of(rows, labels)
@@ -156,9 +175,13 @@ class RankedEngine(BestEngine, SelectionEngine):
             for window in [0] if sliding is None else sliding.holding(part, rows[0], rows[-1]):
                 group = found.setdefault((part, window), [])
                 group.append((score is None, 0 if score is None else -score, tuple(rows), number, tuple(labels)))
+                held += _held([group[-1]])
                 if len(group) >= 2 * ranking.top + SPARE:
                     group.sort()
+                    held -= _held(group[ranking.top :])
                     del group[ranking.top :]
+                if held > self.limits.max_state_bytes:
+                    raise self._state_limit(self._at(rows[0]), columns, LESS)
         best = [(key, match) for key in sorted(found) for match in sorted(found[key])[: ranking.top]]
         sizes = np.array([len(match[2]) for _, match in best], dtype=np.int64)
         events = np.zeros((len(best), 5), dtype=np.int64)
@@ -217,8 +240,13 @@ class RankedEngine(BestEngine, SelectionEngine):
         elif self.windowed:
             span = np.maximum(self._backs[low:high], low) - low
         cut = Keys(keys[0].keyed, keys[0].left[:, low:high], keys[0].right[:, low:high]) if keys else None
-        found = top_matches(automaton.first, edges, letters, own, k, first, until, span=span, keys=cut)
+        found = top_matches(automaton.first, edges, letters, own, k, first, until, span=span, keys=cut, max_bytes=self.limits.max_state_bytes)
         return Best(best_events(found.offsets, found.rows, part, low), automaton.edges[found.edges, E_LABEL].astype(np.uint8), found.rows + low, number[found.window])
+
+
+def _held(matches: list[tuple]) -> int:
+    """Bytes, about, of matches held while others are looked at."""
+    return sum(MATCH_BYTES + ROW_BYTES * len(match[2]) for match in matches)
 
 
 def _with_ranks(events: np.ndarray, windows: np.ndarray) -> dict[str, pa.Array]:

@@ -513,11 +513,11 @@ class MatchEngine:
         keep = {n: getattr(scratch, n) for n in ("labels", "hi", "hf", "hbits", "bits")}
         return fresh._replace(**keep)
 
-    def _state_limit(self, state: np.ndarray, columns: dict[str, pa.Array]) -> MatchRuntimeError:
+    def _state_limit(self, state: np.ndarray, columns: dict[str, pa.Array], instead: str = "tighter quantifiers") -> MatchRuntimeError:
         return MatchRuntimeError(
             "STATE_LIMIT",
             f"matching{self._where(state, columns)} needs more than sparkcep.maxStateBytes = {self.limits.max_state_bytes} bytes of "
-            "state; use tighter quantifiers or raise the bound",
+            f"state; use {instead} or raise the bound",
             sqlstate="54000",
         )
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from sparkcep.ranking import best_kernels as b
 from sparkcep.ranking.chains import C_FIELDS
+from sparkcep.ranking.limits import TooMuchStateError
 
 COMPLETE = -1  # in place of a variable: the match may end at the node
 POOL, ARENA, CANDIDATES = 1 << 12, 1 << 12, 1 << 8  # records at first
@@ -64,6 +65,7 @@ def top_matches(
     keys: Keys | None = None,
     ambiguous: bool = False,
     width: int | None = None,
+    max_bytes: int = 2**62,
 ) -> Ranked:
     """The ``k`` best matches of each window; rows between two rows taken are passed over (SKIP TILL ANY).
 
@@ -71,7 +73,7 @@ def top_matches(
     row fulfils variable v; ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows
     of each window, ``high`` behind the last. Without them: the partition is one window; ``span`` int64 (rows), ascending: then a
     match that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
-    window from scratch).
+    window from scratch); ``max_bytes``: of lists and results. Raises TooMuchStateError.
     """
     if ambiguous:
         raise ValueError("the automaton finds one match in several ways")
@@ -85,7 +87,7 @@ def top_matches(
         raise ValueError("windows must be in ascending order, inside the partition")
     weights = np.asarray(weights)
     letters = np.asarray(letters, dtype=np.int64)
-    task = _Task(np.asarray(first, dtype=np.int64), np.asarray(edges, dtype=np.int64), low, high, span, keys, width)
+    task = _Task(np.asarray(first, dtype=np.int64), np.asarray(edges, dtype=np.int64), low, high, span, keys, width, max_bytes)
     if weights.dtype.kind in "iu":
         return task.run_integers(letters, weights.astype(np.int64), k)
     return task.run_floats(letters, weights.astype(np.float64), k)
@@ -151,8 +153,9 @@ class _Task:
         span: np.ndarray | None,
         keys: Keys | None,
         width: int | None,
+        max_bytes: int,
     ) -> None:
-        self.low, self.high, self.width = low, high, width
+        self.low, self.high, self.width, self.max_bytes = low, high, width, max_bytes
         self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
         automaton = _automaton(first.tobytes(), edges[:, :2].tobytes())
         nodes, source = len(first) - 1, automaton.net.source
@@ -235,7 +238,7 @@ class _Task:
         width = self.width or self._width(k)
         guided = self.width != k and slack < np.inf
         most = np.fmax.reduce(weights, axis=1, initial=neg) if guided else weights[:0, 0]
-        store = _Store(self.net, self.lists, dtype)
+        store = _Store(self.net, self.lists, dtype, self.max_bytes)
         if self.span is None:
             item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, guided, most, slack, neg)
         else:
@@ -260,8 +263,8 @@ class _Task:
 class _Store:
     """What the kernels work on."""
 
-    def __init__(self, net: b.Net, lists: int, dtype: np.dtype) -> None:
-        self.dtype = dtype
+    def __init__(self, net: b.Net, lists: int, dtype: np.dtype, max_bytes: int) -> None:
+        self.dtype, self.max_bytes = dtype, max_bytes
         edges = max(len(net.source), 1)
         self.pool = np.empty((POOL, C_FIELDS), dtype=np.int64)
         self.lists = b.Lists(np.zeros((lists, 7), dtype=np.int64), np.zeros((lists, 4), dtype=dtype), *self._arena(ARENA))
@@ -303,6 +306,7 @@ class _Store:
         """Room for the row at hand: records no list reaches are dropped first."""
         if self.used[b.U_CANDIDATES] > len(self.work.score):
             self.work = self._work(2 * int(self.used[b.U_CANDIDATES]), len(self.work.runs) // 2 - 1)
+            self._check()
             return
         info = self.lists.info
         wanted = 2 * int(info[:, b.L_SIZE].sum()) + 4 * int(self.used[b.U_ROOM])
@@ -314,6 +318,7 @@ class _Store:
             pool = np.empty((2 * wanted, C_FIELDS), dtype=np.int64)
             pool[: self.used[b.U_POOL]] = self.pool[: self.used[b.U_POOL]]
             self.pool = pool
+        self._check()
 
     def grow_out(self) -> None:
         """Twice the room for matches, and for at least one more window."""
@@ -324,6 +329,12 @@ class _Store:
         for new, old in zip(out, self.out):
             new[: len(old)] = old
         self.out = out
+        self._check()
+
+    def _check(self) -> None:
+        """Raises TooMuchStateError; what has been allocated just now has not been written to."""
+        if self.pool.nbytes + sum(a.nbytes for part in (self.lists, self.work, self.out) for a in part) > self.max_bytes:
+            raise TooMuchStateError
 
     def ranked(self, number: np.ndarray) -> Ranked:
         m, e = int(self.state[b.S_MATCHES]), int(self.state[b.S_EVENTS])

@@ -15,15 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.ranking import monotone_kernels as mk
+from sparkcep.ranking.limits import TooManyStepsError, TooMuchStateError
 
 OPERATIONS = {
     "+": mk.ADD, "-": mk.SUBTRACT, "*": mk.MULTIPLY, "/": mk.DIVIDE, "neg": mk.NEGATE, "sqrt": mk.ROOT, "least": mk.LEAST, "greatest": mk.GREATEST,
 }  # fmt: skip
 _FALLING_OPERANDS = {"-": (1, -1), "neg": (-1,)}
-
-
-class TooManyStepsError(Exception):
-    """One window took more steps than allowed; ``args[0]``: its number."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +42,14 @@ def top_sequences(
     *,
     ends: np.ndarray | None = None,
     max_steps: int = 2**62,
+    max_bytes: int = 2**62,
 ) -> Sequences:
     """The ``k`` best of each window among the sequences of one row of each stratum, in the order of the strata and of the rows.
 
     ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``, ``high`` int64 (windows), both
     ascending: rows of each window, ``high`` behind the last; without them all rows are one window, and ``ends`` int64 (rows), ascending, may bound
-    each sequence by its first row. Ties: the lexicographically earliest rows. Raises TooManyStepsError.
+    each sequence by its first row. Ties: the lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's
+    search, and of its results. Raises TooManyStepsError, TooMuchStateError.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
@@ -59,6 +58,9 @@ def top_sequences(
         low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     strata = _strata(np.asarray(letters, dtype=np.int64), np.ascontiguousarray(weights, dtype=np.float64))
+    k = max(1, min(k, math.prod(np.diff(strata.offsets).tolist())))  # there are no more
+    if k * (m + 1) * 16 > max_bytes:
+        raise TooMuchStateError
     score = compiled(tree, m)
     # enough of each stratum for k results, were its rows in any order
     trial = min(mk.TRIAL, math.ceil((2 * k * math.factorial(m)) ** (1 / m)) + 1)

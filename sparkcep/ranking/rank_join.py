@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparkcep.ranking.limits import TooManyStepsError
+
 CONJUNCTION, DISJUNCTION, SEQUENCE = "CONJUNCTION", "DISJUNCTION", "SEQUENCE"
 TA, NRA = "TA", "NRA"
 ROUND_ROBIN, GRADIENT, WABS = "ROUND_ROBIN", "GRADIENT", "WABS"
@@ -152,7 +154,8 @@ class RankJoin:
     """The k best results. ``pattern``: CONJUNCTION, or SEQUENCE: each item's rows before those of the next queue's item;
     ``condition``: what else a tuple of items must fulfil. ``unique``: no key occurs twice in a queue, which lets NRA bound each
     item by itself. ``visited``: results of an earlier window that still hold, with ``old``: the items they were made from, by
-    queue; ``keep_all``: results beyond the k best, too (see DynamicJoin)."""
+    queue; ``keep_all``: results beyond the k best, too (see DynamicJoin); ``max_steps``: items joined to others, beyond which
+    ``run`` raises TooManyStepsError."""
 
     def __init__(
         self,
@@ -167,6 +170,7 @@ class RankJoin:
         visited: list[Joined] | None = None,
         old: Sequence[dict[object, Item]] | None = None,
         keep_all: bool = False,
+        max_steps: int = 2**62,
     ) -> None:
         merge = combine if isinstance(combine, Merge) else COMBINE.get(combine)
         if merge is None:
@@ -176,6 +180,7 @@ class RankJoin:
         self.queues, self.k, (self.combine, self.not_negative) = list(queues), k, merge
         self.pattern, self.algorithm, self.schedule, self.condition, self.unique = pattern, algorithm, schedule, condition, unique
         self.keep_all = keep_all
+        self.steps, self.max_steps = 0, max_steps
         self.results: list[Joined] = sorted(visited or [])
         self.old = old or [{} for _ in queues]
         for queue, items in zip(self.queues, self.old):
@@ -263,11 +268,14 @@ class RankJoin:
         lower = -math.inf if self.keep_all else self.lower
         scores = [x.score for x in chosen]
         for item in lists[at]:
+            self.steps += 1
             if lower > -math.inf and self.combine([*scores, item.score, *tops[at + 1 :]]) < lower:
                 break  # and so is what follows
             if self.pattern == SEQUENCE and at > 0 and chosen[-1].rows[-1] >= item.rows[0]:
                 continue
             self._extend(lists, (*chosen, item), tops)
+        if self.steps > self.max_steps:
+            raise TooManyStepsError(0)
 
     def _add(self, items: tuple[Item, ...]) -> None:
         score = self.combine([x.score for x in items])

@@ -34,9 +34,9 @@ def analyze(schema: str) -> dict[str, str]:
     return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}
 
 
-def mapper(plan: str) -> str:
-    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64."""
-    return _pickled((functools.partial(match_batches, plan), StructType()))  # a worker reads no result type from it
+def mapper(plan: str, columns: list[list[str]]) -> str:
+    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64; ``columns``: as in :func:`match_batches`."""
+    return _pickled((functools.partial(match_batches, plan, columns), StructType()))  # a worker reads no result type from it
 
 
 def _described(name: str, command: Any, eval_type: int, returns: DataType | None) -> dict[str, Any]:

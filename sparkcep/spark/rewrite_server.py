@@ -11,7 +11,7 @@ Requests, by their ``kind``:
 - ``functions``: what the JVM must know to run the Python functions itself (see python_functions.describe).
 - ``analyze``: what the table function's analyze says of the rewriter's form, whose table has the type ``schema`` (Spark's JSON). Answer: ``schema``, the output's,
   and ``result``, the pickled analysis in base64; or ``error``.
-- ``mapper``: the command by which mapInArrow runs the engine for ``plan``, in base64. Answer: ``command``.
+- ``mapper``: the command by which mapInArrow runs the engine for ``plan`` over ``columns``, in base64. Answer: ``command``.
 - ``told``: the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
 A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
@@ -53,7 +53,7 @@ def answer(request: str) -> str:
     if kind == "mapper":
         from sparkcep.spark.python_functions import mapper
 
-        return json.dumps({"command": mapper(asked["plan"])})
+        return json.dumps({"command": mapper(asked["plan"], asked["columns"])})
     if kind == "told":
         error = clause_error(asked["text"])
         return json.dumps({} if error is None else {"error": _fields(error, str(error))})

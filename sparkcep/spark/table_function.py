@@ -125,22 +125,27 @@ class MatchRecognize:
         return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
-def match_batches(plan: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The engine as ``mapInArrow`` runs it, where the JVM's extension plans the rewriter's form so: a task's sorted batches in, its
     rows of output out.
 
     Args:
         plan: the clause's plan as JSON.
-        batches: the plan's input columns, with names.
+        columns: the plan's input columns, (name, name as shipped) each.
+        batches: what is shipped, see :mod:`sparkcep.columns.shipped`.
 
     Yields:
         Columns as :func:`sparkcep.engines.run.output_schema` has them.
     """
+    from sparkcep.columns.shipped import merged, unpacked
     from sparkcep.engines import run
 
     first = next(batches, None)
     if first is not None:
-        for table in run.match_batches(run.engine_for(_prepared(plan, first.schema)), itertools.chain([first], batches)):
+        engine = run.engine_for(_prepared(plan, unpacked(first, columns).schema))
+        # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
+        whole = merged(itertools.chain([first], batches), engine.chunk_rows)
+        for table in run.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
             yield from table.to_batches()
 
 

@@ -171,6 +171,57 @@ def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
         planned.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 
 
+WORDS = "CASE k WHEN 0 THEN '' WHEN 1 THEN 'short' WHEN 2 THEN 'of eight' WHEN 3 THEN concat('short', char(0)) WHEN 4 THEN 'longer than eight' END"
+
+
+@pytest.fixture(scope="module")
+def worded(planned):
+    planned.sql(f"CREATE OR REPLACE TEMP VIEW worded AS SELECT {WORDS} AS k, * EXCEPT (k) FROM planned")
+    return planned
+
+
+@pytest.mark.parametrize("rows", ["", "ALL ROWS PER MATCH"])
+def test_keys_of_any_length(worded, rows):
+    query = f"SELECT *, hex(k) AS bytes FROM {CLAUSE.format(rows=rows).replace('planned', 'worded')}"
+    ours, sparks = both_ways(worded, query.replace("*,", "k, f, n," if not rows else "k, ts, f, n,"))
+    assert ours == sparks
+    assert {row[0] for row in ours} == {"", "short", "of eight", "short\0", "longer than eight", None}
+    assert "sortprefix(" in physical(worded, query)
+    collated = "SELECT * FROM (SELECT k COLLATE UTF8_LCASE AS k, ts, p FROM worded) MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+))"
+    with pytest.raises(Exception, match="collation"):
+        worded.sql(collated)
+
+
+def test_rows_of_equal_words_lie_together(worded):
+    queries = {
+        f"SELECT * FROM (SELECT * FROM worded {RUNS}) {LONGER}": 1,
+        f"SELECT k, sum(n) AS s FROM worded {RUNS} GROUP BY k": 1,
+        f"SELECT x.n, y.n AS m FROM worded {RUNS} x JOIN (SELECT k, count(*) AS n FROM worded GROUP BY k) y USING (k)": 2,
+    }
+    worded.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    try:
+        for query, exchanges in queries.items():
+            ours, sparks = both_ways(worded, query)
+            assert ours == sparks and ours, query
+            assert len(re.findall(r"\bExchange ", physical(worded, query))) == exchanges, query
+    finally:
+        worded.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+def test_a_column_under_several_names_is_exchanged_and_shipped_once(worded):
+    clause = """MATCH_RECOGNIZE (PARTITION BY k, x ORDER BY x, p DESC MEASURES SUM(x) AS s, FIRST(k) AS f ALL ROWS PER MATCH
+      PATTERN (A U*) DEFINE U AS p > PREV(p) AND x = PREV(x))"""
+    query = f"SELECT * FROM (SELECT k, x % 7 AS x, p FROM worded) {clause}"
+    ours, sparks = both_ways(worded, query)
+    assert ours == sparks and ours
+    plan = physical(worded, query)
+    operator, sort = plan.split("MapInArrow", 1)[1].split("Sort [", 1)
+    shipped = re.search(r"Project \[(.*)\]\n", operator)[1].split(", ")
+    assert [c.split("#")[0] for c in shipped if " AS " not in c and "__p0" not in c] == ["x", "p"], shipped
+    exchanged = sort.split("Exchange", 1)[1].split("Project [", 1)[1].split("]\n", 1)[0]
+    assert re.findall(r"__\w+", exchanged) == [], exchanged
+
+
 def test_timestamps_of_the_session_zone(planned):
     clause = """planned MATCH_RECOGNIZE (PARTITION BY k ORDER BY at MEASURES FIRST(at) AS a, LAST(at) AS b, array_agg(at) AS all_of PATTERN (A{3}))"""
     planned.conf.set("spark.sql.session.timeZone", "America/New_York")

@@ -164,7 +164,8 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return conjuncts.stream().reduce(And::new).orElseThrow();
   }
 
-  private static Expression replaced(Expression condition, Map<ExprId, Expression> values) {
+  /** {@code condition} with what stands for attributes. */
+  static Expression replaced(Expression condition, Map<ExprId, ? extends Expression> values) {
     return (Expression) condition.transformUp(new AbstractPartialFunction<Expression, Expression>() {
       @Override
       public boolean isDefinedAt(Expression e) {

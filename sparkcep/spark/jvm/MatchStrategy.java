@@ -1,6 +1,7 @@
 package org.sparkcep;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -63,11 +65,12 @@ final class MatchStrategy extends SparkStrategy {
   }
 
   private SparkPlan planned(Call call, Seq<Attribute> output) {
-    List<NamedExpression> columns = new ArrayList<>();
+    // a table that lies together by its keys would leave all slices of a key in one task
+    boolean whole = call.plan().path("slice").asText().isEmpty();
+    Map<ExprId, Attribute> same = new HashMap<>();
+    SparkPlan table = table(call.table(), whole && Marks.areTakenOut(), same);
     int carried = Math.max(1, call.size() - 1); // the last one carries the plan alone, but rows without a column would be lost
-    for (int i = 0; i < carried; i++) {
-      columns.add(named(call.value(i), call.name(i)));
-    }
+    Shipment shipment = Shipment.of(call, carried, same);
     List<Expression> told = new ArrayList<>(); // the lines for EXPLAIN
     for (Expression argument : CollectionConverters.asJava(call.function().children())) {
       if (argument.foldable()) {
@@ -76,10 +79,8 @@ final class MatchStrategy extends SparkStrategy {
     }
     Expression function = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        PythonFunctions.TABLE_FUNCTION, mapper(call), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
-    // a table that lies together by its keys would leave all slices of a key in one task
-    boolean whole = call.plan().path("slice").asText().isEmpty();
-    SparkPlan input = projected(columns, table(call.table(), whole && Marks.areTakenOut()));
+        PythonFunctions.TABLE_FUNCTION, mapper(call, shipment), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
+    SparkPlan input = projected(shipment.columns(), table);
     // a key goes through as the input's own attribute, so that Spark sees the rows of the output lie as those of the input
     Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
     Set<ExprId> passed = new HashSet<>();
@@ -95,23 +96,39 @@ final class MatchStrategy extends SparkStrategy {
   }
 
   /** The engine over batches, in the Python that would run the table function. */
-  private static PythonFunction mapper(Call call) {
+  private static PythonFunction mapper(Call call, Shipment shipment) {
     PythonFunction like = call.function().func();
     return new SimplePythonFunction(
-        PythonFunctions.mapper(call.plan()),
+        PythonFunctions.mapper(call.plan(), shipment.names()),
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
   }
 
-  /** The operator of the function's input; {@code marked}: distribution and order are required, not commanded. */
-  private SparkPlan table(LogicalPlan table, boolean marked) {
+  /**
+   * The operator of the function's input; {@code marked}: distribution and order are required, not commanded. Columns that are there under
+   * several names are exchanged and sorted once; {@code same} gets them, with those that stand for them.
+   */
+  private SparkPlan table(LogicalPlan table, boolean marked, Map<ExprId, Attribute> same) {
     if (table instanceof Project project) {
-      return projected(CollectionConverters.asJava(project.projectList()), table(project.child(), marked));
+      return projected(CollectionConverters.asJava(project.projectList()), table(project.child(), marked, same));
     }
-    if (marked && Clustered.isAsked(table)) {
-      RepartitionByExpression asked = (RepartitionByExpression) ((Sort) table).child();
+    if (!marked || !Clustered.isAsked(table)) {
+      return planLater(table);
+    }
+    RepartitionByExpression asked = (RepartitionByExpression) ((Sort) table).child();
+    if (!(asked.child() instanceof Project columns)) {
       return new Clustered(asked.partitionExpressions(), ((Sort) table).order(), planLater(asked.child()));
     }
-    return planLater(table);
+    List<NamedExpression> distinct = Shipment.distinct(CollectionConverters.asJava(columns.projectList()), same);
+    List<Expression> keys = new ArrayList<>();
+    List<SortOrder> order = new ArrayList<>();
+    CollectionConverters.asJava(asked.partitionExpressions()).forEach(key -> keys.add(MatchPruning.replaced(key, same)));
+    CollectionConverters.asJava(((Sort) table).order()).forEach(by -> order.add((SortOrder) MatchPruning.replaced(by, same)));
+    List<NamedExpression> named = new ArrayList<>();
+    for (Attribute column : CollectionConverters.asJava(columns.output())) {
+      Attribute before = same.get(column.exprId());
+      named.add(before == null ? column : alias(before, column.name(), column.exprId()));
+    }
+    return projected(named, new Clustered(seq(keys), seq(order), planLater(new Project(seq(distinct), columns.child()))));
   }
 
   /** {@code child} with these columns: without a copy of each row where they are its own. */
@@ -125,14 +142,14 @@ final class MatchStrategy extends SparkStrategy {
     return own ? child : new ProjectExec(seq(columns), child);
   }
 
-  private static NamedExpression named(Expression value, String name) {
+  static NamedExpression named(Expression value, String name) {
     if (value instanceof Attribute attribute && attribute.name().equals(name)) {
       return attribute;
     }
     return alias(value, name, NamedExpression.newExprId());
   }
 
-  private static Alias alias(Expression value, String name, ExprId id) {
+  static Alias alias(Expression value, String name, ExprId id) {
     return new Alias(value, name, id, seq(List.<String>of()), Option.empty(), seq(List.<String>of()));
   }
 

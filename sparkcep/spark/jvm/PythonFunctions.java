@@ -2,6 +2,7 @@ package org.sparkcep;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
@@ -227,10 +228,10 @@ final class PythonFunctions {
     }
   }
 
-  /** The pickled function by which {@code mapInArrow} runs the engine for a clause's plan. */
-  static Seq<Object> mapper(ObjectNode plan) {
+  /** The pickled function by which {@code mapInArrow} runs the engine for a clause's plan; {@code columns}: names as {@link Shipment} has them. */
+  static Seq<Object> mapper(ObjectNode plan, ArrayNode columns) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("kind", "mapper").put("plan", plan.toString());
+    request.put("kind", "mapper").put("plan", plan.toString()).set("columns", columns);
     return list(bytes(asked(request).get("command")));
   }
 

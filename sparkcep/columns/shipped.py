@@ -1,0 +1,70 @@
+"""The plan's input columns as the JVM ships them (Shipment.java): one under several names once, keys as numbers.
+
+Writing a string into an Arrow batch costs Spark as much as four numbers, and a partition's keys are equal in row after row. So a key of at most
+eight bytes comes as the number of these bytes (``SortPrefix``: the first byte is the highest, zeros behind the last); the string column beside it has only
+those that are longer, or end in a zero byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PREFIX = "__prefix_of_"  # as in Shipment.java; the name of the string column follows
+_BYTES = 8
+
+
+def merged(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at least ``rows`` rows, but for the last one."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield from _one(held)
+            held, count = [], 0
+    if held:
+        yield from _one(held)
+
+
+def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """In a list; none for batches without rows."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def unpacked(batch: pa.RecordBatch, columns: Iterable[tuple[str, str]]) -> pa.RecordBatch:
+    """The input ``columns``, (name, name as shipped), of a batch."""
+    arrays = dict(zip(batch.schema.names, batch.columns))
+    for name in batch.schema.names:
+        if name.startswith(PREFIX):
+            key = name.removeprefix(PREFIX)
+            arrays[key] = strings(arrays[name], arrays[key])
+    return pa.RecordBatch.from_arrays([arrays[source] for _, source in columns], names=[name for name, _ in columns])
+
+
+def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
+    """The strings (n) of ``rest``, or where it is NULL of the bytes of ``prefix`` int64 (n); NULL where both are."""
+    if rest.null_count == prefix.null_count:  # each has more than eight bytes
+        return rest
+    values = (prefix.fill_null(0) if prefix.null_count else prefix).to_numpy()
+    missing = prefix.is_null().to_numpy(zero_copy_only=False)
+    first = np.concatenate([[True], (values[1:] != values[:-1]) | (missing[1:] != missing[:-1])])
+    starts = np.flatnonzero(first)
+    # equal neighbours share a string until here
+    texts = pc.if_else(pa.array(missing[starts]), None, _texts(values[starts], rest.type))
+    whole = texts.take(pa.array(np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))))
+    return whole if rest.null_count == len(rest) else pc.coalesce(rest, whole)
+
+
+def _texts(values: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """The bytes of each number, the zeros at its end left out."""
+    every = values.astype(">i8").view(np.uint8).reshape(-1, _BYTES)
+    lengths = (np.arange(1, _BYTES + 1) * (every != 0)).max(axis=1, initial=0)
+    ends = np.cumsum(lengths, dtype=np.int64 if pa.types.is_large_string(kind) else np.int32)
+    offsets = np.concatenate([np.zeros(1, dtype=ends.dtype), ends])
+    data = every[np.arange(_BYTES) < lengths[:, None]]
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

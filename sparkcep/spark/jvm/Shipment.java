@@ -1,0 +1,105 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Ascending$;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.EndsWith;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
+import org.apache.spark.sql.catalyst.expressions.OctetLength;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.SortPrefix;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The columns that go to Python for a call: one that the plan has under several names once, and strings by which partitions are cut as numbers, since writing a
+ * string into an Arrow batch costs as much as four of them. columns/shipped.py makes the plan's input of it.
+ *
+ * @param columns what is sent
+ * @param names of each input column: its name, and that under which it is sent
+ */
+record Shipment(List<NamedExpression> columns, ArrayNode names) {
+  static final String PREFIX = "__prefix_of_"; // as in columns/shipped.py
+  private static final int BYTES = 8;
+
+  /** Of the first {@code count} columns of a call; {@code same}: the column that stands for another. */
+  static Shipment of(Call call, int count, Map<ExprId, Attribute> same) {
+    List<NamedExpression> columns = new ArrayList<>();
+    Map<ExprId, String> sent = new HashMap<>();
+    String[] sources = new String[count];
+    for (boolean keys : new boolean[] {true, false}) { // keys first: under their names a string is sent as a number
+      for (int i = 0; i < count; i++) {
+        Expression value = call.value(i);
+        String name = call.name(i);
+        if (keys != (keys(call).contains(name) && isPlainString(value))) {
+          continue;
+        }
+        ExprId id = value instanceof Attribute attribute ? same.getOrDefault(attribute.exprId(), attribute).exprId() : NamedExpression.newExprId();
+        sources[i] = sent.getOrDefault(id, name);
+        if (sent.putIfAbsent(id, name) == null) {
+          columns.addAll(keys ? numbered(value, name) : List.of(MatchStrategy.named(value, name)));
+        }
+      }
+    }
+    ArrayNode names = JsonNodeFactory.instance.arrayNode();
+    for (int i = 0; i < count; i++) {
+      names.addArray().add(call.name(i)).add(sources[i]);
+    }
+    return new Shipment(columns, names);
+  }
+
+  /** Names of the input columns that cut partitions. */
+  private static Set<String> keys(Call call) {
+    Set<String> names = new HashSet<>();
+    call.plan().get("partition").forEach(key -> names.add(key.get(1).asText()));
+    call.plan().get("equal_keys").forEach(key -> names.add(key.get(0).asText()));
+    return names;
+  }
+
+  /** Whether equal values have equal bytes: not under a collation. */
+  private static boolean isPlainString(Expression value) {
+    return value.dataType().equals(DataTypes.StringType);
+  }
+
+  /** The number of a string's first bytes; and the string, where these are not all of it, or end in a zero, which a number does not tell. */
+  private static List<NamedExpression> numbered(Expression value, String name) {
+    Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
+    Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
+    Expression zero = new EndsWith(value, new Literal(UTF8String.fromString("\0"), DataTypes.StringType));
+    Expression rest = new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
+    // it keeps the identity of an attribute, by which Spark knows how rows are distributed
+    ExprId id = value instanceof Attribute attribute ? attribute.exprId() : NamedExpression.newExprId();
+    return List.of(MatchStrategy.alias(prefix, PREFIX + name, NamedExpression.newExprId()), MatchStrategy.alias(rest, name, id));
+  }
+
+  /** {@code columns} without those that say the same as one before under a further name, which go to {@code same}. */
+  static List<NamedExpression> distinct(List<NamedExpression> columns, Map<ExprId, Attribute> same) {
+    Map<Expression, Attribute> first = new HashMap<>();
+    List<NamedExpression> kept = new ArrayList<>();
+    for (NamedExpression column : columns) {
+      Expression source = column instanceof Alias alias ? alias.child() : (Expression) column;
+      Attribute before = source.deterministic() ? first.putIfAbsent(source.canonicalized(), column.toAttribute()) : null;
+      if (before == null) {
+        kept.add(column);
+      } else {
+        same.put(column.exprId(), before);
+      }
+    }
+    return kept;
+  }
+}
