@@ -25,8 +25,9 @@ def merged(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
         held.append(batch)
         count += batch.num_rows
         if count >= rows:
-            yield from _one(held)
-            held, count = [], 0
+            whole = _one(held)
+            held, count = [], 0  # not kept beside their copy
+            yield from whole
     if held:
         yield from _one(held)
 

@@ -19,11 +19,12 @@ _NO_JEMALLOC_THREAD = "JE_ARROW_MALLOC_CONF", "background_thread:false"  # of Ar
 
 def main() -> None:
     os.environ.setdefault(*_NO_JEMALLOC_THREAD)
+    gc.disable()  # what is imported stays
     # the JVM reads a port number from standard output
     with contextlib.redirect_stdout(sys.stderr):
         load()
-    gc.collect()
     gc.freeze()  # a worker collects behind each task: 0.09 s for what is loaded here
+    gc.enable()
     if _threads() > 1:
         print("sparkcep: a thread is running in the daemon of Python workers; they start without the engine", file=sys.stderr)
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])

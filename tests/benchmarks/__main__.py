@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase and acep")
     parser.add_argument("--json", default="benchmarks.json")
     parser.add_argument("--shapes", help="suite: names of shapes with commas between them; all unless told")
-    parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, one, or 1000 as often as Zipf has it")
+    parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, or 1000 as often as Zipf has it")
     parser.add_argument("--repeats", type=int, default=5, help="suite and cold: rounds that count")
     parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
     options = parser.parse_args()

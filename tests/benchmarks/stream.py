@@ -3,7 +3,7 @@
 Columns of ``ticks``: ``symbol`` string, ``ts`` int64 (rises within a symbol by 1 to 3, one time in 50 by 100), ``price`` float64 (a walk
 in steps of up to 0.75 between 4 and 404), ``volume`` int32 (1 to 10,000, uniform), ``kind`` string (view 60%, cart 10%, buy 5%,
 other; one symbol in 100 has halts, 1 row in 500). ``wide`` has 45 int32 columns ``c0``, ``c1``, ... more. Rows come in the order of
-their arrival, symbols mixed.
+their arrival, symbols mixed; ``shuffled`` has those of ``ticks`` in random order, chunk by chunk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-DATA = ("ticks", "one-key", "zipf")
+DATA = ("ticks", "shuffled", "one-key", "zipf")
 KINDS = ("view", "cart", "buy", "other", "halt")
 CHUNK = 1_000_000  # rows; part of what the data are
 ROW_GROUP = 250_000
@@ -30,7 +30,7 @@ def stored(data: str, rows: int, symbols: int = 1000, *, wide: bool = False, fol
     """The Parquet file of ``rows`` rows, made if it is not there.
 
     Args:
-        data: ``ticks`` (symbols in turn), ``one-key`` (one symbol), ``zipf`` (the symbol of rank r as often as 1 / r^1.2).
+        data: ``ticks`` (symbols in turn), ``shuffled`` (the same, in random order), ``one-key`` (one symbol), ``zipf`` (the symbol of rank r as often as 1 / r^1.2).
         symbols: how many, but for ``one-key``.
         wide: with the further columns.
         folder: where the file is kept; a folder for temporary files unless told.
@@ -88,7 +88,8 @@ def _chunk(rng, data: str, start: int, rows: int, walk: np.ndarray, clock: np.nd
     }
     if wide:
         columns |= {f"c{i}": volume * np.int32(i + 1) % 997 for i in range(FILLERS)}
-    return pa.table(columns)
+    table = pa.table(columns)
+    return table.take(rng.permutation(rows)) if data == "shuffled" else table
 
 
 def _running(ids: np.ndarray, steps: np.ndarray, so_far: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from .stream import stored
 WAYS = ("floor", "sparkcep", "plain")
 SMALLER = (10, 5, 2)  # parts of the rows for the plots of scaling
 SYMBOLS = 1000
+WARM_ROUNDS = 2  # the JVM compiles what it runs often
 
 
 class DifferentResultsError(Exception):
@@ -30,7 +31,7 @@ def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: in
 
     Args:
         data: what the keys are like, see ``stream``.
-        repeats: rounds that count; one before them warms up and compares the results.
+        repeats: rounds that count; others before them warm up and compare the results.
         plots: a folder for pictures; then smaller inputs are measured too.
 
     Returns:
@@ -83,7 +84,8 @@ def measure(spark, shape: Shape, repeats: int, watcher: Watcher) -> dict:
     """``seconds``, ``ratios`` and ``memory`` of a shape, and the number of its ``matches`` (rows of output)."""
     ways = frames(spark, shape)
     matches = compare(shape, ways["sparkcep"](), ways["plain"]())
-    noop(ways["floor"]())
+    for way in WAYS * WARM_ROUNDS:
+        noop(ways[way]())
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for i in range(repeats):
         for way in WAYS[i % 3 :] + WAYS[: i % 3]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -79,3 +80,9 @@ def test_workers_come_from_the_daemon_that_has_the_engine(spark):
     spark.sql(SHORT).collect()
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     assert any(warming.DAEMON_MODULE in command for _, command in python_workers(jvm).values())
+
+
+def test_workers_do_not_collect_what_the_daemon_loaded(spark):
+    warming.wait(spark)
+    frozen, tracked = spark.sparkContext.parallelize([0], 1).map(lambda _: (gc.get_freeze_count(), len(gc.get_objects()))).first()
+    assert frozen > 50_000 > tracked  # a worker collects behind each task

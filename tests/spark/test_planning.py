@@ -148,6 +148,7 @@ def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
         f"SELECT * FROM (SELECT * FROM planned {RUNS}) {LONGER}": 1,
         f"SELECT k, m + 1 AS m FROM (SELECT k, ts, n FROM planned {RUNS} WHERE n < 9) {LONGER}": 1,
         f"SELECT k, sum(n) AS s FROM planned {RUNS} GROUP BY k": 1,
+        f"SELECT k, sum(p) AS s FROM planned {RUNS.replace('PATTERN', 'ALL ROWS PER MATCH PATTERN')} GROUP BY k": 1,
         f"SELECT n, count(*) AS c FROM planned {RUNS} GROUP BY n": 2,
         f"SELECT x.n, y.m FROM planned {RUNS} x JOIN planned {LONGER.replace('n >', 'p >').replace('(n)', '(p)')} y USING (k) WHERE x.n > y.m": 2,
         f"SELECT k, sum(n) AS s FROM (SELECT k, n FROM planned {RUNS} UNION ALL SELECT k, max(p) FROM planned GROUP BY k) GROUP BY k": 2,
@@ -196,6 +197,7 @@ def test_rows_of_equal_words_lie_together(worded):
     queries = {
         f"SELECT * FROM (SELECT * FROM worded {RUNS}) {LONGER}": 1,
         f"SELECT k, sum(n) AS s FROM worded {RUNS} GROUP BY k": 1,
+        f"SELECT k, sum(p) AS s FROM worded {RUNS.replace('PATTERN', 'ALL ROWS PER MATCH PATTERN')} GROUP BY k": 1,
         f"SELECT x.n, y.n AS m FROM worded {RUNS} x JOIN (SELECT k, count(*) AS n FROM worded GROUP BY k) y USING (k)": 2,
     }
     worded.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")

@@ -41,18 +41,19 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
   static Shipment of(Call call, int count, Map<ExprId, Attribute> same) {
     List<NamedExpression> columns = new ArrayList<>();
     Map<ExprId, String> sent = new HashMap<>();
+    Set<String> keys = keys(call);
     String[] sources = new String[count];
-    for (boolean keys : new boolean[] {true, false}) { // keys first: under their names a string is sent as a number
+    for (boolean first : new boolean[] {true, false}) { // keys are sent as such: by them Spark knows how rows are distributed
       for (int i = 0; i < count; i++) {
         Expression value = call.value(i);
         String name = call.name(i);
-        if (keys != (keys(call).contains(name) && isPlainString(value))) {
+        if (first != keys.contains(name)) {
           continue;
         }
         ExprId id = value instanceof Attribute attribute ? same.getOrDefault(attribute.exprId(), attribute).exprId() : NamedExpression.newExprId();
         sources[i] = sent.getOrDefault(id, name);
         if (sent.putIfAbsent(id, name) == null) {
-          columns.addAll(keys ? numbered(value, name) : List.of(MatchStrategy.named(value, name)));
+          columns.addAll(first && isPlainString(value) ? numbered(value, name) : List.of(MatchStrategy.named(value, name)));
         }
       }
     }
