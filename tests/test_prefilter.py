@@ -29,6 +29,12 @@ def table(kind, rng):
         return [(i // 200, i, i // 200 % 10 == 0 and rng.random() < 0.05) for i in range(ROWS)]
     if kind == "frequent rows":
         return [(i % 100, i // 100, rng.random() < 0.05) for i in range(ROWS)]
+    if kind.endswith("shuffled"):
+        rows = table(kind.removesuffix(", shuffled"), rng)
+        rng.shuffle(rows)
+        return rows
+    if kind.endswith("latest first"):
+        return table(kind.removesuffix(", latest first"), rng)[::-1]
     if kind == "few long keys":
         return [(0 if rng.random() < 0.9 else i, i, rng.random() < 0.001) for i in range(ROWS)]
     raise ValueError(kind)
@@ -50,6 +56,10 @@ def truth(rows, width=None):
         ("rare keys, one behind the other", None, 0.08),
         ("frequent rows", None, 0.02),
         ("frequent rows", 10, 0.1),
+        ("frequent rows, shuffled", 10, 0.05),
+        ("frequent rows, latest first", 10, 0.1),
+        ("rare rows, keys in turn, shuffled", 20, 0.02),
+        ("rare rows, keys in turn, latest first", 20, 0.02),
         ("few long keys", None, 0.06),
     ],
 )

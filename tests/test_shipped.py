@@ -51,7 +51,7 @@ def test_one_column_under_several_names():
     assert found.to_pylist() == [{"k": k, "ts": t, "__p0": k, "__o0": t} for k, t in (("x", 1), ("x", 2), (None, 3))]
 
 
-@pytest.mark.parametrize(("sizes", "wanted"), [([3, 3, 3, 3], [6, 6]), ([3, 0, 3, 1], [6, 1]), ([9, 1], [9, 1]), ([0, 0], []), ([], []), ([2], [2])])
+@pytest.mark.parametrize(("sizes", "wanted"), [([3, 3, 3, 3], [6, 6]), ([2, 3, 1], [5, 1]), ([3, 0, 3, 1], [6, 1]), ([9, 1], [9, 1]), ([0, 0], []), ([], []), ([2], [2])])
 def test_batches_are_merged(sizes, wanted):
     rows = iter(range(100))
     batches = [pa.RecordBatch.from_pydict({"x": pa.array([next(rows) for _ in range(size)], pa.int64())}) for size in sizes]

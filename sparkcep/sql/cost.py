@@ -15,6 +15,7 @@ REPEATED = 5  # hits in keys that have one already, before they count as a sign 
 FEW = 100_000  # rows that hold a candidate, below which they are broadcast as they come
 SURE = 10_000_000  # rows of a source; of a larger one they may be far more than estimated, and an exchange weighs little
 CLUSTERED = 20  # whole keys one behind the other, before a sample counts as rows of whole partitions
+MIXED = 0.1  # of neighbours of a key that lie the other way round, below which its rows are in order
 FAIR = 1.5  # of a task's fair share of the rows, before the task that has more is worth slices
 
 
@@ -91,7 +92,9 @@ class Sample:
         grown = max(1.0, self.total / n)
         sizes = Counter(r.key for r in self.rows)
         if window is not None:
-            density = _densities(self.rows)
+            # in the order of time the sample has all rows of a while, otherwise a part of those of any while
+            scale = 1.0 if _in_order(self.rows) else grown
+            density = {k: scale * d for k, d in _densities(self.rows).items()}
             met = {k: min(size * grown, 3 * window * density.get(k, size * grown)) for k, size in sizes.items()}
             return Estimate(h / n, _met(sizes, met, p))
         hit = Counter(r.key for r in self.rows if r.hits >> candidate & 1)
@@ -134,6 +137,18 @@ def _densities(rows: Iterable[Sampled]) -> dict[int, float]:
             low[r.key], high[r.key] = min(low.get(r.key, r.at), r.at), max(high.get(r.key, r.at), r.at)
             count[r.key] += 1
     return {k: count[k] / (high[k] - low[k]) for k in low if high[k] > low[k]}
+
+
+def _in_order(rows: Iterable[Sampled]) -> bool:
+    """Whether nearly all rows of a key come in the order of time, or nearly all in the other one."""
+    last: dict[int, int] = {}
+    up = down = 0
+    for r in rows:
+        if r.at is not None:
+            before = last.get(r.key, r.at)
+            up, down = up + (r.at > before), down + (r.at < before)
+            last[r.key] = r.at
+    return min(up, down) <= MIXED * (up + down)
 
 
 def _whole(rows: tuple[Sampled, ...]) -> list[int]:
