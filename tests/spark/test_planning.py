@@ -183,11 +183,21 @@ def worded(planned):
 
 @pytest.mark.parametrize("rows", ["", "ALL ROWS PER MATCH"])
 def test_keys_of_any_length(worded, rows):
-    query = f"SELECT *, hex(k) AS bytes FROM {CLAUSE.format(rows=rows).replace('planned', 'worded')}"
-    ours, sparks = both_ways(worded, query.replace("*,", "k, f, n," if not rows else "k, ts, f, n,"))
+    columns = "k, ts, f, n" if rows else "k, f, n"
+    query = f"SELECT {columns}, hex(k) AS bytes FROM {CLAUSE.format(rows=rows).replace('planned', 'worded')}"
+    ours, sparks = both_ways(worded, query)
     assert ours == sparks
     assert {row[0] for row in ours} == {"", "short", "of eight", "short\0", "longer than eight", None}
     assert "sortprefix(" in physical(worded, query)
+    interpreted = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+    before = {key: worded.conf.get(key) for key in interpreted}
+    try:
+        for key, value in interpreted.items():
+            worded.conf.set(key, value)
+        assert both_ways(worded, query)[0] == sparks
+    finally:
+        for key, value in before.items():
+            worded.conf.set(key, value)
     collated = "SELECT * FROM (SELECT k COLLATE UTF8_LCASE AS k, ts, p FROM worded) MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+))"
     with pytest.raises(Exception, match="collation"):
         worded.sql(collated)
