@@ -16,7 +16,6 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GreaterThan;
 import org.apache.spark.sql.catalyst.expressions.If;
-import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
@@ -80,9 +79,7 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
 
   /** The number of a string's first bytes; and the string, where these are not all of it, or end in a zero, which a number does not tell. */
   private static List<NamedExpression> numbered(Expression value, String name) {
-    Expression bytes = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
-    // where it is interpreted it gives a number for NULL, too
-    Expression prefix = new If(new IsNull(value), new Literal(null, DataTypes.LongType), bytes);
+    Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
     Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
     Expression zero = new EndsWith(value, new Literal(UTF8String.fromString("\0"), DataTypes.StringType));
     Expression rest = new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
