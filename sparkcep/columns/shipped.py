@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.columns.arrays import boundaries, null_marks, words
+
 PREFIX = "__prefix_of_"  # as in Shipment.java; the name of the string column follows
 _BYTES = 8
 
@@ -51,13 +53,11 @@ def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
     """The strings (n) of ``rest``, or where it is NULL of the bytes of ``prefix`` int64 (n); NULL where both are."""
     if rest.null_count == prefix.null_count:  # each has more than eight bytes
         return rest
-    values = (prefix.fill_null(0) if prefix.null_count else prefix).to_numpy()
-    missing = prefix.is_null().to_numpy(zero_copy_only=False)
-    first = np.concatenate([[True], (values[1:] != values[:-1]) | (missing[1:] != missing[:-1])])
-    starts = np.flatnonzero(first)
+    offsets = boundaries([prefix], len(prefix))
+    starts = offsets[:-1]
     # equal neighbours share a string until here
-    texts = pc.if_else(pa.array(missing[starts]), None, _texts(values[starts], rest.type))
-    whole = texts.take(pa.array(np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))))
+    texts = pc.if_else(pa.array(null_marks(prefix)[starts] == 1), None, _texts(words(prefix)[starts], rest.type))
+    whole = texts.take(pa.array(np.repeat(np.arange(len(starts)), np.diff(offsets))))
     return whole if rest.null_count == len(rest) else pc.coalesce(rest, whole)
 
 

@@ -139,6 +139,14 @@ RUNS = """MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES FIRST(ts) AS ts, 
 LONGER = "MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS m PATTERN (A U+) DEFINE U AS n > PREV(n))"
 
 
+def check_exchanges(spark, queries: dict[str, int]) -> None:
+    """That each query gives the rows of Spark's own operator, with so many exchanges."""
+    for query, exchanges in queries.items():
+        ours, sparks = both_ways(spark, query)
+        assert ours == sparks and ours, query
+        assert len(re.findall(r"\bExchange ", physical(spark, query))) == exchanges, query
+
+
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
     planned.table("planned").write.mode("overwrite").bucketBy(3, "k").saveAsTable("planned_buckets")
@@ -159,10 +167,7 @@ def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
     planned.conf.set("spark.sql.adaptive.enabled", adaptive)
     planned.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:
-        for query, exchanges in queries.items():
-            ours, sparks = both_ways(planned, query)
-            assert ours == sparks and ours, query
-            assert len(re.findall(r"\bExchange ", physical(planned, query))) == exchanges, query
+        check_exchanges(planned, queries)
         kept = planned.sql(f"SELECT * FROM planned {RUNS}").cache()
         assert sorted(map(tuple, kept.collect()), key=repr) == both_ways(planned, f"SELECT * FROM planned {RUNS}")[0]
         kept.unpersist()
@@ -212,10 +217,7 @@ def test_rows_of_equal_words_lie_together(worded):
     }
     worded.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:
-        for query, exchanges in queries.items():
-            ours, sparks = both_ways(worded, query)
-            assert ours == sparks and ours, query
-            assert len(re.findall(r"\bExchange ", physical(worded, query))) == exchanges, query
+        check_exchanges(worded, queries)
     finally:
         worded.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 
