@@ -541,7 +541,7 @@ def _kept_leaves(plan: Plan) -> list[str]:
     """The leaf columns next to the aggregates: what only those need is left behind."""
     texts = [text for _, text in plan.outputs]
     if plan.ranking:
-        texts += [*plan.ranking.objectives, *plan.ranking.order]
+        texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
     used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
     used |= {name for name, spec in plan.leaves if spec[0] == "rank" or (plan.slide and spec[0] == "window_start")}
     return [name for name, _ in plan.leaves if name in used or not plan.aggregates]
