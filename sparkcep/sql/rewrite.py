@@ -32,8 +32,8 @@ from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
-from sparkcep.sql.names import definitions, runs_at_once
+from sparkcep.sql.lexer import OP, STRING, WORD, Token, quote, tokenize
+from sparkcep.sql.names import definitions, runs_at_once, table_names
 from sparkcep.sql.parser import parse_between, parse_clause
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
@@ -163,7 +163,7 @@ class _Rewriter:
         """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. ``moved``: where a line and column of
         the clause's own text lie in the statement."""
         begin = self.tokens[start].start
-        qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
+        qualifiers = table_names(self.tokens, self.close, start, stop)
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         if moved is not None:
             plan = plan.moved(moved)
