@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 
 from sparkcep.settings import Settings
 from tests.planning_forms import Column, Form, Rows, all_forms, columns_of, few_forms, keys, picked
-from tests.planning_statements import Group, Statement, groups
+from tests.planning_statements import PINNED, Group, Statement, groups
 from tests.spark.compared import rewritten
 
 VIEW = "planning_form"
 BRANCHES = 24  # of one query: Spark's time for a plan grows faster than the plan
+FAILURES = 3  # forms that raise an error, of one statement under one setting, before the others are left out
 PLAIN = "plain"
 CACHED = "cached"
 TEXT = "as text"  # the statement itself stands in the query, and no union is around it
@@ -37,6 +38,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "1 partition": {"spark.sql.shuffle.partitions": "1"},
     "200 partitions": {"spark.sql.shuffle.partitions": "200"},
 }
+JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}  # code of so many plans is hardly run twice
 # settings that change nothing where the rewritten text stays as it is
 REWRITTEN = {"second read": Settings(prefilter="always"), "slices": Settings(slices="always")}
 
@@ -99,7 +101,7 @@ def prepare(spark, group: Group) -> None:
 
 
 def check(spark, statement: Statement, settings: Sequence[str], forms: Callable[..., Iterator[Form]] = all_forms) -> Report:
-    """Reads a statement of a prepared group under some of SETTINGS: in ``forms`` under the plain ones, in few under the others."""
+    """Reads a statement of a prepared group under some of SETTINGS: in ``forms`` under the plain ones, in few under the others, and by itself."""
     with configured(spark, statement.settings):
         for before in statement.before:
             spark.sql(before)
@@ -111,6 +113,7 @@ class _Check:
         self.spark = spark
         self.statement = statement
         self.report = Report(statements=1)
+        self.failed: Counter = Counter()  # forms that raised an error, by setting
 
     def run(self, settings: Sequence[str], forms: Callable[..., Iterator[Form]]) -> Report:
         try:
@@ -164,16 +167,22 @@ class _Check:
             self.spark.catalog.dropTempView(VIEW)
 
     def _compare(self, name: str, columns: list[Column], reference: Rows, forms: list[Form]) -> None:
+        """Compares forms in one query; where it fails, the failing ones are sought among them, up to some."""
         query = " UNION ALL ".join(_branch(i, form, columns, VIEW) for i, form in enumerate(forms))
         try:
             rows = self.spark.sql(query).collect()
         except Exception as error:  # noqa: BLE001 - told, of the form that it is of
             if len(forms) == 1:
+                self.failed[name] += 1
                 self.report.compared += 1
                 self._differs(name, forms[0].name, error)
-            else:
-                for form in forms:
-                    self._compare(name, columns, reference, [form])
+                return
+            middle = 1 if len(forms) < 4 else len(forms) // 2
+            for part in (forms[:middle], forms[middle:]):
+                if self.failed[name] < FAILURES:
+                    self._compare(name, columns, reference, part)
+                else:
+                    self._differs(name, f"{len(part)} further forms were not tried")
             return
         found: dict[int, list] = {i: [] for i in range(len(forms))}
         for row in rows:
@@ -236,10 +245,8 @@ def engine_outputs(frame) -> int:
     return found
 
 
-def sampled(part: int = 120) -> list[tuple[Group, list[Statement]]]:
+def sampled(part: int = 100) -> list[tuple[Group, list[Statement]]]:
     """One statement in so many, and all that are pinned; the same ones in each run."""
-    from tests.planning_statements import PINNED
-
     chosen = ((g, [s for s in g.statements if g.name == PINNED or s.number % part == 0]) for g in groups())
     return [(g, some) for g, some in chosen if some]
 
@@ -252,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("groups", nargs="*", metavar="GROUP")
     parser.add_argument("--part", type=int, default=1, help="one statement in so many")
     options = parser.parse_args(arguments)
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF", **JAVA}
     spark, total, began = start_spark("planning", settings), Report(), time.perf_counter()
     for group in groups():
         if options.groups and group.name not in options.groups:

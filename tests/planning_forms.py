@@ -226,31 +226,35 @@ def literal(value: Any, kind: str) -> str:
 
 
 def few_forms(columns: Sequence[Column], rows: Rows, number: int) -> Iterator[Form]:
-    """Each column alone, all, none, a group, and a filter; ``number`` chooses the columns of the latter."""
+    """All columns, some alone, and a count, a group or a filter; ``number`` chooses them."""
     if len(columns) > 1:
         yield picked("SELECT *", columns)
-    for column in columns:
-        yield picked(column.name, [column])
-    yield counted()
-    some = [c for c in columns if c.grouped]
-    if some:
-        yield _by([some[number % len(some)]], some[number % len(some)].name)
+    for i in sorted({number % len(columns), (number + 1 + len(columns) // 2) % len(columns)}):
+        yield picked(columns[i].name, [columns[i]])
     keyed = [c for c in columns if c.atomic]
     if keyed and rows:
         by = keyed[number % len(keyed)]
         other = columns[(by.index + 1) % len(columns)]
         yield _filtered(by, _value(rows, by), [other], other.name)
+    some = [c for c in columns if c.grouped]
+    if some and number & 256:
+        yield _by([some[number % len(some)]], some[number % len(some)].name)
+    else:
+        yield counted()
 
 
 def all_forms(columns: Sequence[Column], rows: Rows, number: int) -> Iterator[Form]:
-    """Those of :func:`few_forms`, and all others."""
-    yield from few_forms(columns, rows, number)
+    """Each column alone, under a filter on it, in a group and the like; ``number`` chooses the columns of some forms."""
     one = columns[number % len(columns)]
+    for column in columns:
+        yield picked(column.name, [column])
     if len(columns) > 1:
+        yield picked("SELECT *", columns)
         yield picked("columns from last to first", columns[::-1])
     if len(columns) > 2:
         yield picked("every other column", columns[::2])
         yield picked("every other column from the second", columns[1::2])
+    yield counted()
     yield _limit(columns, "SELECT *", 2)
     yield _limit([one], one.name, 2)
     yield _twice(columns, "SELECT *")
@@ -258,19 +262,22 @@ def all_forms(columns: Sequence[Column], rows: Rows, number: int) -> Iterator[Fo
     some = [c for c in columns if c.grouped]
     if some:
         by = some[(number >> 8) % len(some)]
-        yield _by(some, "all")
-        yield _distinct(some, "all")
+        yield _by([by], by.name)
+        if len(some) > 1:
+            yield _by(some, "all")
+            yield _distinct(some, "all")
+            yield _joined(some, columns, "all")
         yield _distinct([by], by.name)
-        yield _joined(some, columns, "all")
         yield _joined([by], [one], by.name)
         yield _windowed(by, one)
         yield _within(by, one)
     for column in (c for c in columns if c.atomic and rows):
-        yield _filtered(column, _value(rows, column), columns, "SELECT *")
-        other = columns[(column.index + 2) % len(columns)]
-        yield _filtered(column, _value(rows, column), [other], other.name)
+        value = _value(rows, column)
+        other = columns[(column.index + 1) % len(columns)]
+        yield _filtered(column, value, [other], other.name)
         if column is one:
-            yield _filtered(column, _value(rows, column), None, "count(*)")
+            yield _filtered(column, value, columns, "SELECT *")
+            yield _filtered(column, value, None, "count(*)")
 
 
 def _value(rows: Rows, column: Column) -> Any:

@@ -1,6 +1,7 @@
 """The statements that the differential test of planning reads in many forms: those of the SQL cases and of ``sql_examples``.
 
-A statement that picks columns of one clause (``SELECT a, b FROM t MATCH_RECOGNIZE (...) WHERE ...``) also comes with all columns of that clause.
+A statement that picks columns of one clause (``SELECT a, b FROM t MATCH_RECOGNIZE (...) WHERE ...``) is replaced by ``SELECT *`` of that clause:
+which columns are picked is the form's choice.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Group:
 
 
 def groups() -> Iterator[Group]:
-    """All groups: a case file is one, the single examples are one, and the examples of each paper and of the demonstration."""
+    """A case file is a group, and so are the single examples, each paper's, and those of the demonstration."""
     for path in sorted((TESTS / "cases").glob("*/*.test")):
         if group := _of_cases(path):
             yield group
@@ -84,11 +85,11 @@ def widened(statement: Statement) -> Statement | None:
     whole = f"{text[: heads[0].start]}SELECT * {text[heads[1].start : places[0].end + 1]}"
     if re.sub(r"\s+", " ", whole) == re.sub(r"\s+", " ", text).strip():
         return None
-    return replace(statement, name=f"{statement.name} (whole)", text=whole)
+    return replace(statement, text=whole)
 
 
-def _with_wholes(statements: list[Statement]) -> tuple[Statement, ...]:
-    return tuple(s for statement in statements for s in (statement, widened(statement)) if s)
+def _whole(statements: list[Statement]) -> tuple[Statement, ...]:
+    return tuple(widened(statement) or statement for statement in statements)
 
 
 def _is_query(text: str) -> bool:
@@ -113,7 +114,7 @@ def _of_cases(path: Path) -> Group | None:
         for statement in file.views:
             spark.sql(statement)
 
-    return Group(name, load, _with_wholes(found), tuple(others)) if found or others else None
+    return Group(name, load, _whole(found), tuple(others)) if found or others else None
 
 
 def _only(text: str) -> str:
@@ -126,7 +127,7 @@ def _of_examples() -> Group:
     for path in sorted(EXAMPLES.glob("*.sql")):
         *before, text = split_statements(path.read_text(encoding="utf-8"))
         found.append(Statement(f"examples/{path.stem}", text, tuple(before)))
-    return Group("examples", lambda spark: None, _with_wholes(found))
+    return Group("examples", lambda spark: None, _whole(found))
 
 
 def _load_acep(spark) -> None:
