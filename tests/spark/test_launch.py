@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,7 @@ class TestWithoutAJdk:
         (tmp_path / "java").chmod(0o755)
         name = f"sparkcep-parser-{jvm_build._fingerprint(jvm_build._sources(), jvm_build._spark_jars(None))}.jar"
         (tmp_path / "cache").mkdir()
-        (tmp_path / "cache" / name).touch()
+        with zipfile.ZipFile(tmp_path / "cache" / name, "w") as archive:
+            archive.writestr("some.class", "")
         assert main(["jar"]) == 0
         assert name in capsys.readouterr().out

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import struct
 import subprocess
 import sys
+import tempfile
+import zipfile
 
 import pytest
 
@@ -15,6 +18,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import AnalysisException, ParseException  # noqa: E402
 
+from sparkcep import storage  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark import jvm_build, session  # noqa: E402
 from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java  # noqa: E402
@@ -300,7 +304,18 @@ def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
     stamp = jar.stat().st_mtime_ns
     assert jvm_build.extension_jar() == jar and jar.stat().st_mtime_ns == stamp
     assert [p.name for p in jar.parent.iterdir()] == [jar.name]
-    assert jar.parent.stat().st_mode & 0o077 == 0
+    assert jar.parent.stat().st_mode & 0o022 == 0
+    whole = jar.read_bytes()
+    for damaged in (b"", b"not a jar", whole[:-100], whole[:1000] + bytes(100) + whole[1100:]):
+        jar.write_bytes(damaged)
+        assert jvm_build.extension_jar() == jar and zipfile.ZipFile(jar).testzip() is None
+    jar.chmod(0o666)  # somebody else may have written it
+    assert jvm_build.extension_jar() == jar and jar.stat().st_mode & 0o022 == 0
+    jar.parent.chmod(0o777)
+    storage.places.cache_clear()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert jvm_build.extension_jar() == tmp_path / f"sparkcep-{os.geteuid()}" / jar.name
+    jar.parent.chmod(0o755)
     monkeypatch.setattr(jvm_build, "_RELEASE", "21")
     assert jvm_build._fingerprint(jvm_build._sources(), jvm_build._spark_jars(None)) not in jar.name
 
