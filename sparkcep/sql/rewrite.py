@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -157,11 +157,16 @@ class _Rewriter:
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
 
-    def _replace(self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None) -> None:
-        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``."""
+    def _replace(
+        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, moved: Callable[[int, int], tuple[int, int]] | None = None
+    ) -> None:
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. ``moved``: where a line and column of
+        the clause's own text lie in the statement."""
         begin = self.tokens[start].start
         qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
+        if moved is not None:
+            plan = plan.moved(moved)
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
@@ -338,7 +343,7 @@ class _Rewriter:
         is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
         source = f"({inside})" if is_query else inside
         with self._placed(prefix + text, begin, literal.start):
-            self._replace(clause, i, i + 1, self.tokens[close].end, source)
+            self._replace(clause, i, i + 1, self.tokens[close].end, source, lambda *place: self._moved(prefix + text, begin, literal.start, *place))
         return close + 1
 
     @contextmanager
@@ -349,12 +354,16 @@ class _Rewriter:
         except ClauseError as error:
             if not error.line:
                 raise
-            offset = sum(len(line) + 1 for line in text.split("\n")[: error.line - 1]) + error.column - 1
-            line, column = position(self.text, first if begin is None else max(begin + offset, first))
+            line, column = self._moved(text, begin, first, error.line, error.column)
             name = error.error_class.removeprefix("SPARKCEP.")
             raise ClauseError(
                 name, error.message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment
             ) from None
+
+    def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
+        """The place in the statement of one in ``text``; see ``_placed``."""
+        offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
+        return position(self.text, first if begin is None else max(begin + offset, first))
 
     def _rewritten(self, start: int, end: int) -> str:
         """A part of the statement with the clauses inside it rewritten."""
@@ -587,7 +596,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         else:
             shipped[0] = f"* EXCEPT ({', '.join(sorted(order_only | unread))})"
     sort = [*keys, *order]
-    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
+    # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch by itself
+    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'} SORT BY {', '.join(sort) or 'NULL'}"
     shipped.append(f"NULL AS `{engines.without_sql().to_json()}`")
     if chosen is not None:
         join = kept_keys(plan, chosen, texts, source)
@@ -634,7 +644,7 @@ def _output(plan: Plan) -> list[str]:
         return [f"{c} AS {quote(name)}" for name, c, _ in plan.partition] + measures
     keys, hidden, seen = [], [], set()
     for name, column, *_, plain in (*plan.partition, *plan.order):
-        key = name if not plain else name.lower()
+        key = name if not plain or plan.case_sensitive else name.lower()
         if plain and key in seen:
             continue
         seen.add(key)
