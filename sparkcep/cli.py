@@ -337,8 +337,9 @@ def _compile(options: argparse.Namespace) -> int:
         print(f"{number:>2} of {of}  {seconds:6.1f} s  {name}", flush=True)
 
     compile_all(tell)
-    size = sum(path.stat().st_size for path in cache.root().rglob("*.nbc"))
-    print(f"compiled kernels: {cache.root()} ({size / 2**20:.0f} MB, all versions)")
+    for folder in cache.places():
+        size = sum(path.stat().st_size for path in folder.rglob("*.nbc"))
+        print(f"compiled kernels: {folder} ({size / 2**20:.0f} MB, all versions)")
     return 0
 
 
