@@ -1,12 +1,19 @@
-"""Clause errors as Spark users know them."""
+"""Clause errors as Spark users know them, and Spark's own errors with their place in what the user wrote."""
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, ParseException
+import functools
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 
 from sparkcep.errors import ClauseError
 from sparkcep.spark.rewriting import excerpt
-from sparkcep.spark.told import clause_error
+from sparkcep.spark.told import Failure, Told, clause_error, spots, tell
+
+if TYPE_CHECKING:
+    from sparkcep.sql.places import Places
 
 _PREFIX = "SPARKCEP."
 
@@ -30,12 +37,15 @@ class ClauseParseException(ClauseError, ParseException):
         return cls(error, f"{error}{excerpt(sql, error)}")
 
     @classmethod
-    def from_spark(cls, raised: AnalysisException) -> ClauseParseException | None:
-        """The clause error that the JVM's parser, or ``analyze``, raised as ``raised``; None if it is an error of Spark's own."""
+    def from_spark(cls, raised: PySparkException, sql: str = "") -> ClauseParseException | None:
+        """The clause error that the JVM's parser, or ``analyze``, raised as ``raised``; None if it is an error of Spark's own.
+
+        ``sql``: the statement, where the clause is its own.
+        """
         condition = raised.getCondition() or ""
         if condition == "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON":
             error = clause_error(str(raised))
-            return None if error is None else cls(error, str(error))
+            return None if error is None else cls._shown(error, sql)
         if not condition.startswith(_PREFIX):
             return None
         told = raised.getMessageParameters() or {}
@@ -47,7 +57,14 @@ class ClauseParseException(ClauseError, ParseException):
             column=int(told.get("column", 0)),
             fragment=told.get("fragment", ""),
         )
-        return cls(error, str(error))
+        return cls._shown(error, sql)
+
+    @classmethod
+    def _shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
+        """``error`` with its line, if its place is one of ``sql``: it may be one of a statement inside."""
+        line = (sql.split("\n")[error.line - 1 : error.line] or [""])[0] if error.line else ""
+        here = bool(error.fragment) and line[error.column - 1 :].startswith(error.fragment)
+        return cls(error, f"{error}{excerpt(sql, error) if here else ''}")
 
     def __str__(self) -> str:
         return self._description
@@ -60,3 +77,108 @@ class ClauseParseException(ClauseError, ParseException):
 
     def getMessageParameters(self) -> dict[str, str]:
         return {name: str(getattr(self, name)) for name in ("message", "line", "column", "fragment")}
+
+
+class StatementError:
+    """What an error of Spark's has in addition once it is told over the user's statement: ``line``, ``column`` and ``fragment``, as a ClauseError, and the
+    place in its query context. Class, condition, SQLSTATE and parameters stay Spark's."""
+
+    told: Told
+
+    @property
+    def line(self) -> int:
+        return self.told.line
+
+    @property
+    def column(self) -> int:
+        return self.told.column
+
+    @property
+    def fragment(self) -> str:
+        return self.told.fragment
+
+    def __str__(self) -> str:
+        return str(self.told)
+
+    def getMessage(self) -> str:
+        return str(self.told)
+
+    def getQueryContext(self) -> list[QueryContext]:
+        return [_Place(self.told)] if self.told.span is not None else []
+
+
+class _Place(QueryContext):
+    """The place of a statement's error."""
+
+    def __init__(self, told: Told) -> None:
+        assert told.span is not None
+        self._told, self._span = told, told.span
+
+    def contextType(self) -> QueryContextType:
+        return QueryContextType.SQL
+
+    def objectType(self) -> str:
+        return ""
+
+    def objectName(self) -> str:
+        return ""
+
+    def startIndex(self) -> int:
+        return self._span.start
+
+    def stopIndex(self) -> int:
+        return self._span.end - 1
+
+    def fragment(self) -> str:
+        return self._span.of(self._told.statement)
+
+    def callSite(self) -> str:
+        return ""
+
+    def pysparkFragment(self) -> str | None:
+        return None
+
+    def pysparkCallSite(self) -> str | None:
+        return None
+
+    def summary(self) -> str:
+        return str(self._told).removeprefix(self._told.message)
+
+
+@functools.cache
+def _class_of(kind: type) -> type:
+    return type(kind.__name__, (StatementError, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def over_statement(raised: PySparkException, statement: str, places: Places | None) -> PySparkException:
+    """``raised`` as an error of ``statement``. ``places``: see :func:`sparkcep.spark.told.tell`."""
+    if isinstance(raised, (ClauseError, StatementError)):
+        return raised
+    told = tell(failure_of(raised), statement, places)
+    if isinstance(told, ClauseError):
+        return ClauseParseException.of(told, statement)
+    return retold(raised, told)
+
+
+def retold(raised: PySparkException, told: Told) -> PySparkException:
+    """``raised`` with another text."""
+    kind = next(c for c in type(raised).__mro__ if not issubclass(c, StatementError)) if isinstance(raised, StatementError) else type(raised)
+    error = Exception.__new__(_class_of(kind))
+    error.__dict__.update(raised.__dict__)
+    error.args = (str(told),)
+    error.told = told
+    return error
+
+
+def failure_of(raised: PySparkException) -> Failure:
+    """What Spark says in an exception, as plain data."""
+    message = _described(raised)
+    contexts = [c for c in raised.getQueryContext() or () if c.contextType() == QueryContextType.SQL]
+    parameters = raised.getMessageParameters() or {}
+    found = spots([(c.fragment(), c.startIndex()) for c in contexts], parameters, message)
+    return Failure(raised.getCondition() or "", message, parameters, found)
+
+
+def _described(raised: Any) -> str:
+    """The message with all that Spark appends to it, without a stack."""
+    return getattr(raised, "_desc", None) or getattr(raised, "_message", None) or str(raised)
