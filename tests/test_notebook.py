@@ -120,6 +120,7 @@ class SparkError(Exception):
     def __init__(self, message, *contexts, parameters=None):
         super().__init__(message)
         self.getMessage, self.getQueryContext, self.getMessageParameters = lambda: message, lambda: contexts, lambda: parameters
+        self.getCondition = lambda: "X"
 
 
 def test_spark_errors_point_into_the_users_statement():

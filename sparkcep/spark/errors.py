@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.base import QueryContext, QueryContextType
+from pyspark.logger import PySparkLogger
 
 from sparkcep.errors import ClauseError
-from sparkcep.spark.rewriting import excerpt
+from sparkcep.spark.rewriting import excerpt, known
 from sparkcep.spark.told import Failure, Told, clause_error, spots, tell
 
 if TYPE_CHECKING:
@@ -162,18 +167,30 @@ def over_statement(raised: PySparkException, statement: str, places: Places | No
 
 def retold(raised: PySparkException, told: Told) -> PySparkException:
     """``raised`` with another text."""
-    kind = next(c for c in type(raised).__mro__ if not issubclass(c, StatementError)) if isinstance(raised, StatementError) else type(raised)
-    error = Exception.__new__(_class_of(kind))
+    error = Exception.__new__(type(raised) if isinstance(raised, StatementError) else _class_of(type(raised)))
     error.__dict__.update(raised.__dict__)
     error.args = (str(told),)
     error.told = told
     return error
 
 
-def failure_of(raised: PySparkException) -> Failure:
+def shown(error: Exception, statement: str) -> str:
+    """What to show of an exception that Spark, or sparkcep inside it, raised over ``statement``, when it was analysed or later, when it ran."""
+    if isinstance(error, StatementError):
+        return str(error)
+    if isinstance(error, ClauseError):
+        return str(error) if "== SQL" in str(error) else f"{error}{excerpt(statement, error)}"
+    ours = clause_error(_described(error))
+    if ours is not None:
+        return f"{ours}{excerpt(statement, ours)}"
+    told = tell(failure_of(error), statement, known(statement))
+    return f"{told}{excerpt(statement, told)}" if isinstance(told, ClauseError) else str(told)
+
+
+def failure_of(raised: Any) -> Failure:
     """What Spark says in an exception, as plain data."""
     message = _described(raised)
-    contexts = [c for c in raised.getQueryContext() or () if c.contextType() == QueryContextType.SQL]
+    contexts = [c for c in raised.getQueryContext() or () if "SQL" in str(c.contextType()).upper()]
     parameters = raised.getMessageParameters() or {}
     found = spots([(c.fragment(), c.startIndex()) for c in contexts], parameters, message)
     return Failure(raised.getCondition() or "", message, parameters, found)
@@ -182,3 +199,22 @@ def failure_of(raised: PySparkException) -> Failure:
 def _described(raised: Any) -> str:
     """The message with all that Spark appends to it, without a stack."""
     return getattr(raised, "_desc", None) or getattr(raised, "_message", None) or str(raised)
+
+
+_unlogged = threading.local()
+
+
+@contextmanager
+def without_log() -> Iterator[None]:
+    """Keeps pyspark from logging, in this thread, the errors that are told anew: with plan and stack."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_is_logged)  # once, however often it is added
+    before, _unlogged.on = getattr(_unlogged, "on", False), True
+    try:
+        yield
+    finally:
+        _unlogged.on = before
+
+
+def _is_logged(record: logging.LogRecord) -> bool:
+    return not getattr(_unlogged, "on", False)

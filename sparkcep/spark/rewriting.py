@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sparkcep.sql.rewrite import Months
 
 MARKER_PREFIX = "sparkcep_marker_"
+_KEPT = 64
+_recent: dict[str, Places] = {}  # by statement
 _MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 
 
@@ -48,7 +50,17 @@ def translated(
         raise
     if out == marked:
         return None
-    return Places(marked, out, clauses, partial(unmarked, marked=marked) if marked != sql else int)
+    places = Places(marked, out, clauses, partial(unmarked, marked=marked) if marked != sql else int)
+    _recent.pop(sql, None)
+    _recent[sql] = places
+    if len(_recent) > _KEPT:
+        _recent.pop(next(iter(_recent)), None)
+    return places
+
+
+def known(sql: str) -> Places | None:
+    """The places of a statement that was rewritten lately: for errors of its run."""
+    return _recent.get(sql)
 
 
 def name_markers(sql: str) -> str:

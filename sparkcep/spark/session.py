@@ -134,7 +134,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     from pyspark.errors import AnalysisException, PySparkException
 
     from sparkcep.spark import months
-    from sparkcep.spark.errors import ClauseParseException, over_statement
+    from sparkcep.spark.errors import ClauseParseException, over_statement, without_log
     from sparkcep.spark.sampling import Sampler
 
     frames: dict[str, Any] = {}
@@ -163,7 +163,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
             raise ClauseParseException.from_spark(raised) or raised from None
     try:
-        return run(places.rewritten)
+        with without_log():
+            return run(places.rewritten)
     except PySparkException as raised:
         error = ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places)
         if getattr(error, "error_class", "") != months.ERROR_CLASS:
@@ -173,7 +174,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose)
     assert places is not None
     try:
-        return run(places.rewritten)
+        with without_log():
+            return run(places.rewritten)
     except PySparkException as raised:
         raise ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places) from None
 
