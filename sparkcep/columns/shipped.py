@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import boundaries, null_marks, words
 
-PREFIX = "__prefix_of_"  # as in Shipment.java; the name of the string column follows
 _BYTES = 8
 
 
@@ -39,14 +38,11 @@ def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
-def unpacked(batch: pa.RecordBatch, columns: Iterable[tuple[str, str]]) -> pa.RecordBatch:
-    """The input ``columns``, (name, name as shipped), of a batch."""
+def unpacked(batch: pa.RecordBatch, columns: Iterable[tuple[str, str, str]]) -> pa.RecordBatch:
+    """The input columns of a batch: of each its name, its name as shipped, and that of the number of its first bytes or ""."""
     arrays = dict(zip(batch.schema.names, batch.columns))
-    for name in batch.schema.names:
-        if name.startswith(PREFIX):
-            key = name.removeprefix(PREFIX)
-            arrays[key] = strings(arrays[name], arrays[key])
-    return pa.RecordBatch.from_arrays([arrays[source] for _, source in columns], names=[name for name, _ in columns])
+    whole = {source: strings(arrays[number], arrays[source]) if number else arrays[source] for _, source, number in columns}
+    return pa.RecordBatch.from_arrays([whole[source] for _, source, _ in columns], names=[name for name, _, _ in columns])
 
 
 def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:

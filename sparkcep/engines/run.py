@@ -219,7 +219,8 @@ def _reachable(program: Program, start: int) -> set[int]:
 
 
 def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
-    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns."""
+    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places, so where the
+    plan names them, they are just these."""
     fields = []
     if plan.rows == "one":
         fields += [pa.field(c, schema.field(c).type) for _, c, _ in plan.partition]
@@ -229,6 +230,9 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
     fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]
+    if plan.given:
+        named = {f.name: f for f in fields}
+        fields = [named[name] for name in plan.given]
     return pa.schema(fields)
 
 

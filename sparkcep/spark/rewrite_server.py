@@ -9,8 +9,8 @@ Requests, by their ``kind``:
 - none: a statement to rewrite. ``sql``, ``settings`` (configuration key to text, see sparkcep.settings), ``named_markers``
   (see rewriting.rewrite_statement). Answer: ``sql`` and ``marker_prefix``, or ``error`` with the fields of a ClauseError.
 - ``functions``: what the JVM must know to run the Python functions itself (see python_functions.describe).
-- ``analyze``: what the table function's analyze says of the rewriter's form, whose table has the type ``schema`` (Spark's JSON). Answer: ``schema``, the output's,
-  and ``result``, the pickled analysis in base64; or ``error``.
+- ``analyze``: what the table function's analyze says of the rewriter's form, whose table has the type ``schema`` (Spark's JSON); ``distinct``: whether each
+  column must have a name of its own; ``streaming``: whether it is a stream. Answer: ``schema``, the output's, and ``result``, the pickled analysis in base64; or ``error``.
 - ``mapper``: the command by which mapInArrow runs the engine for ``plan`` over ``columns``, in base64. Answer: ``command``.
 - ``told``: the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
@@ -47,7 +47,7 @@ def answer(request: str) -> str:
         from sparkcep.spark.python_functions import analyze
 
         try:
-            return json.dumps(analyze(asked["schema"]))
+            return json.dumps(analyze(asked["schema"], asked["distinct"], asked["streaming"]))
         except ClauseError as error:
             return json.dumps({"error": _fields(error, str(error))})
     if kind == "mapper":

@@ -38,9 +38,10 @@ from pyspark.sql.types import (
 from pyspark.util import PythonEvalType
 
 from sparkcep import graph as graphs
-from sparkcep.errors import UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
+from sparkcep.pattern.scope import RANK, SCORE
 from sparkcep.sql.clause import ONE_ROW
 from sparkcep.sql.lexer import quote
 from sparkcep.sql.parser import parse_clause
@@ -69,17 +70,10 @@ class MatchRecognize:
 
     @staticmethod
     def analyze(table: AnalyzeArgument, spec: AnalyzeArgument | None = None) -> MatchAnalysis:
-        from sparkcep.engines.run import prepare
-
         if not table.isTable:
             raise ClauseError("ARGUMENT", "the first argument of match_recognize must be TABLE(...)")
-        planned = [n for n in table.dataType.names if n.startswith(PLAN_HEAD)]
-        if planned:
-            schema = StructType([f for f in table.dataType.fields if f.name not in planned])
-            plan = Plan.from_json(planned[-1])
-            _check_collations(plan, schema)
-            prepared = prepare(plan, arrow_schema(schema))
-            return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
+        if any(map(is_plan, table.dataType.names)):
+            return analyze_planned(table.dataType, distinct=True, streaming=False)
         if spec is None or not isinstance(spec.value, str):
             raise ClauseError("ARGUMENT", "match_recognize needs a string constant behind TABLE(...): the clause's text")
         return _analyze_clause(spec.value, table.dataType)
@@ -107,6 +101,10 @@ class MatchRecognize:
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
             return engine_for(prepare(self.analysis.plan, schema))
+        plan = next(filter(is_plan, reversed(schema.names)))
+        if Plan.from_json(plan) != self.analysis.prepared.plan:
+            # planning dropped what nothing reads, and then did not find the call that mapInArrow would run
+            return engine_for(_prepared(plan, pa.schema([f for f in schema if not is_plan(f.name)])))
         return engine_for(self.analysis.prepared.arrived(schema))
 
     def _named(self, table: pa.Table) -> pa.Table:
@@ -125,13 +123,62 @@ class MatchRecognize:
         return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
+def is_plan(name: str) -> bool:
+    """Whether a column's name is a plan."""
+    return name.startswith(PLAN_HEAD)
+
+
+def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> MatchAnalysis:
+    """What ``analyze`` says of the rewriter's form, whose plan is a name in ``table``.
+
+    ``distinct``: columns go to the engine under their own names, so no two of them may have one name; the JVM's extension numbers them.
+    ``streaming``: whether the table is a stream. Raises ClauseError.
+    """
+    from sparkcep.engines.run import prepare
+
+    schema = StructType([f for f in table.fields if not is_plan(f.name)])
+    plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
+    if streaming:
+        raise stream_error(plan.place)
+    _check_names(plan, schema.names, distinct)
+    _check_collations(plan, schema)
+    prepared = prepare(plan, arrow_schema(schema))
+    return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
+
+
+def stream_error(place: tuple = (0, 0, "")) -> ClauseError:
+    """Of a clause over a stream; ``place``: line, column and text of its pattern."""
+    message = "MATCH_RECOGNIZE cannot read a stream: each micro-batch would be searched for itself; store the stream in a table, and match over that"
+    return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=place[0], column=place[1], fragment=place[2])
+
+
+def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
+    """Columns of the user's, which ALL ROWS PER MATCH gives back, have no name that the plan's own have."""
+    if plan.rows == ONE_ROW:
+        return
+    own = {LETTERS, *(n for n, _ in (*plan.inputs, *plan.ordered_inputs))}
+    computed = {"__matched", *(n for n, _ in plan.leaves), *((SCORE, RANK) if plan.ranking else ())}
+    seen: set[str] = set()
+    for name in names:
+        key = name if plan.case_sensitive else name.lower()
+        reserved = key in computed or (key in own and key in seen)
+        if reserved or (distinct and name in seen):
+            reason = f"the name {name} is reserved for a column of sparkcep's" if reserved else f"two columns of the input are called {name}"
+            line, column, pattern = plan.place
+            raise ClauseError(
+                "COLUMN_NAME", f"{reason}, and ALL ROWS PER MATCH gives them all back; rename it in the input",
+                sqlstate=SEMANTIC, line=line, column=column, fragment=pattern,
+            )
+        seen |= {key, name}
+
+
 def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The engine as ``mapInArrow`` runs it, where the JVM's extension plans the rewriter's form so: a task's sorted batches in, its
     rows of output out.
 
     Args:
         plan: the clause's plan as JSON.
-        columns: the plan's input columns, (name, name as shipped) each.
+        columns: the plan's input columns, as :func:`sparkcep.columns.shipped.unpacked` takes them.
         batches: what is shipped, see :mod:`sparkcep.columns.shipped`.
 
     Yields:
@@ -256,20 +303,25 @@ def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
     measures = [(name, sql) for name, sql in plan.outputs]
     if plan.rows == ONE_ROW:
         return [(name, c) for name, c, _ in plan.partition] + measures
+    alike = len({n.lower() for n in schema.names}) < len(schema.names)  # names that differ by case alone: the session tells them apart
     keys, seen = [], set()
+
+    def folded(name: str) -> str:
+        return name if alike else name.lower()
+
     for name, column, *_, plain in (*plan.partition, *plan.order):
-        if plain and name.lower() in seen:
+        if plain and folded(name) in seen:
             continue
-        seen.add(name.lower() if plain else column)
+        seen.add(folded(name) if plain else column)
         keys.append((name, _plain_column(name, schema) or name) if plain else (name, column))
-    rest = [(n, n) for n in schema.names if n.lower() not in seen]
+    rest = [(n, n) for n in schema.names if folded(n) not in seen]
     return keys + measures + rest
 
 
 def _plain_column(sql: str, schema: StructType) -> str | None:
     """The input column that a row expression is, if it is just one."""
-    name = sql.strip("`").lower()
-    return next((n for n in schema.names if n.lower() == name), None)
+    name = sql.strip("`")
+    return name if name in schema.names else next((n for n in schema.names if n.lower() == name.lower()), None)
 
 
 def _known_types(plan: Plan, schema: StructType) -> StructType:
@@ -381,11 +433,11 @@ def register(spark: SparkSession) -> None:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         from pyspark.sql.connect.udtf import UserDefinedTableFunction as ConnectFunction
 
-        function = ConnectFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
+        function = ConnectFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF, deterministic=True)
     else:
         from pyspark.sql.udtf import UserDefinedTableFunction
 
-        function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
+        function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF, deterministic=True)
     spark.udtf.register(NAME, function)
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         spark.udf.register(name, read, returns)

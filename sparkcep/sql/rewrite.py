@@ -15,9 +15,10 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -160,12 +161,18 @@ class _Rewriter:
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
 
-    def _replace(self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None) -> None:
-        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives its ``table`` and its ``origin``."""
+    def _replace(
+        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
+        moved: Callable[[int, int], tuple[int, int]] | None = None,
+    ) -> None:
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives its ``table`` and its
+        ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
         begin = self.tokens[start].start
         origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
         qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
+        if moved is not None:
+            plan = plan.moved(moved)
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
@@ -344,7 +351,8 @@ class _Rewriter:
         with self._placed(prefix + text, begin, literal.start):
             whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
             origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
-            self._replace(clause, i, i + 1, whole.end, source, origin)
+            moved = functools.partial(self._moved, prefix + text, begin, literal.start)
+            self._replace(clause, i, i + 1, whole.end, source, origin, moved)
         return close + 1
 
     @contextmanager
@@ -355,12 +363,16 @@ class _Rewriter:
         except ClauseError as error:
             if not error.line:
                 raise
-            offset = sum(len(line) + 1 for line in text.split("\n")[: error.line - 1]) + error.column - 1
-            line, column = position(self.text, first if begin is None else max(begin + offset, first))
+            line, column = self._moved(text, begin, first, error.line, error.column)
             name = error.error_class.removeprefix("SPARKCEP.")
             raise ClauseError(
                 name, error.message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment
             ) from None
+
+    def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
+        """The place in the statement of one in ``text``; see ``_placed``."""
+        offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
+        return position(self.text, first if begin is None else max(begin + offset, first))
 
     def _rewritten(self, start: int, end: int) -> str:
         """A part of the statement with the clauses inside it rewritten."""
@@ -593,7 +605,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         else:
             shipped[0] = f"* EXCEPT ({', '.join(sorted(order_only | unread))})"
     sort = [*keys, *order]
-    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
+    # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch by itself
+    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'} SORT BY {', '.join(sort) or 'NULL'}"
     shipped.append(f"NULL AS `{engines.without_sql().to_json()}`")
     if chosen is not None:
         join = kept_keys(plan, chosen, texts, source)
@@ -640,7 +653,7 @@ def _output(plan: Plan) -> list[str]:
         return [f"{c} AS {quote(name)}" for name, c, _ in plan.partition] + measures
     keys, hidden, seen = [], [], set()
     for name, column, *_, plain in (*plan.partition, *plan.order):
-        key = name if not plain else name.lower()
+        key = name if not plain or plan.case_sensitive else name.lower()
         if plain and key in seen:
             continue
         seen.add(key)

@@ -25,6 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /** Rewrites the text of statements, leaves all other calls to Spark's parser. */
 final class RewritingParser implements InvocationHandler {
   private static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
+  private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final ParserInterface spark;
@@ -103,7 +104,7 @@ final class RewritingParser implements InvocationHandler {
     settings.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
     settings.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
     CollectionConverters.asJava(conf.getAllConfs())
-        .forEach((key, value) -> { if (key.startsWith("sparkcep.")) settings.put(key, value); });
+        .forEach((key, value) -> { if (key.startsWith("sparkcep.") || key.equals(EXCLUDED_RULES)) settings.put(key, value); });
     request.put("named_markers", positional);
     return request;
   }
