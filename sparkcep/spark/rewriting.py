@@ -50,7 +50,7 @@ def translated(
         raise
     if out == marked:
         return None
-    places = Places(marked, out, clauses, partial(unmarked, marked=marked) if marked != sql else int)
+    places = Places(marked, out, clauses) if marked == sql else Places(marked, out, clauses, sql, partial(unmarked, marked=marked))
     _recent.pop(sql, None)
     _recent[sql] = places
     if len(_recent) > _KEPT:
@@ -61,6 +61,11 @@ def translated(
 def known(sql: str) -> Places | None:
     """The places of a statement that was rewritten lately: for errors of its run."""
     return _recent.get(sql)
+
+
+def rewritten_from(rewritten: str) -> Places | None:
+    """The places of the statement that was lately rewritten to this text."""
+    return next((places for places in reversed(_recent.values()) if places.rewritten == rewritten), None)
 
 
 def name_markers(sql: str) -> str:

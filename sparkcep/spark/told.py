@@ -25,6 +25,7 @@ _AT = r"(?:; line \d+ pos \d+| \(line \d+, pos \d+\))"
 _TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n\n).*|{_AT}$", re.S)
 _STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
 _NAMES = re.compile(r"`((?:[^`]|``)*)`")
+_KEY = re.compile(r"\b__[po]\d+\b")  # columns of keys, as the rewriter names them
 _ELSEWHERE = {  # functions of other engines' clauses
     "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
     "MATCH_NUM": "write MATCH_NUMBER()",
@@ -82,26 +83,25 @@ class Told:
 
 
 def tell(failure: Failure, statement: str, places: Places | None = None) -> Told | ClauseError:
-    """``failure`` over ``statement``. ``places``: how the text that Spark saw came from it; None where that is not known, or where the offsets are the statement's own already.
+    """``failure`` over ``statement``. ``places``: how the text that Spark saw came from it; None where that is not known.
 
     A ClauseError stands for what the clause, not Spark, should have said.
     """
     message = _TAIL.sub("", failure.message).strip()
-    span = None
-    if places is not None:
-        for fragment, start in failure.spots:
-            own = _of_condition(failure, places, start, start + len(fragment), statement)
-            if own is not None:
-                return own
-            inner = " ".join(failure.parameters.values())
-            span = places.find(start, start + len(fragment), inner)
-            if span is not None:
-                break
-        message = places.named(message)
-    else:
-        span = next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None)
-    clause = places.clause_at(span) if places is not None and span is not None else None
-    if clause is not None and span is not None:
+    if places is None:
+        return Told(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
+    message = places.named(message)
+    if not failure.spots:
+        return Told(statement, message)
+    fragment, start = failure.spots[0]
+    stop = start + len(fragment)
+    span = Span(start, stop) if places.restored else places.find(start, stop)
+    span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
+    own = _of_condition(failure, places, span, statement)
+    if own is not None:
+        return own
+    clause = places.clause_at(span)
+    if clause is not None:
         span = _call(failure, statement, span)
         message = _hinted(message, _hint(failure, clause, span.of(statement)))
     return Told(statement, message, span)
@@ -127,14 +127,12 @@ def _standing(fragment: str, start: int, statement: str) -> Span | None:
     return Span(found[0], found[0] + len(fragment)) if len(found) == 1 else None
 
 
-def _of_condition(failure: Failure, places: Places, start: int, end: int, statement: str) -> ClauseError | None:
-    """The clause's own error for a condition that is no condition."""
-    if failure.condition != "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE":
+def _of_condition(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a condition that is no condition: Spark speaks of a CASE that the user did not write."""
+    asked = '"CASE WHEN' in failure.parameters.get("sqlExpr", "") and not span.of(statement).upper().startswith("CASE")
+    define = places.condition_at(span) if failure.condition == "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE" and asked else None
+    if define is None:
         return None
-    asked = places.condition_at(start, end)
-    if asked is None:
-        return None
-    define, span = asked
     found = failure.parameters.get("inputType", "").strip('"').lower()
     message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
     return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -55,18 +55,26 @@ class Origin:
 
 
 class Places:
-    """The places of one statement: ``text`` and the ``rewritten`` one that Spark sees, with the clauses between them; ``back`` gives an offset of ``text`` in what the user wrote."""
+    """The places of one statement: ``text`` and the ``rewritten`` one that Spark sees, with the clauses between them. Where ``text`` is not quite what the ``user`` wrote, ``back`` gives its
+    offsets there. ``restored``: whether Spark names places of the user's text already."""
 
-    def __init__(self, text: str, rewritten: str, clauses: list[Rewritten], back: Callable[[int], int] = int) -> None:
+    def __init__(self, text: str, rewritten: str, clauses: list[Rewritten], user: str | None = None, back: Callable[[int], int] = int) -> None:
         self.text = text
         self.rewritten = rewritten
+        self.user = text if user is None else user
+        self.restored = False
         self._back = back
         self._clauses = [_Clause(c) for c in clauses if not c.native]
 
-    def find(self, start: int, end: int, inner: str = "") -> Span | None:
-        """Where ``rewritten[start:end]`` came from; None where nobody wrote it. ``inner``: names of columns that tell which of several is meant."""
-        found = self._in(Span(0, len(self.text)), start, max(start, end - 1), inner)
-        return None if found is None else self._own(found)
+    def find(self, start: int, end: int) -> Span:
+        """Where ``rewritten[start:end]`` came from; the whole clause where nobody wrote it."""
+        return self._own(self._in(Span(0, len(self.text)), start, max(start, end - 1)))
+
+    def key_at(self, span: Span, name: str) -> Span | None:
+        """The key of PARTITION BY or ORDER BY that the clause around a place calls ``name``; None if there is none."""
+        clause = self._clause(span)
+        key = clause._key(name) if clause is not None and _KEY.fullmatch(name) else None
+        return None if clause is None or key is None else self._own(clause.of.origin.place(key))
 
     def _own(self, span: Span) -> Span:
         return Span(self._back(span.start), self._back(span.end))
@@ -85,16 +93,21 @@ class Places:
 
     def clause_at(self, span: Span) -> MatchClause | None:
         """The innermost clause around a place that :meth:`find` gave."""
-        around = [c.of for c in self._clauses if _holds(self._own(c.of.origin.whole), span) and not _holds(self._own(c.of.origin.table), span)]
-        return min(around, key=lambda r: r.origin.whole.end - r.origin.whole.start).clause if around else None
+        clause = self._clause(span)
+        return None if clause is None else clause.of.clause
 
-    def condition_at(self, start: int, end: int) -> tuple[Define, Span] | None:
-        """The variable whose whole condition the CASE at ``rewritten[start:end]`` asks for, and the condition's place."""
-        for clause, at, fragment in self._around(Span(0, len(self.text)), start, end):
-            define = clause.asked(at, fragment)
-            if define is not None:
-                return define, self._own(clause.of.origin.place(define.condition.span))
-        return None
+    def condition_at(self, span: Span) -> Define | None:
+        """The variable whose whole condition stands at a place."""
+        clause = self._clause(span)
+        defines = clause.of.clause.defines if clause is not None else ()
+        return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
+
+    def _clause(self, span: Span) -> _Clause | None:
+        def around(clause: _Clause) -> bool:
+            origin = clause.of.origin
+            return _holds(self._own(origin.whole), span) and not _holds(self._own(origin.table), span)
+
+        return min(filter(around, self._clauses), key=lambda c: c.of.origin.whole.end - c.of.origin.whole.start, default=None)
 
     # -- from the whole to the parts ------------------------------------------------------------------------
 
@@ -117,7 +130,7 @@ class Places:
             shift += (whole.end - whole.start) - size
         return offset + shift, None
 
-    def _in(self, region: Span, first: int, last: int, inner: str) -> Span | None:
+    def _in(self, region: Span, first: int, last: int) -> Span:
         start, one = self._at(region, first)
         end, other = self._at(region, last)
         if one is None or other is None or one is not other:
@@ -125,19 +138,9 @@ class Places:
             return Span(begin, end + 1 if other is None else other.of.origin.whole.end)
         table = one.table_at(start, end)
         if table is not None:
-            return self._in(one.of.origin.table, start - table, end - table, inner)
-        found = one.find(start, end + 1, inner)
-        return None if found is None else one.of.origin.place(found)
-
-    def _around(self, region: Span, start: int, end: int) -> Iterator[tuple[_Clause, int, str]]:
-        offset, clause = self._at(region, start)
-        if clause is None:
-            return
-        table = clause.table_at(offset, offset)
-        if table is not None:
-            yield from self._around(clause.of.origin.table, offset - table, offset - table + end - start)
-        else:
-            yield clause, offset, clause.of.sql[offset : offset + end - start]
+            return self._in(one.of.origin.table, start - table, end - table)
+        found = one.find(start, end + 1)
+        return one.of.origin.whole if found is None else one.of.origin.place(found)
 
 
 def _holds(outer: Span, inner: Span) -> bool:
@@ -168,26 +171,24 @@ class _Clause:
     def _tokens(self) -> list[Token]:
         return tokenize(self.of.sql)[:-1]
 
-    def find(self, start: int, end: int, inner: str) -> Span | None:
+    def find(self, start: int, end: int) -> Span | None:
         """Where in the clause's text ``sql[start:end]`` came from."""
         tokens = self._tokens
         starts = [t.start for t in tokens]
         i, j = bisect_left(starts, start), bisect_left(starts, end)
         if i >= j:
             return None
-        key = next((name for t in tokens[i:j] for name in self._keys(t.text, inner)), None)
+        key = next((t.text for t in tokens[i:j] if _KEY.fullmatch(t.text)), None)
         if key is not None:
             return self._key(key)
+        asked = self._asked(self.of.sql[start:end])
+        if asked is not None:
+            return asked.condition.span
         name = self._computed(j)
         found = self._search(self._expressions(name), i, j, name)
         if found is None and name is not None:
             found = self._whole(name)
         return found
-
-    def _keys(self, text: str, inner: str) -> list[str]:
-        if not _KEY.fullmatch(text):
-            return []
-        return [name for name in _KEY.findall(inner) if name in self.texts] or [text]
 
     def _key(self, name: str) -> Span | None:
         clause, at = self.of.clause, int(name[3:])
@@ -333,8 +334,8 @@ class _Clause:
     def _id(self, define: Define) -> int:
         return [v.lower() for v in self.of.plan.variables].index(define.variable.lower())
 
-    def asked(self, at: int, fragment: str) -> Define | None:
-        """The DEFINE whose row-local condition is what the CASE at this offset asks."""
+    def _asked(self, fragment: str) -> Define | None:
+        """The DEFINE whose row-local condition this CASE asks."""
         for variable, bit, text in self.of.plan.letters:
             if fragment.startswith(f"CASE WHEN {text} THEN {1 << bit}"):
                 return next(d for d in self.of.clause.defines if self._id(d) == variable)

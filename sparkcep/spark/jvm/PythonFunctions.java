@@ -238,7 +238,7 @@ final class PythonFunctions {
     return list(bytes(asked(request).get("command")));
   }
 
-  private static JsonNode asked(ObjectNode request) {
+  static JsonNode asked(ObjectNode request) {
     try {
       return RewritingParser.ask(request);
     } catch (JsonProcessingException e) {
