@@ -14,6 +14,8 @@ Requests, by their ``kind``:
 - ``mapper``: the command by which mapInArrow runs the engine for ``plan`` over ``columns``, in base64. Answer: ``command``.
 - ``places``: where the ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, stand in what the user wrote. Answer: the user's ``text``, and for each span ``line``
   (from 1), ``position`` in it (from 0), and the offsets ``start`` and ``stop`` (of its last character) there; null for what nobody wrote.
+- ``tell``: an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each place) over the user's statement ``sql``. Answer: ``message``, or ``error``
+  where it is the clause's; nothing if that statement was not rewritten.
 - ``told``: the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
 A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
@@ -31,8 +33,8 @@ from typing import Any, BinaryIO
 
 from sparkcep.errors import ClauseError, position
 from sparkcep.settings import Settings
-from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, rewrite_statement, rewritten_from
-from sparkcep.spark.told import clause_error
+from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, known, rewrite_statement, rewritten_from
+from sparkcep.spark.told import Failure, clause_error, spots, tell
 from sparkcep.sql.lexer import Span
 
 
@@ -59,6 +61,8 @@ def answer(request: str) -> str:
         return json.dumps({"command": mapper(asked["plan"], asked["columns"])})
     if kind == "places":
         return json.dumps(_places(asked["sql"], asked["spans"]))
+    if kind == "tell":
+        return json.dumps(_told(asked))
     if kind == "told":
         error = clause_error(asked["text"])
         return json.dumps({} if error is None else {"error": _fields(error, str(error))})
@@ -81,6 +85,17 @@ def _places(rewritten: str, spans: list[list[int]]) -> dict[str, Any]:
         raise ValueError("the statement was rewritten too long ago")
     places.restored = True
     return {"text": places.user, "spans": [_origin(places.find(*span), places.user) for span in spans]}
+
+
+def _told(asked: dict[str, Any]) -> dict[str, Any]:
+    places = known(asked["sql"])
+    if places is None:
+        return {}
+    found = spots([(fragment, start) for fragment, start in asked["spots"]], asked["parameters"], asked["message"])
+    told = tell(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
+    if isinstance(told, ClauseError):
+        return {"error": _fields(told, f"{told}{excerpt(asked['sql'], told)}")}
+    return {"message": str(told)}
 
 
 def _origin(span: Span | None, text: str) -> dict[str, int] | None:

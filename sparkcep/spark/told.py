@@ -20,7 +20,7 @@ _TOLD = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
 )
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
-_AT = r"(?:; line \d+ pos \d+| \(line \d+, pos \d+\))"
+_AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
 # where Spark's own message goes on with its place in the text it was given, and with that text or the plan
 _TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n\n).*|{_AT}$", re.S)
 _STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
@@ -150,7 +150,7 @@ def _call(failure: Failure, statement: str, span: Span) -> Span:
 
 
 def _hinted(message: str, hint: str) -> str:
-    if not hint:
+    if not hint or hint in message:
         return message
     state = list(_STATE.finditer(message))
     cut = state[-1].start() if state else len(message)

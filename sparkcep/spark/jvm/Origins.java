@@ -35,6 +35,9 @@ final class Origins {
   static void restore(Object parsed, String rewritten) throws ReflectiveOperationException {
     List<TreeNode<?>> nodes = new ArrayList<>();
     collect(parsed, rewritten, nodes, Collections.newSetFromMap(new IdentityHashMap<>()));
+    if (nodes.isEmpty()) {
+      return; // with parameters' values in it the text is another one, of which Spark itself knows the places in ours
+    }
     Map<Place, Origin> places = asked(nodes, rewritten);
     Field field = TreeNode.class.getDeclaredField("origin");
     field.setAccessible(true);

@@ -370,7 +370,7 @@ final class PythonFunctions {
   }
 
   @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E unchecked(Throwable raised) throws E {
+  static <E extends Throwable> E unchecked(Throwable raised) throws E {
     throw (E) raised;
   }
 }

@@ -37,12 +37,14 @@ final class RewritingParser implements InvocationHandler {
   @Override
   public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
     boolean placed = false; // whether it is known where in the user's text the one to be parsed came from
+    String own = null; // the user's text, where it was rewritten here
     if (SparkcepExtensions.isActive() && takesStatement(method, args)) {
       String text = substituted((String) args[0]);
       if (MENTION.matcher(text).find()) {
         JsonNode answer = asked(text, args);
         args = rewritten(text, args, answer);
         placed = answer.get("placed").asBoolean();
+        own = text.equals(answer.get("sql").asText()) ? null : text;
       }
     }
     try {
@@ -53,6 +55,9 @@ final class RewritingParser implements InvocationHandler {
       return parsed;
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
+      if (own != null && cause instanceof ParseException error) {
+        throw new Telling.Unparsed(own, error, Telling.message(own, error));
+      }
       boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
       throw declared ? cause : asParseException((AnalysisException) cause, args);
     }
