@@ -15,11 +15,12 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
@@ -32,9 +33,10 @@ from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.sql.lexer import OP, STRING, WORD, Token, quote, tokenize
+from sparkcep.sql.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
 from sparkcep.sql.names import definitions, runs_at_once, table_names
 from sparkcep.sql.parser import parse_between, parse_clause
+from sparkcep.sql.places import Origin
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
 
@@ -47,7 +49,8 @@ _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INT
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it.
+    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it, and where it
+    stands.
 
     ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
     whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table;
@@ -59,6 +62,7 @@ class Rewritten:
     input: str
     sql: str
     source: str
+    origin: Origin
     choice: str = ""
     native: bool = False
     filtering: Choice = UNFILTERED
@@ -158,11 +162,13 @@ class _Rewriter:
         return close + 1
 
     def _replace(
-        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, moved: Callable[[int, int], tuple[int, int]] | None = None
+        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
+        moved: Callable[[int, int], tuple[int, int]] | None = None,
     ) -> None:
-        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. ``moved``: where a line and column of
-        the clause's own text lie in the statement."""
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives its ``table`` and its
+        ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
         begin = self.tokens[start].start
+        origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
         qualifiers = table_names(self.tokens, self.close, start, stop)
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         if moved is not None:
@@ -172,13 +178,13 @@ class _Rewriter:
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         choice, native = _who_runs(clause, self.settings) if table is None else ("", False)
         if native:
-            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, choice, native))
+            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         filtering = self._filtering(plan, source, begin, months)
         slicing = self._slicing(plan, source, begin, months)
         sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice, filtering=filtering, slicing=slicing))
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, choice, filtering=filtering, slicing=slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
@@ -343,7 +349,10 @@ class _Rewriter:
         is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
         source = f"({inside})" if is_query else inside
         with self._placed(prefix + text, begin, literal.start):
-            self._replace(clause, i, i + 1, self.tokens[close].end, source, lambda *place: self._moved(prefix + text, begin, literal.start, *place))
+            whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
+            origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
+            moved = functools.partial(self._moved, prefix + text, begin, literal.start)
+            self._replace(clause, i, i + 1, whole.end, source, origin, moved)
         return close + 1
 
     @contextmanager
@@ -369,7 +378,7 @@ class _Rewriter:
         """A part of the statement with the clauses inside it rewritten."""
         with self._placed(self.text[start:end], start, start):
             sql, found = rewrite_all(self.text[start:end], self.settings)
-        self.found += found
+        self.found += [replace(one, origin=one.origin.shifted(start)) for one in found]
         return sql
 
     def _table_arguments(self, start: int, stop: int) -> str:
