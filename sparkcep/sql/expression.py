@@ -7,6 +7,7 @@ of Spark's grammar.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -455,7 +456,7 @@ class ExpressionParser:
     def _call(self, start: int, prefix: str = "") -> Expr:
         c = self.c
         name = prefix + name_of(c.next())
-        upper = name.upper()
+        upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # Spark's own functions under their full names
         c.expect_op("(", f"after {name}")
         flags: set[str] = set()
         if c.take_word("DISTINCT"):
