@@ -20,13 +20,25 @@ APPROXIMATE = {
 MAX_OFFSET = (1 << 31) - 1
 MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
-    """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE ARRAY_AGG AVG BIT_AND BIT_OR BIT_XOR BOOL_AND BOOL_OR
-    COLLECT_LIST COLLECT_SET CORR COUNT COUNT_IF COVAR_POP COVAR_SAMP EVERY FIRST_VALUE HISTOGRAM_NUMERIC KURTOSIS
+    """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K APPROX_TOP_K_ACCUMULATE APPROX_TOP_K_COMBINE ARRAY_AGG AVG
+    BIT_AND BIT_OR BIT_XOR BITMAP_AND_AGG BITMAP_OR_AGG BOOL_AND BOOL_OR COLLECT_LIST COLLECT_SET COLLECT_UNION CORR COUNT COUNT_IF
+    COUNT_MIN_SKETCH COVAR_POP COVAR_SAMP EVERY FIRST_VALUE HISTOGRAM_NUMERIC HLL_UNION_AGG KLL_MERGE_AGG_BIGINT KLL_MERGE_AGG_DOUBLE
+    KLL_MERGE_AGG_FLOAT KLL_SKETCH_AGG_BIGINT KLL_SKETCH_AGG_DOUBLE KLL_SKETCH_AGG_FLOAT KURTOSIS
     LAST_VALUE LISTAGG MAX MAX_BY MEAN MEDIAN MIN MIN_BY MODE PERCENTILE PERCENTILE_APPROX PERCENTILE_CONT
     PERCENTILE_DISC REGR_AVGX REGR_AVGY REGR_COUNT REGR_INTERCEPT REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY
     SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP STRING_AGG SUM TRY_AVG TRY_SUM VARIANCE VAR_POP VAR_SAMP
-    BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG""".split()
+    BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG THETA_INTERSECTION_AGG THETA_SKETCH_AGG THETA_UNION_AGG TUPLE_INTERSECTION_AGG_DOUBLE
+    TUPLE_INTERSECTION_AGG_INTEGER TUPLE_SKETCH_AGG_DOUBLE TUPLE_SKETCH_AGG_INTEGER TUPLE_UNION_AGG_DOUBLE TUPLE_UNION_AGG_INTEGER""".split()
 )
+# Functions of Spark's that no expression of the clause may call, and what each kind does; they would change the number of the input's rows.
+_OVER = "is a window function, which needs OVER; PREV and NEXT look at neighbouring rows, or compute it in a subquery below the clause"
+_SPREADS = "makes several rows of one; use it in a subquery below the clause"
+_GROUPS = "belongs to GROUP BY; compute it in a subquery below the clause"
+NOT_OF_A_ROW = {
+    **dict.fromkeys("COUNTER_DIFF CUME_DIST DENSE_RANK LAG LEAD NTH_VALUE NTILE PERCENT_RANK RANK ROW_NUMBER".split(), _OVER),
+    **dict.fromkeys("EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK".split(), _SPREADS),
+    **dict.fromkeys("GROUPING GROUPING_ID MEASURE".split(), _GROUPS),
+}
 PRIOR = "PRIOR"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
@@ -113,8 +125,10 @@ class Scope:
         )
 
     def check_semantics(self, expr: Expr) -> None:
-        """RUNNING and FINAL stand before FIRST, LAST and aggregates only."""
+        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions and generators nowhere."""
         for node in expr.walk():
+            if node.op == "call" and node.value in NOT_OF_A_ROW:
+                raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} {NOT_OF_A_ROW[node.value]}")
             if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):
                 raise self.error(
                     node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
@@ -158,9 +172,11 @@ class Scope:
 
     def plain_text(self, expr: Expr, where: str) -> str:
         """The text of an expression that may not look at the match."""
-        for node in expr.walk():
-            if node.op == "call" and (node.value in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER") or node.value in AGGREGATES):
-                raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} cannot stand in {where}")
+        self.check_semantics(expr)
+        for node in self.match_functions(expr):
+            raise self.error(
+                node, "NOT_A_ROW_EXPRESSION", f"{node.value} cannot stand in {where}, whose expressions are of one row each"
+            )
         return expr.span.of(self.text)
 
     def one_variable(self, expr: Expr, what: Expr) -> int:

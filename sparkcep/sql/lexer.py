@@ -29,16 +29,16 @@ class Token(NamedTuple):
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?!\w)"
 _TOKEN = re.compile(
-    rf"""(?P<space>\s+|--[^\n]*)
+    rf"""(?P<space>\s+|--(?:[^\r\n\\]++|\\\n?)*+)
     |(?P<comment>/\*)
-    |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]'[^']*'|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
-    |(?P<quoted>`(?:[^`]|``)*`)
+    |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]'[^']*'|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")
+    |(?P<quoted>`(?:[^`]++|``)*+`)
     |(?P<number>{_NUMBER})
     |(?P<word>\w+)
     |(?P<op>.)""",
     re.X | re.S,
 )
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 
 def tokenize(text: str) -> list[Token]:
@@ -72,8 +72,8 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _comment_end(text: str, start: int) -> int:
-    depth, pos = 0, start
-    while True:
+    depth, pos = 1, start + 2
+    while depth:
         m = _COMMENT_EDGE.search(text, pos)
         if m is None:
             raise error_at(
@@ -81,8 +81,7 @@ def _comment_end(text: str, start: int) -> int:
             )
         depth += 1 if m.group() == "/*" else -1
         pos = m.end()
-        if depth == 0:
-            return pos
+    return pos
 
 
 def name_of(token: Token) -> str:
