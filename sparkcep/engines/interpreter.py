@@ -368,15 +368,15 @@ def scan(
                     got = 1 if sn[0] == 0 and si[0] != 0 else 0
                     break
                 elif op == O_LOADI or op == O_LOADF:
-                    sp += 1
-                    at = view + b
+                    sp += 1  # inside PRIOR, where view is another row, it is a constant that is loaded
+                    at = q + b
                     null = 1
                     column = a
                     if low <= at < bound:
                         null = 0
                     elif code[pc - 1, 3] >= 0:
                         column = code[pc - 1, 3]
-                        at = view
+                        at = q
                         null = 0
                     if null == 0:
                         if op == O_LOADI:

@@ -28,18 +28,9 @@ def merges_runs(automaton: Selection, conditions: Conditions) -> bool:
 
 
 def slots_decide(conditions: Conditions) -> bool:
-    """Whether what the slots hold decides which rows a run can take."""
-    return not (conditions.labels_read or conditions.distinct_read or conditions.number_read or _reads_prior_row(conditions))
-
-
-def _reads_prior_row(conditions: Conditions) -> bool:
-    """Whether anything inside PRIOR reads the row before itself and not what the slots hold."""
-    inside = False
-    for op in conditions.code[:, 0].tolist():
-        inside = op == OP["PRIOR"] or (inside and op != OP["CURRENT"])
-        if inside and op in (OP["LOADI"], OP["LOADF"], OP["CLS"]):
-            return True
-    return False
+    """Whether what the slots hold decides which rows a run can take. (A column that is loaded inside PRIOR holds a constant: what looks at a row is
+    a FIRST or LAST there.)"""
+    return not (conditions.labels_read or conditions.distinct_read or conditions.number_read)
 
 
 class MergedEngine(CountingEngine):

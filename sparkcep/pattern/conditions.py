@@ -12,7 +12,8 @@ The trees of the second part are tuples:
 ``("pair", column, number, rows)``          a Spark function over several rows, computed by Spark for every choice of them:
                                             an array column; ``number`` is the row number's column, ``rows`` are one
                                             or two ``(F|L, mask, n, k)``
-``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``
+``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``;
+                                            a ``col`` in it is a constant
 ``("isfirst", mask)``                       whether the row is the first one of ``mask``
 ``("lit", kind, text)``                     number, string, boolean or null
 ``("call", name, arg...)``                  an operator or function the engine computes itself
