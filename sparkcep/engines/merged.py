@@ -131,7 +131,7 @@ def _only_present(conditions: Conditions) -> np.ndarray:
     for op, a, b, _, _ in conditions.code.tolist():
         if op == OP["SLOTI"]:
             counts[a] = 0
-        elif op in (OP["AVGDEC"], OP["STD"]):
+        elif op == OP["STD"]:
             counts[[a, b]] = 0
     return counts
 
@@ -144,7 +144,7 @@ def columns_read(conditions: Conditions) -> np.ndarray:
     for op, a, b, column, _ in conditions.code.tolist():
         if op in (OP["NAVI"], OP["NAVF"]):
             read[a].add(-1 if b else column + (FLOAT_COLUMN if op == OP["NAVF"] else 0))
-        elif op == OP["ROWAT"]:
+        elif op in (OP["ROWAT"], OP["NAVH"]):
             read[a].add(-1)
     for k in reversed(range(len(slots))):
         if slots[k][0] == SLOT["LAST"] and slots[k][5] >= 0:
