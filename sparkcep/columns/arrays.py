@@ -51,22 +51,27 @@ def _plain(column: pa.Array) -> np.ndarray:
 
 
 def _decimal_words(column: pa.Array) -> np.ndarray:
-    if len(column) == 0:
-        return np.zeros(0, dtype=np.int64)
-    if column.type.bit_width != 128:
-        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
-    low, high = raw[0::2], raw[1::2]
+    low, high = decimal_words(column)
     wide = high != (low >> 63)
     if column.null_count:
         wide &= ~np.asarray(column.is_null())
     if wide.any():
         raise MatchRuntimeError(
             "DECIMAL_RANGE",
-            f"a condition or measure meets a value of {column.type} beyond 64 bits; cast the column to DOUBLE or a smaller decimal",
+            f"a value of {column.type} is beyond 64 bits, where a window or a score is measured by it; cast the column to DOUBLE or a smaller decimal",
             sqlstate="22003",
         )
-    return np.ascontiguousarray(low)
+    return low
+
+
+def decimal_words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The low and the high int64 words of a column of decimals."""
+    if len(column) == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if column.type.bit_width != 128:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    return np.ascontiguousarray(raw[0::2]), np.ascontiguousarray(raw[1::2])
 
 
 def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[list[np.ndarray], np.ndarray]:

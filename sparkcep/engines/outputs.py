@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, ranges, ranks, words
-from sparkcep.columns.types import adjusted, type_of
+from sparkcep.columns.arrays import decimal_words, null_marks, ranges, ranks, words
+from sparkcep.columns.types import MAX_DIGITS, Type, adjusted, type_of
 from sparkcep.engines import gather
 from sparkcep.engines.kernels import E_LABELS, E_NUMBER, E_ROWS, E_START
 from sparkcep.engines.windows import window_type
@@ -248,11 +248,11 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
         if t.is_float:
             at, _, counts = run(gather.MIN_FLOAT if fn == "min" else gather.MAX_FLOAT, flts=words(column))
         else:
-            values = ranks([column])[0][0] if t.is_ranked else words(column)
+            values = ranks([column])[0][0] if t.is_ranked or t.is_wide else words(column)
             at, _, counts = run(gather.MIN_INT if fn == "min" else gather.MAX_INT, ints=values)
         return _taken(column, np.where(counts > 0, at, -1))
     if t.kind == "decimal":
-        return _decimal(fn, run, column, t)
+        return _decimal(fn, run, column, t, rows.ansi)
     if t.kind == "interval" and fn == "avg":
         total, _, counts = run(gather.SUM_INT, ints=words(column))
         if (counts < 0).any():
@@ -270,16 +270,37 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
     return pa.array(total, mask=counts == 0)
 
 
-def _decimal(fn: str, run: Callable, column: pa.Array, t) -> pa.Array:
-    total, _, counts = run(gather.SUM_INT, ints=words(column))
-    if (counts < 0).any():
-        raise MatchRuntimeError("DECIMAL_RANGE", "a decimal sum exceeds 64 bits; cast to DOUBLE", sqlstate="22003")
+def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> pa.Array:
+    """Exact sums, and what Spark makes of them: beyond the type's digits NULL, or an error."""
+    total, counts = _decimal_sums(run, column)
+    summed = Type("decimal", min(MAX_DIGITS, t.precision + 10), t.scale)
+    over = np.array([abs(x) >= 10**summed.precision for x in total], dtype=bool)
     if fn == "sum":
-        return decimals(total.tolist(), counts, min(38, t.precision + 10), t.scale)
-    target = adjusted(t.precision + 4, t.scale + 4)
-    grow = 10 ** (target.scale - t.scale)
-    values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total.tolist(), counts.tolist())]
-    return decimals(values, counts, target.precision, target.scale)
+        values, result = total, summed
+    else:
+        result = adjusted(t.precision + 4, t.scale + 4)
+        grow = 10 ** (result.scale - t.scale)
+        values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total, counts.tolist())]
+        over |= np.array([abs(x) >= 10**result.precision for x in values], dtype=bool)
+    if ansi and over.any():
+        raise MatchRuntimeError(
+            "ARITHMETIC_OVERFLOW", f"{fn.upper()} of {t} gives a number beyond {result}; cast to DOUBLE or a smaller decimal", sqlstate="22003"
+        )
+    values = [0 if beyond else x for x, beyond in zip(values, over.tolist())]
+    return decimals(values, np.where(over, 0, counts), result.precision, result.scale)
+
+
+def _decimal_sums(run: Callable, column: pa.Array) -> tuple[list[int], np.ndarray]:
+    """The sums, unscaled, and how many values they have: summed in parts of 32 bits, which no number of rows in a buffer can make overflow."""
+    low, high = decimal_words(column)
+    if len(low) == 0 or (max(abs(int(low.min())), abs(int(low.max()))) < 1 << 32 and bool((high == low >> 63).all())):
+        total, _, counts = run(gather.SUM_INT, ints=low)
+        return total.tolist(), counts
+    mask = 0xFFFFFFFF
+    parts = (low & mask, (low >> 32) & mask, high & mask, high >> 32)  # the last has the sign
+    found = [run(gather.SUM_INT, ints=part) for part in parts]
+    sums = [part[0].tolist() for part in found]
+    return [a + (b << 32) + (c << 64) + (d << 96) for a, b, c, d in zip(*sums)], found[0][2]
 
 
 def _half_up(x: int, n: int) -> int:

@@ -21,9 +21,9 @@ from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, h
 from sparkcep.automaton.copies import with_copies
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.automaton.selection import Selection, selection_automaton
-from sparkcep.columns.arrays import boundaries, flat, null_marks, ranges, ranks, words
+from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks, ranges, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
-from sparkcep.columns.types import type_of
+from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD, type_of
 from sparkcep.engines import gather, interpreter, kernels
 from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions
 from sparkcep.engines.weights import scores
@@ -401,8 +401,9 @@ class MatchEngine:
         ints, inull, arrays, codes, bytecode = self._int_columns(columns, rows)
         flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
         fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
-        for i, name in enumerate(c.float_columns):
-            flts[i], fnull[i] = words(columns[name]), null_marks(columns[name])
+        for i, (name, part) in enumerate(c.float_columns):
+            values = columns[name].cast(pa.float64()) if part == AS_DOUBLE else columns[name]
+            flts[i], fnull[i] = words(values), null_marks(values)
         data = Data(kernels.RowArrays(letters, offsets, ints, flts, inull, fnull, *arrays), codes, bytecode)
         for variable in range(len(plan.variables)):
             if c.shift_entry[variable] >= 0:
@@ -420,12 +421,12 @@ class MatchEngine:
         ints = np.empty((len(c.int_columns), rows), dtype=np.int64)
         inull = np.empty((len(c.int_columns), rows), dtype=np.uint8)
         ranked = dict(c.ranked)
-        for i, name in enumerate(c.int_columns):
+        for i, (name, part) in enumerate(c.int_columns):
             inull[i] = null_marks(columns[name])
             if name not in ranked:
-                ints[i] = words(columns[name])
-        paired = {name: columns[name].flatten() for name in c.pairs}
-        elements = {name: words(values) for name, values in paired.items() if name not in ranked}
+                ints[i] = _part(columns[name], part)
+        paired = {name: columns[name].flatten() for name, _ in c.pairs}
+        elements = {(name, part): _part(paired[name], part) for name, part in c.pairs if name not in ranked}
         codes = np.zeros(len(self.plan.variables), dtype=np.int64)
         bytecode = c.code
         domains = sorted(set(ranked.values()) | ({"string"} if c.strings or c.classifier_read else set()))
@@ -435,15 +436,15 @@ class MatchEngine:
             found, fixed = ranks([paired[n] if n in paired else columns[n] for n in names], constants)
             for name, values in zip(names, found):
                 if name in paired:
-                    elements[name] = values
+                    elements[name, WORD] = values
                 else:
-                    ints[c.int_columns.index(name)] = values
+                    ints[c.int_columns.index((name, WORD))] = values
             if domain == "string":
                 bytecode = c.code.copy()
                 for at, which in c.string_patches:
                     bytecode[at, 1] = fixed[which]
                 codes = fixed[len(c.strings) :].copy()
-        arrays = _ragged([columns[n] for n in c.pairs], list(paired.values()), [elements[n] for n in c.pairs], rows)
+        arrays = _ragged([columns[n] for n, _ in c.pairs], [paired[n] for n, _ in c.pairs], [elements[pair] for pair in c.pairs], rows)
         return ints, inull, arrays, codes, bytecode
 
     def _mark(self, variable: int, data: Data) -> None:
@@ -493,7 +494,7 @@ class MatchEngine:
             hi=np.empty(hf.shape, dtype=np.int64),
             hf=hf,
             hbits=hf.view(np.int64),
-            si=np.zeros(self._stack, dtype=np.int64),
+            si=np.zeros(2 * self._stack, dtype=np.int64),
             sf=np.zeros(self._stack, dtype=np.float64),
             sn=np.zeros(self._stack, dtype=np.uint8),
             stack=np.empty((self._depth, 5), dtype=np.int64),
@@ -645,6 +646,11 @@ class Data:
     bytecode: np.ndarray
 
 
+def _part(column: pa.Array, part: str) -> np.ndarray:
+    """What the kernels see of a column: its values, or one of the two words of its decimals."""
+    return words(column) if part == WORD else decimal_words(column)[part == HIGH]
+
+
 def _ragged(lists: list[pa.Array], values: list[pa.Array], elements: list[np.ndarray], rows: int) -> tuple[np.ndarray, ...]:
     """List columns one behind the other: starts int64 (columns, rows + 1), int64 and float64 values, NULL marks."""
     starts = np.zeros((len(lists), rows + 1), dtype=np.int64)
@@ -689,11 +695,9 @@ def _condition_error(code: int, where: str = "") -> MatchRuntimeError:
         )
     if code == interpreter.OVERFLOW:
         return MatchRuntimeError(
-            "ARITHMETIC_OVERFLOW", f"integer overflow in a DEFINE condition{where}; cast to a wider type", sqlstate="22003"
+            "ARITHMETIC_OVERFLOW", f"overflow of a number in a DEFINE condition{where}; cast to a wider type", sqlstate="22003"
         )
-    return MatchRuntimeError(
-        "DECIMAL_RANGE", f"a decimal in a DEFINE condition exceeds 64 bits{where}; cast to DOUBLE", sqlstate="22003"
-    )
+    raise ValueError(f"a condition failed with the unknown code {code}")
 
 
 def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:

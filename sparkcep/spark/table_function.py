@@ -43,7 +43,7 @@ from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
 from sparkcep.pattern.scope import RANK, SCORE
 from sparkcep.sql.clause import ONE_ROW
-from sparkcep.sql.lexer import quote
+from sparkcep.sql.lexer import quote, tokenize
 from sparkcep.sql.parser import parse_clause
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class MatchAnalysis(AnalyzeResult):
     prepared: Prepared | None = None
     plan: Plan | None = None
     columns: list[tuple[str, str]] | None = None
+    collated: dict[str, str] | None = None  # what :func:`_perhaps_collated` gives
 
 
 class MatchRecognize:
@@ -100,6 +101,8 @@ class MatchRecognize:
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
+            strings = {f.name for f in schema if _holds_strings(f.type)}
+            _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings})
             return engine_for(prepare(self.analysis.plan, schema))
         plan = next(filter(is_plan, reversed(schema.names)))
         if Plan.from_json(plan) != self.analysis.prepared.plan:
@@ -141,7 +144,7 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
     if streaming:
         raise stream_error(plan.place)
     _check_names(plan, schema.names, distinct)
-    _check_collations(plan, schema)
+    _check_collations(plan, _collations(schema))
     prepared = prepare(plan, arrow_schema(schema))
     return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
 
@@ -220,9 +223,27 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, prefers_large_types=False, **zone)
 
 
-def _check_collations(plan: Plan, schema: StructType) -> None:
+def _collations(schema: StructType) -> dict[str, str]:
+    """The columns that hold strings of another collation than that of the bytes, with that collation."""
+    return {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
+
+
+def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
+    """Input columns of a clause text that may hold strings of another collation: expressions, whose types only Spark knows, over such
+    columns or with COLLATE."""
+    collations, found = _collations(schema), {}
+    for column, sql in plan.inputs:
+        words = {t.text.strip("`").lower() for t in tokenize(sql)}
+        named = [c for name, c in collations.items() if name.lower() in words]
+        if re.search(r"\bCOLLATE\s+UTF8_BINARY$", sql, re.IGNORECASE):
+            continue
+        if named or "collate" in words:
+            found[column] = named[0] if named else "other than UTF8_BINARY"
+    return found
+
+
+def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
     """The engine compares strings byte by byte, so it refuses to compare those of another collation."""
-    collations = {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
     for output, column, _ in plan.partition:
         if column in collations:
             raise _collated(collations[column], "be a key of PARTITION BY", fragment=output)
@@ -244,16 +265,23 @@ def _collated(collation: str, what: str, **place) -> ClauseError:
 
 
 def _compared_columns(tree: tuple) -> set[str]:
+    """The columns whose values a condition's tree compares, or may hand to what compares them."""
     match tree:
-        case ("col", column) | ("off", column, *_) | ("nav", _, _, _, _, column, *_):
+        case ("call", "isnull", ("col" | "off" | "nav" | "pair", *_)):
+            return set()
+        case ("col" | "off" | "pair", column, *_) | ("nav", _, _, _, _, column, *_):
             return {column}
-        case ("agg", fn, _, column, _, distinct):
-            return {column} if fn != "count" or distinct else set()
-        case ("prior" | "first", _, inner):
+        case ("agg", "count", _, _, _, False):
+            return set()
+        case ("agg", _, _, column, _, _):
+            return {column}
+        case ("prior", _, inner):
             return _compared_columns(inner)
         case ("call", _, *arguments):
             return set().union(*map(_compared_columns, arguments))
-    return set()
+        case ("lit" | "cls" | "mno" | "isfirst", *_):
+            return set()
+    raise ValueError(f"a condition's tree of an unknown kind: {tree[0]}")
 
 
 def _collation(data_type: DataType) -> str | None:
@@ -269,6 +297,13 @@ def _collation(data_type: DataType) -> str | None:
         case StructType():
             return next((c for f in data_type.fields if (c := _collation(f.dataType))), None)
     return None
+
+
+def _holds_strings(t: pa.DataType) -> bool:
+    """Whether a string stands anywhere inside values of the type."""
+    if pa.types.is_nested(t):
+        return any(_holds_strings(t.field(i).type) for i in range(t.num_fields))
+    return pa.types.is_string(t) or pa.types.is_large_string(t)
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
@@ -372,7 +407,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
     known = _known_types(plan, schema)
-    _check_collations(plan, known)
+    _check_collations(plan, _collations(known))
     engine_columns = {f.name: f.dataType for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
     columns = _columns(plan, schema)
     selected = [SelectedColumn(sql, alias) for alias, sql in plan.inputs]
@@ -395,6 +430,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
         select=selected,
         plan=plan,
         columns=columns,
+        collated=_perhaps_collated(plan, schema),
     )
 
 
