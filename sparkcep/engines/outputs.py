@@ -159,6 +159,15 @@ def _by_event(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array
     return rows.by_event[spec[0]].take(pa.array(rows.out_event, mask=unmatched))
 
 
+def _window_edge(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    values = _by_event(spec, rows, columns)
+    if values.null_count:
+        name = spec[0].upper()
+        message = f"{name}() lies beyond what {values.type} holds; cast the ORDER BY expression to a wider type"
+        raise MatchRuntimeError("ARITHMETIC_OVERFLOW", message, sqlstate="22003")
+    return values
+
+
 def _row_kind(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     """What the row is to its approximate match."""
     labels = rows.position("L", ALL_ROWS, 0, 0, False, inside=True)[1]
@@ -316,5 +325,6 @@ def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
 
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
-    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector", "window_start", "window_end"), _by_event),
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
+    **dict.fromkeys(("window_start", "window_end"), _window_edge),
 }

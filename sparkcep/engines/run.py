@@ -27,13 +27,15 @@ from sparkcep.columns.types import type_of
 from sparkcep.engines import gather, interpreter, kernels
 from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions
 from sparkcep.engines.weights import scores
-from sparkcep.engines.windows import check_slide, check_window, sliding_windows
+from sparkcep.engines.windows import WINDOW_BYTES, check_slide, check_window, sliding_windows
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
 from sparkcep.pattern.ranking import Ranking
+from sparkcep.ranking.limits import TooMuchStateError
 
 CHUNK_ROWS = 131_072
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
+NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 SKIPS = {
@@ -572,10 +574,22 @@ class MatchEngine:
         kept = np.flatnonzero(events[:, kernels.E_ROWS] > 0)
         first, last = end_rows(events[kept], scattered)
         positions = self._partition_positions(offsets)
-        which, starts, ends = sliding_windows(self.plan.windows[0], self.plan.slide, columns.get(column), positions, first, last)
+        try:
+            which, starts, ends = sliding_windows(
+                self.plan.windows[0], self.plan.slide, columns.get(column), positions, first, last, self._most_windows
+            )
+        except TooMuchStateError:
+            state = np.zeros(self.state_size, dtype=np.int64)
+            state[kernels.S_START] = events[kept[0], kernels.E_START]
+            raise self._state_limit(state, columns, NARROWER) from None
         which = kept[which]
         chosen = {name: values if name == "kind" else values.take(pa.array(which)) for name, values in by_event.items()}
         return events[which], chosen | {"window_start": starts, "window_end": ends}
+
+    @property
+    def _most_windows(self) -> int:
+        """How many sliding windows are told at a time."""
+        return self.limits.max_state_bytes // WINDOW_BYTES
 
     def _partition_positions(self, offsets: np.ndarray) -> np.ndarray:
         """int64: the number of each row of the buffer in its partition."""
