@@ -139,7 +139,7 @@ def navigate(
                 found = -1
             elif inside:
                 if physical != 0:
-                    index = _index(found, start, base, rows if final else out_upto[r], scattered)
+                    index = _index(found, start, base, rows, scattered)  # the match is complete: labels behind the current row are known
                 if index >= 0:
                     found_labels[r] = labels[base + index] & 63
         result[r] = found
