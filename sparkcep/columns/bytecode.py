@@ -731,7 +731,8 @@ class _Compiler:
                 self.op("I2F", 0)
                 self.op("DIVF", 0, 0)
             return DOUBLE
-        total = self.slot("SUMI", mask, 0, where, keep, count)
+        wraps = t.is_integer and not self.ansi  # as Spark's sum of BIGINT; an interval or a decimal never does
+        total = self.slot("SUMI", mask, int(wraps), where, keep, count)
         if t.kind == "decimal" and fn == "avg":
             result = adjusted(t.precision + 4, t.scale + 4)
             self.op("AVGDEC", total, count, result.scale - t.scale)
@@ -751,7 +752,7 @@ class _Compiler:
             if t.kind == "decimal":
                 raise _error(f"{fn.upper()}(DISTINCT) of decimals in DEFINE is not computed; cast to DOUBLE")
         as_float = fn == "avg" or (fn == "sum" and t.is_float)
-        self.op("DISTINCT", {"count": 0, "sum": 1, "avg": 2}[fn] + (3 if as_float and fn == "sum" else 0), mask, where, keep)
+        self.op("DISTINCT", {"count": 0, "sum": 1 if self.ansi else 5, "avg": 2}[fn] if not (as_float and fn == "sum") else 4, mask, where, keep)
         return BIGINT if fn == "count" or not as_float else DOUBLE
 
 
