@@ -793,7 +793,8 @@ class _Compiler:
             low = self.slot("SUMLOW", mask, 0, where, keep, count)
             self._two_slots([("SUMLOW", 0, count), ("SUMHIGH", int(t.is_wide), low)], mask, where, keep, count, int(self.ansi))
         else:
-            self.op("SLOTI", self.slot("SUMI", mask, 0, where, keep, count), count)
+            wraps = t.is_integer and not self.ansi  # as Spark's sum of BIGINT; an interval or a decimal never does
+            self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
         if fn == "avg":
             # intervals too are divided and rounded half up
             result = adjusted(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t
@@ -822,7 +823,8 @@ class _Compiler:
         if t.is_wide:
             self.op("DISTINCT", 8, mask, where, keep)
             return BIGINT
-        self.op("DISTINCT", {"count": 0, "sum": 1, "avg": 2}[fn] + (3 if as_float and fn == "sum" else 0), mask, where, keep)
+        kind = {"count": 0, "sum": 1 if self.ansi else 5, "avg": 2}[fn]
+        self.op("DISTINCT", 4 if as_float and fn == "sum" else kind, mask, where, keep)
         return BIGINT if fn == "count" or not as_float else DOUBLE
 
 

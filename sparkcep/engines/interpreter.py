@@ -24,6 +24,7 @@ from sparkcep.engines.cache import inlined, kernel
 from sparkcep.engines.decimal_kernels import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
+WRAPS = 1  # of a slot with an integer sum: under ANSI off
 
 _globals = globals()
 for _name, _value in OP.items():
@@ -93,7 +94,8 @@ def _power_of_ten(n):
 
 @kernel
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
-    """count (0; 8 of decimals in two words), integer sum (1), average (2) or float sum (4) of the distinct values of the mask's rows so far.
+    """count (0; 8 of decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5) of the distinct values of the
+    mask's rows so far.
 
     Returns (integer, float, number of values, error)."""
     total_i = 0
@@ -128,9 +130,9 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
             total_f += flts[c, i]
         elif kind != 0 and kind != 8:
             total_f += float(ints[c, i])
-            if kind == 1:
+            if kind == 1 or kind == 5:
                 x = ints[c, i]
-                if add_overflows(total_i, x):
+                if kind == 1 and add_overflows(total_i, x):
                     return 0, 0.0, 0, OVERFLOW
                 total_i += x
     return total_i, total_f, count, 0
@@ -292,7 +294,7 @@ def scan(
                     x = ints[column, q]
                     f = float(x)
                 if kind == K_SUMI:
-                    if add_overflows(hi[q, k], x):
+                    if slots[k, 2] != WRAPS and add_overflows(hi[q, k], x):
                         bad = OVERFLOW
                         break
                     hi[q, k] += x

@@ -25,15 +25,19 @@ from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks,
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD, type_of
 from sparkcep.engines import gather, interpreter, kernels
-from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions
+from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions, output_bytes
 from sparkcep.engines.weights import scores
-from sparkcep.engines.windows import check_slide, check_window, sliding_windows
+from sparkcep.engines.windows import WINDOW_BYTES, check_slide, check_window, sliding_windows
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
 from sparkcep.pattern.ranking import Ranking
+from sparkcep.ranking.limits import TooMuchStateError
 
 CHUNK_ROWS = 131_072
+CHUNK_BYTES = 1 << 26  # of a buffer's rows, where they are fewer
+OUTPUT_BYTES = 1 << 25  # about, of one output table
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
+NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 SKIPS = {
@@ -285,7 +289,9 @@ class MatchEngine:
         self.back, self.ahead = _max_ahead(prepared)
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
+        self._bytes = 0
         self._wanted = chunk_rows
+        self._wanted_bytes = CHUNK_BYTES
         self._carry = _Carry()
         c = prepared.conditions
         self._stack = max(c.stack, 8)
@@ -301,7 +307,8 @@ class MatchEngine:
             return
         self._batches.append(batch)
         self._rows += batch.num_rows
-        if self._rows >= self._wanted:
+        self._bytes += batch.nbytes
+        if self._rows >= self._wanted or self._bytes >= self._wanted_bytes:
             yield from self._process(last=False)
 
     def finish(self) -> Iterator[pa.Table]:
@@ -316,6 +323,12 @@ class MatchEngine:
         table = pa.Table.from_batches(self._batches).combine_chunks()
         columns = {name: flat(table.column(name)) for name in self.p.input_schema.names}
         return table, columns, boundaries([columns[c] for c in self.plan.keys], table.num_rows)
+
+    def _hold(self, batches: list[pa.RecordBatch], rows: int) -> None:
+        """Keeps ``batches`` for the next buffer, and waits until there are ``rows`` rows, or twice the bytes held."""
+        self._batches, self._rows = batches, sum(batch.num_rows for batch in batches)
+        self._bytes = sum(batch.nbytes for batch in batches)
+        self._wanted, self._wanted_bytes = rows, max(CHUNK_BYTES, 2 * self._bytes)
 
     def _process(self, last: bool) -> Iterator[pa.Table]:
         table, columns, offsets = self._buffer()
@@ -354,7 +367,7 @@ class MatchEngine:
     def _keep(self, table: pa.Table, state: np.ndarray, offsets: np.ndarray, last: bool, outcome: int) -> None:
         """Drops the rows no later attempt can need."""
         if last:
-            self._batches, self._rows = [], 0
+            self._hold([], self.chunk_rows)
             return
         open_low = int(offsets[-2])
         start = max(int(state[kernels.S_START]), open_low) if outcome == kernels.SUSPENDED else len(table)
@@ -371,9 +384,8 @@ class MatchEngine:
             taken=self._taken_from(cut),
         )
         # copy, so that the dropped rows' buffers are freed
-        self._batches = [pa.record_batch([_copied(c) for c in keep.columns], schema=keep.schema)] if keep.num_rows else []
-        self._rows = keep.num_rows
-        self._wanted = max(self.chunk_rows, 2 * self._rows)
+        kept = [pa.record_batch([_copied(c) for c in keep.columns], schema=keep.schema)] if keep.num_rows else []
+        self._hold(kept, max(self.chunk_rows, 2 * keep.num_rows))
 
     def _keeps_events(self, state: np.ndarray) -> bool:
         """Whether full output must be enlarged: the search still compares with what it reported."""
@@ -556,17 +568,44 @@ class MatchEngine:
         if len(out_event) == 0:
             return
         rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, by_event, plan.ansi)
-        leaves = dict(plan.leaves)
+        for piece in self._pieces(rows, out_pos, columns):
+            part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece])
+            yield self._table(part, out_pos[piece], columns)
+
+    def _pieces(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
+        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than there is memory."""
+        leaves = dict(self.plan.leaves)
+        kept = [f.name for f in self.p.output_schema if f.name != "__matched" and f.name not in leaves]
+        sizes = output_bytes(self.plan.leaves, kept, rows, out_pos, columns, OUTPUT_BYTES)
+        if sizes is None:
+            yield slice(0, len(out_pos))
+            return
+        if sizes.max() > self.limits.max_state_bytes:
+            state = np.zeros(self.state_size, dtype=np.int64)
+            state[kernels.S_START] = out_pos[np.argmax(sizes)]
+            raise self._state_limit(state, columns, "measures of fewer rows than whole arrays of them")
+        ends = np.cumsum(sizes)
+        begin = 0
+        while begin < len(sizes):
+            before = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + OUTPUT_BYTES, side="right")))
+            yield slice(begin, end)
+            begin = end
+
+    def _table(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> pa.Table:
+        leaves = dict(self.plan.leaves)
         arrays = []
         taken = pa.array(out_pos)
         for f in self.p.output_schema:
             if f.name == "__matched":
-                arrays.append(pa.array(events[out_event, kernels.E_ROWS] >= 0))
+                arrays.append(pa.array(rows.events[rows.out_event, kernels.E_ROWS] >= 0))
             elif f.name in leaves:
-                arrays.append(leaf_column(leaves[f.name], rows, columns).cast(f.type))
+                values = leaf_column(leaves[f.name], rows, columns)
+                # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same type
+                arrays.append(values if values.type.equals(f.type) else values.cast(f.type))
             else:
                 arrays.append(columns[f.name].take(taken))
-        yield pa.table(arrays, schema=self.p.output_schema)
+        return pa.table(arrays, schema=self.p.output_schema)
 
     def _in_windows(
         self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray,
@@ -577,10 +616,22 @@ class MatchEngine:
         kept = np.flatnonzero(events[:, kernels.E_ROWS] > 0)
         first, last = end_rows(events[kept], scattered)
         positions = self._partition_positions(offsets)
-        which, starts, ends = sliding_windows(self.plan.windows[0], self.plan.slide, columns.get(column), positions, first, last)
+        try:
+            which, starts, ends = sliding_windows(
+                self.plan.windows[0], self.plan.slide, columns.get(column), positions, first, last, self._most_windows
+            )
+        except TooMuchStateError:
+            state = np.zeros(self.state_size, dtype=np.int64)
+            state[kernels.S_START] = events[kept[0], kernels.E_START]
+            raise self._state_limit(state, columns, NARROWER) from None
         which = kept[which]
         chosen = {name: values if name == "kind" else values.take(pa.array(which)) for name, values in by_event.items()}
         return events[which], chosen | {"window_start": starts, "window_end": ends}
+
+    @property
+    def _most_windows(self) -> int:
+        """How many sliding windows are told at a time."""
+        return self.limits.max_state_bytes // WINDOW_BYTES
 
     def _partition_positions(self, offsets: np.ndarray) -> np.ndarray:
         """int64: the number of each row of the buffer in its partition."""

@@ -86,7 +86,7 @@ class _Aggregate:
 
 class MeasureSplitter:
     """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
-    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: of its SLIDE, "" for none; ``ranked``: those of
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, "" for none; ``ranked``: those of
     MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give."""
 
     def __init__(

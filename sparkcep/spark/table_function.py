@@ -194,7 +194,7 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
     if first is not None:
         engine = run.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
-        whole = merged(itertools.chain([first], batches), engine.chunk_rows)
+        whole = merged(itertools.chain([first], batches), engine.chunk_rows, run.CHUNK_BYTES)
         for table in run.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
             yield from table.to_batches()
 
