@@ -217,10 +217,10 @@ class _Check:
 
 
 def _first_lines(error: Exception) -> str:
-    """An error in one line; of a worker's, its last line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    workers = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and not line.startswith("org.")]
-    return " ... ".join(dict.fromkeys([lines[0][:300], *(w[:300] for w in workers[:1])])) if lines else ""
+    """An error in one line, with what the worker or Java says it comes from."""
+    lines = [line.strip()[:300] for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines[1:] if line.startswith("Caused by") or line.split(":")[0].endswith("Error")]
+    return " ... ".join([*lines[:1], *(causes or lines[1:])[:1]])
 
 
 def _branch(number: int, form: Form, columns: list[Column], table: str) -> str:
