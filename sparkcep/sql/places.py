@@ -65,6 +65,7 @@ class Places:
         self.restored = False
         self._back = back
         self._clauses = [_Clause(c) for c in clauses if not c.native]
+        self._regions: dict[Span, list[_Clause]] = {}
 
     def find(self, start: int, end: int) -> Span:
         """Where ``rewritten[start:end]`` came from; the whole clause where nobody wrote it."""
@@ -112,6 +113,11 @@ class Places:
     # -- from the whole to the parts ------------------------------------------------------------------------
 
     def _parts(self, region: Span) -> list[_Clause]:
+        if region not in self._regions:
+            self._regions[region] = self._outermost(region)
+        return self._regions[region]
+
+    def _outermost(self, region: Span) -> list[_Clause]:
         """The clauses of a part of the statement that lie in no other one there, in text order."""
         inside = [c for c in self._clauses if _holds(region, c.of.origin.whole)]
         outer = [c for c in inside if not any(o is not c and _holds(o.of.origin.whole, c.of.origin.whole) for o in inside)]
@@ -152,30 +158,32 @@ class _Clause:
 
     def __init__(self, of: Rewritten) -> None:
         self.of = of
+        self._known: dict[tuple[Span, bool], list[tuple[str, Span]]] = {}
 
     # -- the rewritten text ---------------------------------------------------------------------------------
 
     def table_at(self, first: int, last: int) -> int | None:
         """Where the table's text begins in which both offsets lie; None where they lie in none."""
-        sql, source = self.of.sql, self.of.source
-        begin = sql.find(source)
-        while begin >= 0 and source:
-            behind = sql[begin + len(source) : begin + len(source) + 1]
-            whole = sql[:begin].endswith("FROM ") and not (behind.isalnum() or behind in ("_", "."))
-            if whole and begin <= first and last < begin + len(source):
-                return begin + self.of.origin.lead
-            begin = sql.find(source, begin + 1)
-        return None
+        size = len(self.of.source)
+        return next((begin + self.of.origin.lead for begin in self._tables if begin <= first and last < begin + size), None)
+
+    @cached_property
+    def _tables(self) -> list[int]:
+        """Where the table's text stands."""
+        return [m.start(1) for m in re.finditer(rf"\bFROM ({re.escape(self.of.source)})(?![\w.])", self.of.sql)]
 
     @cached_property
     def _tokens(self) -> list[Token]:
         return tokenize(self.of.sql)[:-1]
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [t.start for t in self._tokens]
+
     def find(self, start: int, end: int) -> Span | None:
         """Where in the clause's text ``sql[start:end]`` came from."""
         tokens = self._tokens
-        starts = [t.start for t in tokens]
-        i, j = bisect_left(starts, start), bisect_left(starts, end)
+        i, j = bisect_left(self._starts, start), bisect_left(self._starts, end)
         if i >= j:
             return None
         key = next((t.text for t in tokens[i:j] if _KEY.fullmatch(t.text)), None)
@@ -197,9 +205,9 @@ class _Clause:
 
     def _computed(self, j: int) -> str | None:
         """The name of the column whose expression ends at or behind token ``j``: what stands behind the AS that belongs to it."""
-        depth = 0
-        for k in range(j, len(self._tokens) - 1):
-            t, name = self._tokens[k], self._tokens[k + 1]
+        depth, tokens = 0, self._tokens
+        for k in range(j, len(tokens) - 1):
+            t, name = tokens[k], tokens[k + 1]
             if t.kind == OP and t.text in "([":
                 depth += 1
             elif t.kind == OP and t.text in ")]":
@@ -235,6 +243,13 @@ class _Clause:
         return frozenset(name.lower() for name in names)
 
     def _kept(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
+        """See ``_read``, which is done once."""
+        key = expr.span, of_match
+        if key not in self._known:
+            self._known[key] = self._read(expr, of_match)
+        return self._known[key]
+
+    def _read(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
         """The tokens of an expression that its copy has too, each with its span. With ``of_match`` values of the match are one token each."""
         text = self.of.clause.text
         dropped: list[Span] = []
@@ -262,33 +277,41 @@ class _Clause:
 
     def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int, name: str | None) -> Span | None:
         """The place of the tokens ``i`` to before ``j`` in one of the expressions: where those before and behind them agree farthest."""
-        best: tuple[int, Span, Expr] | None = None
+        best: tuple[int, Span, Expr, list[tuple[str, Span]]] | None = None
         for expr, of_match in expressions:
             kept = self._kept(expr, of_match)
-            texts = [t for t, _ in kept]
             wanted = self._copied(i, j, of_match)
             if not wanted:
                 return None
+            if len(wanted) > len(kept):
+                continue
+            texts, size = [t for t, _ in kept], len(wanted)
             before, behind = self._copied(max(0, i - _FAR), i, of_match)[::-1], self._copied(j, j + _FAR, of_match)
-            for k in range(len(texts) - len(wanted) + 1):
-                if texts[k : k + len(wanted)] == wanted and _dot(texts[:k][-1:]) == _dot(before[:1]) and _dot(texts[k + len(wanted) :][:1]) == _dot(behind[:1]):
-                    score = _agreeing(before, texts[:k][::-1]) + _agreeing(behind, texts[k + len(wanted) :])
+            for k in range(len(texts) - size + 1):
+                if texts[k] != wanted[0] or texts[k : k + size] != wanted:
+                    continue
+                if _dot(texts[:k][-1:]) == _dot(before[:1]) and _dot(texts[k + size :][:1]) == _dot(behind[:1]):
+                    score = _agreeing(before, texts[:k][::-1]) + _agreeing(behind, texts[k + size :])
                     if best is None or score > best[0]:
-                        best = score, Span(kept[k][1].start, kept[k + len(wanted) - 1][1].end), expr
-        return None if best is None else self._widened(best[1], best[2])
+                        best = score, Span(kept[k][1].start, kept[k + size - 1][1].end), expr, kept
+        return None if best is None else self._widened(*best[1:])
 
     def _copied(self, i: int, j: int, of_match: bool) -> list[str]:
-        inner = ((_LEAF if of_match and _INNER.fullmatch(t.text) else t.text) for t in self._tokens[i:j])
-        return [t for t in inner if t not in ("(", ")")]
+        return [t for t in (self._leaves if of_match else self._words)[i:j] if t]
 
-    def _widened(self, span: Span, expr: Expr) -> Span:
-        """``span`` with the parentheses that belong to it: parentheses were not compared."""
-        text = self.of.clause.text
-        around = [n.span for n in expr.walk() if _holds(n.span, span)]
-        for node in sorted(around, key=lambda s: s.end - s.start):
-            if node == span or not re.sub(r"[()\s]", "", text[node.start : span.start] + text[span.end : node.end]):
-                return node
-        return span
+    @cached_property
+    def _words(self) -> list[str]:
+        """The rewritten tokens as they are compared, "" for parentheses."""
+        return ["" if t.text in ("(", ")") else t.text for t in self._tokens]
+
+    @cached_property
+    def _leaves(self) -> list[str]:
+        return [_LEAF if _INNER.fullmatch(t) else t for t in self._words]
+
+    def _widened(self, span: Span, expr: Expr, kept: list[tuple[str, Span]]) -> Span:
+        """The expression of which just these tokens were copied: with parentheses, and with what was left out at its ends."""
+        around = sorted((n.span for n in expr.walk() if _holds(n.span, span)), key=lambda s: s.end - s.start)
+        return next((node for node in around if all(_holds(span, s) for _, s in kept if _holds(node, s))), span)
 
     # -- names ----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
@@ -26,6 +27,8 @@ import scala.collection.Iterator;
  * runs, name that place.
  */
 final class Origins {
+  private static final Method POSITION_MAPPER = positionMapper();
+
   private Origins() {}
 
   /** A place of the rewritten text: offsets of the first and the last character. */
@@ -36,7 +39,7 @@ final class Origins {
     List<TreeNode<?>> nodes = new ArrayList<>();
     collect(parsed, rewritten, nodes, Collections.newSetFromMap(new IdentityHashMap<>()));
     if (nodes.isEmpty()) {
-      return; // with parameters' values in it the text is another one, of which Spark itself knows the places in ours
+      return;
     }
     Map<Place, Origin> places = asked(nodes, rewritten);
     Field field = TreeNode.class.getDeclaredField("origin");
@@ -77,7 +80,26 @@ final class Origins {
   private static Place place(Origin origin) {
     return origin.startIndex().isEmpty() || origin.stopIndex().isEmpty() || origin.sqlText().isEmpty()
         ? null
-        : new Place((Integer) origin.startIndex().get(), (Integer) origin.stopIndex().get());
+        : new Place(offset(origin, origin.startIndex()), offset(origin, origin.stopIndex()));
+  }
+
+  /** An offset in the origin's text; Spark itself may count in that text with the values of its parameters. */
+  private static int offset(Origin origin, Option<Object> found) {
+    try {
+      Option<?> mapper = POSITION_MAPPER == null ? Option.empty() : (Option<?>) POSITION_MAPPER.invoke(origin);
+      int offset = (Integer) found.get();
+      return mapper.isEmpty() ? offset : (Integer) mapper.get().getClass().getMethod("mapToOriginal", int.class).invoke(mapper.get(), offset);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static Method positionMapper() {
+    try {
+      return Origin.class.getMethod("positionMapper");
+    } catch (NoSuchMethodException e) {
+      return null; // before Spark 4.2
+    }
   }
 
   /** The origins in the user's text; what has no place there is left out. */
