@@ -11,6 +11,7 @@ A :class:`Plan` is plain data (``to_json``/``from_json``): the argument of the t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
@@ -40,6 +41,7 @@ from sparkcep.sql.lexer import Span, quote
 LETTERS = "__letters"
 
 
+_NAMED = re.compile(r"[\w.]{1,60}|`[^`]{1,60}`")
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
 
 
@@ -149,7 +151,7 @@ class Plan:
         return Plan(
             **{
                 **{k: getattr(self, k) for k in self.__dataclass_fields__},
-                "inputs": tuple((name, "") for name, _ in self.inputs),
+                "inputs": tuple((name, text if _NAMED.fullmatch(text) else "") for name, text in self.inputs),  # names are for errors
                 "letters": tuple((v, b, "") for v, b, _ in self.letters),
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),

@@ -27,10 +27,12 @@ import sys
 import traceback
 from typing import Any, BinaryIO
 
-from sparkcep.errors import ClauseError
+from sparkcep.errors import INTERNAL, ClauseError
 from sparkcep.settings import Settings
 from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, rewrite_statement
 from sparkcep.spark.told import clause_error
+
+log = logging.getLogger("sparkcep")
 
 
 def answer(request: str) -> str:
@@ -48,7 +50,8 @@ def answer(request: str) -> str:
 
         try:
             return json.dumps(analyze(asked["schema"], asked["distinct"], asked["streaming"]))
-        except ClauseError as error:
+        except Exception as raised:
+            error = _of_ours(raised)
             return json.dumps({"error": _fields(error, str(error))})
     if kind == "mapper":
         from sparkcep.spark.python_functions import mapper
@@ -64,9 +67,19 @@ def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
     try:
         settings = Settings.read(asked["settings"].get)
         sql = rewrite_statement(asked["sql"], settings=settings, named_markers=asked["named_markers"])
-    except ClauseError as error:
+    except Exception as raised:
+        error = _of_ours(raised)
         return {"error": _fields(error, f"{error}{excerpt(asked['sql'], error)}")}
     return {"sql": sql, "marker_prefix": MARKER_PREFIX}
+
+
+def _of_ours(raised: Exception) -> ClauseError:
+    """``raised``, or what is told of an exception that should not have been: Spark's users see an error of a statement, the log has the traceback."""
+    if isinstance(raised, ClauseError):
+        return raised
+    log.error("sparkcep failed over a clause", exc_info=raised)
+    what = f"{type(raised).__name__}: {raised}".split("\n")[0][:300]
+    return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement; please report it with the statement and the log: {what}", sqlstate=INTERNAL)
 
 
 def _fields(error: ClauseError, description: str) -> dict[str, Any]:
