@@ -10,6 +10,7 @@ SEMANTIC = "42K0E"  # SQLSTATE: an expression is not allowed in its context
 UNSUPPORTED = "0A000"  # SQLSTATE: feature not supported
 LIMIT = "54000"  # SQLSTATE: program limit exceeded
 DATA = "22000"  # SQLSTATE: data exception
+INTERNAL = "XX000"  # SQLSTATE: internal error
 
 
 class ClauseError(Exception):

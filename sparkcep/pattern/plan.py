@@ -11,13 +11,15 @@ A :class:`Plan` is plain data (``to_json``/``from_json``): the argument of the t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
-from sparkcep.pattern import nodes
+from sparkcep.pattern import checked, nodes
 from sparkcep.pattern.approx import Approx, approx_of
+from sparkcep.pattern.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.pattern.conditions import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.pattern.equivalence import equal_columns, implied_tests
 from sparkcep.pattern.measures import MeasureSplitter
@@ -37,12 +39,10 @@ from sparkcep.sql.clause import (
 )
 from sparkcep.sql.lexer import Span, quote
 
-MAX_VARIABLES = 62
-MAX_PERMUTE = 30
-
 LETTERS = "__letters"
 
 
+_NAMED = re.compile(r"[\w.]{1,60}|`[^`]{1,60}`")
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
 
 
@@ -79,6 +79,8 @@ class Plan:
     candidates: tuple = ()  # (variables, SQL condition) that a row of every match fulfils; empty where that may not part rows
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
     slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
+    format: int = checked.FORMAT
+    made_by: str = checked.MADE_BY
     given: tuple = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
 
     @property
@@ -135,14 +137,22 @@ class Plan:
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        return Plan(**{k: _freeze(v) for k, v in json.loads(text).items()})
+        """Raises ClauseError where ``text`` is no plan, or another version's."""
+        try:
+            members = json.loads(text)
+        except (ValueError, RecursionError):
+            raise checked.wrong("it cannot be read") from None
+        checked.check_version(members, set(Plan.__dataclass_fields__))
+        plan = Plan(**{k: _freeze(v) for k, v in members.items()})
+        checked.check(plan)
+        return plan
 
     def without_sql(self) -> Plan:
         """What the table function needs: the plan less the texts that Spark computes outside it."""
         return Plan(
             **{
                 **{k: getattr(self, k) for k in self.__dataclass_fields__},
-                "inputs": tuple((name, "") for name, _ in self.inputs),
+                "inputs": tuple((name, text if _NAMED.fullmatch(text) else "") for name, text in self.inputs),  # names are for errors
                 "letters": tuple((v, b, "") for v, b, _ in self.letters),
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),

@@ -14,14 +14,15 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
@@ -145,7 +146,7 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
         raise stream_error(plan.place)
     _check_names(plan, schema.names, distinct)
     _check_collations(plan, _collations(schema))
-    prepared = prepare(plan, arrow_schema(schema))
+    prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
     return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
 
 
@@ -207,8 +208,11 @@ def _prepared(plan: str, schema: pa.Schema) -> Prepared:
     return prepare(Plan.from_json(plan), schema)
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's."""
+def arrow_schema(schema: StructType, written: Mapping[str, str] = MappingProxyType({})) -> pa.Schema:
+    """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's.
+
+    ``written``: columns as the user wrote them. Raises ClauseError for types that are not shipped.
+    """
     months = [f.name for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)]
     if months:
         raise ClauseError(
@@ -220,7 +224,27 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         )
     # Spark 4.1 means UTC without being told
     zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, prefers_large_types=False, **zone)
+    try:
+        return to_arrow_schema(schema, prefers_large_types=False, **zone)
+    except PySparkException as error:
+        raise _not_shipped(schema, written, zone) or error from None
+
+
+def _not_shipped(schema: StructType, written: Mapping[str, str], zone: dict) -> ClauseError | None:
+    """The error that names the first column whose type has no place in Arrow, such as a calendar interval."""
+    for f in schema.fields:
+        try:
+            to_arrow_schema(StructType([f]), prefers_large_types=False, **zone)
+        except PySparkException:
+            name = written.get(f.name) or f.name
+            return ClauseError(
+                "COLUMN_TYPE",
+                f"{name} is of type {f.dataType.simpleString()}, which cannot be sent to Python; make a column of another type of it below the clause, such as "
+                "a string or, of a calendar interval, an interval of days or a number of months",
+                sqlstate=UNSUPPORTED,
+                fragment=name,
+            )
+    return None
 
 
 def _collations(schema: StructType) -> dict[str, str]:
