@@ -609,6 +609,8 @@ def _literal(expr: Expr):
         return None if sign else ("lit", "null", "NULL")
     if text in ("TRUE", "FALSE"):
         return None if sign else ("lit", "bool", text)
+    if text.isdigit() and len(text) > 38:
+        return None
     if text.isdigit():
         value = int(sign + text)
         if -(2**31) <= value < 2**31:
