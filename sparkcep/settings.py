@@ -19,7 +19,9 @@ _KEYS = {
     "max_steps": "sparkcep.maxSteps",
     "max_matches": "sparkcep.maxMatchesPerPartition",
 }
-KEYS = tuple(_KEYS.values())
+EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
+_NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
+KEYS = (*_KEYS.values(), EXCLUDED_RULES)
 NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -48,6 +50,10 @@ class Settings:
     @staticmethod
     def read(get: Callable[[str], str | None]) -> Settings:
         """From a session's configuration; ``get`` gives None for a key that is not set. Raises ClauseError."""
+        excluded = get(EXCLUDED_RULES) or ""
+        if _NEEDED_RULE in excluded:
+            message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function for each row by itself; leave that rule in"
+            raise ClauseError("SETTING", message, fragment=_NEEDED_RULE)
         found = {}
         for name, key in _KEYS.items():
             text = get(key)

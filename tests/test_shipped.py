@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from sparkcep.columns.shipped import PREFIX, merged, strings, unpacked
+from sparkcep.columns.shipped import merged, strings, unpacked
 
 
 def shipped(texts: list[str | None], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
@@ -45,8 +45,8 @@ def test_strings_come_back(pool, kind):
 
 def test_one_column_under_several_names():
     prefix, rest = shipped(["x", "x", None], pa.string())
-    batch = pa.RecordBatch.from_arrays([prefix, rest, pa.array([1, 2, 3])], names=[PREFIX + "__p0", "__p0", "ts"])
-    found = unpacked(batch, [("k", "__p0"), ("ts", "ts"), ("__p0", "__p0"), ("__o0", "ts")])
+    batch = pa.RecordBatch.from_arrays([prefix, rest, pa.array([1, 2, 3])], names=["__p0 number", "__p0", "ts"])
+    found = unpacked(batch, [("k", "__p0", "__p0 number"), ("ts", "ts", ""), ("__p0", "__p0", "__p0 number"), ("__o0", "ts", "")])
     assert found.schema.names == ["k", "ts", "__p0", "__o0"]
     assert found.to_pylist() == [{"k": k, "ts": t, "__p0": k, "__o0": t} for k, t in (("x", 1), ("x", 2), (None, 3))]
 
@@ -55,6 +55,11 @@ def test_one_column_under_several_names():
 def test_batches_are_merged(sizes, wanted):
     rows = iter(range(100))
     batches = [pa.RecordBatch.from_pydict({"x": pa.array([next(rows) for _ in range(size)], pa.int64())}) for size in sizes]
-    found = list(merged(batches, 5))
+    found = list(merged(batches, 5, 1 << 20))
     assert [batch.num_rows for batch in found] == wanted
     assert [x for batch in found for x in batch["x"].to_pylist()] == list(range(sum(sizes)))
+
+
+def test_batches_are_merged_until_they_are_large():
+    batches = [pa.RecordBatch.from_pydict({"x": pa.array(["x" * size])}) for size in (10, 10, 3000, 10, 900, 200)]
+    assert [batch.num_rows for batch in merged(batches, 100, 1000)] == [3, 3]

@@ -15,20 +15,20 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import boundaries, null_marks, words
 
-PREFIX = "__prefix_of_"  # as in Shipment.java; the name of the string column follows
 _BYTES = 8
 
 
-def merged(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at least ``rows`` rows, but for the last one."""
+def merged(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at least ``rows`` rows or ``size`` bytes, but for the last one."""
     held: list[pa.RecordBatch] = []
-    count = 0
+    count = held_bytes = 0
     for batch in batches:
         held.append(batch)
         count += batch.num_rows
-        if count >= rows:
+        held_bytes += batch.nbytes
+        if count >= rows or held_bytes >= size:
             whole = _one(held)
-            held, count = [], 0  # not kept beside their copy
+            held, count, held_bytes = [], 0, 0  # not kept beside their copy
             yield from whole
     if held:
         yield from _one(held)
@@ -39,14 +39,11 @@ def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
-def unpacked(batch: pa.RecordBatch, columns: Iterable[tuple[str, str]]) -> pa.RecordBatch:
-    """The input ``columns``, (name, name as shipped), of a batch."""
+def unpacked(batch: pa.RecordBatch, columns: Iterable[tuple[str, str, str]]) -> pa.RecordBatch:
+    """The input columns of a batch: of each its name, its name as shipped, and that of the number of its first bytes or ""."""
     arrays = dict(zip(batch.schema.names, batch.columns))
-    for name in batch.schema.names:
-        if name.startswith(PREFIX):
-            key = name.removeprefix(PREFIX)
-            arrays[key] = strings(arrays[name], arrays[key])
-    return pa.RecordBatch.from_arrays([arrays[source] for _, source in columns], names=[name for name, _ in columns])
+    whole = {source: strings(arrays[number], arrays[source]) if number else arrays[source] for _, source, number in columns}
+    return pa.RecordBatch.from_arrays([whole[source] for _, source, _ in columns], names=[name for name, _, _ in columns])
 
 
 def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:

@@ -12,7 +12,8 @@ The trees of the second part are tuples:
 ``("pair", column, number, rows)``          a Spark function over several rows, computed by Spark for every choice of them:
                                             an array column; ``number`` is the row number's column, ``rows`` are one
                                             or two ``(F|L, mask, n, k)``
-``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``
+``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``;
+                                            a ``col`` in it is a constant
 ``("isfirst", mask)``                       whether the row is the first one of ``mask``
 ``("lit", kind, text)``                     number, string, boolean or null
 ``("call", name, arg...)``                  an operator or function the engine computes itself
@@ -24,7 +25,7 @@ The trees of the second part are tuples:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
@@ -211,10 +212,14 @@ class ConditionSplitter:
                 return literal or ("col", self.inputs.column(self._cur_text(expr, variable)))
             if self._strict(expr):
                 return self._at(row, self.inputs.column(self._cur_text(expr, variable)), None)
+        before = dict(self._ordered), self.inputs.mark()
         native = self._native(expr, variable)
         if native is not None:
-            return native
-        if not special and len(rows) == 1:
+            if special or not self._compares_for_spark(expr, native, rows):
+                return native
+            self._ordered = before[0]
+            self.inputs.back_to(before[1])
+        elif not special and len(rows) == 1:
             row = next(iter(rows))
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
             return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
@@ -231,6 +236,20 @@ class ConditionSplitter:
             "computed in DEFINE; use comparisons, arithmetic and number functions there, or apply it to at most "
             f"{MAX_PAIRED + 1} rows",
             UNSUPPORTED,
+        )
+
+    def _compares_for_spark(self, expr: Expr, tree: tuple, rows: set[Row]) -> bool:
+        """Whether the whole comparison is Spark's: an operand is, at the same rows. Spark then compares by its types and collations, and
+        what it ships is a BOOLEAN."""
+        if not (expr.op in ("between", "in", "is") or (expr.op == "bin" and expr.value in _COMPARISONS)):
+            return False
+        if any(n.op == "subquery" for n in expr.walk()):
+            return False
+        leaves = list(_operands(tree))
+        others = {(r.which, r.mask, r.logical, r.physical) for r in rows if r.which != "cur"}
+        return not any(leaf[0] == "call" for leaf in leaves) and any(
+            set(leaf[3]) == others if leaf[0] == "pair" else not others and leaf[0] == "col" and leaf[1] in self._ordered.values()
+            for leaf in leaves
         )
 
     def _at(self, row: Row, column: str, absent: str | None):
@@ -591,6 +610,15 @@ def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
         if whole.startswith(n + joint) and len(whole) > len(n + joint):
             found += [[n, *rest] for rest in _splits(whole[len(n + joint) :], joint, names)]
     return found
+
+
+def _operands(tree: tuple) -> Iterator[tuple]:
+    """What the comparisons at the top of a tree compare."""
+    if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not"):
+        for part in tree[2:]:
+            yield from _operands(part)
+    else:
+        yield tree
 
 
 def _negate(expr: Expr, tree):

@@ -27,7 +27,7 @@ of ``array_distinct``). For any other the splitter names arrays and the aggregat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.errors import UNSUPPORTED
@@ -86,7 +86,7 @@ class _Aggregate:
 
 class MeasureSplitter:
     """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
-    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: of its SLIDE, "" for none; ``ranked``: those of
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, "" for none; ``ranked``: those of
     MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give."""
 
     def __init__(
@@ -326,8 +326,11 @@ class MeasureSplitter:
                     place(call, CLASSIFIER_COLUMN)
                 else:
                     places[call.span] = self._call(call)
+            whole = list(self._with_subqueries(expr))
+            for node in whole:
+                place(node, self.inputs.column(scope.row_text(node)))
             for node in scope.columns(expr):
-                if not any(c.span.start <= node.span.start and node.span.end <= c.span.end for c in calls):
+                if not any(c.span.start <= node.span.start and node.span.end <= c.span.end for c in (*calls, *whole)):
                     place(node, self.inputs.column(scope.row_text(node)))
 
         def over(expr: Expr, row: str) -> str:
@@ -335,6 +338,19 @@ class MeasureSplitter:
             return render(scope.text, expr, swaps)
 
         return self._leaf(("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
+
+    def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
+        """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input columns."""
+        if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
+            if self._looks_at_match(expr):
+                raise self.scope.error(
+                    expr, "SUBQUERY", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(); test what the aggregate gives",
+                    UNSUPPORTED,
+                )
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self._with_subqueries(arg)
 
     def _is_constant(self, expr: Expr) -> bool:
         return not self._looks_at_match(expr) and not any(True for _ in self.scope.columns(expr))

@@ -11,7 +11,7 @@ A :class:`Plan` is plain data (``to_json``/``from_json``): the argument of the t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
@@ -26,6 +26,7 @@ from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
 from sparkcep.pattern.ranking import Ranking, ranking_of, slide_of, with_join
 from sparkcep.pattern.scope import ALL_ROWS, ENDINGS, PRIOR, Inputs, Scope
+from sparkcep.pattern.window import common_unit
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
@@ -78,6 +79,7 @@ class Plan:
     candidates: tuple = ()  # (variables, SQL condition) that a row of every match fulfils; empty where that may not part rows
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
     slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
+    given: tuple = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -94,6 +96,15 @@ class Plan:
     def ranking(self) -> Ranking | None:
         """How matches are scored and ranked, where that is asked for."""
         return Ranking(*self.rank) if self.rank else None
+
+    def moved(self, to: Callable[[int, int], tuple[int, int]]) -> Plan:
+        """The same with its places, lines and columns, as ``to`` gives them."""
+        places = tuple((variable, *to(line, column), text) for variable, line, column, text in self.places)
+        windows = tuple((*window[:3], *to(*window[3:5]), window[5]) if window[3] else window for window in self.windows)
+        ranking = self.ranking
+        if ranking is not None and ranking.place:
+            ranking = ranking._replace(place=(*to(*ranking.place[:2]), ranking.place[2]))
+        return replace(self, place=(*to(*self.place[:2]), self.place[2]), places=places, windows=windows, rank=tuple(ranking or ()))
 
     def ranked_by_engine(self) -> Plan:
         """The same with ranks from the engine: what Spark would rank by is left out."""
@@ -172,7 +183,7 @@ def make_plan(
     approx = approx_of(clause, tuple(variables))
     slide = slide_of(clause)
     measures = MeasureSplitter(
-        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else "", step=slide[1],
+        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else "", step=common_unit(slide[1], bounded[0][1]) if slide[1] else "",
         ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
     )
     outputs = _measures(clause, measures, settings.case_sensitive)

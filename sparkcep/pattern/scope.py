@@ -74,6 +74,15 @@ class Inputs:
     def columns(self) -> tuple[tuple[str, str], ...]:
         return tuple(self._named)
 
+    def mark(self) -> tuple[dict[str, str], int]:
+        """What is collected by now, for :meth:`back_to`."""
+        return dict(self._by_text), len(self._named)
+
+    def back_to(self, mark: tuple[dict[str, str], int]) -> None:
+        """Forgets what came behind the mark."""
+        self._by_text, named = dict(mark[0]), mark[1]
+        del self._named[named:]
+
 
 @dataclass(frozen=True)
 class Row:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import lcm
 
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, error_at, shown
 from sparkcep.sql.expression import Expr
 from sparkcep.sql.lexer import tokenize
 
 ROWS, MICROS, NUMBER = "rows", "micros", "number"
-MAX_ROWS = (1 << 62) - 1
 _MAX_DIGITS = 100
 
 _MICROS = {
@@ -37,9 +37,15 @@ def window_size(size: Expr, text: str, rows: bool) -> tuple[str, str]:
         raise _error(size, text, f"the size of a window has at most {_MAX_DIGITS} digits, not the {len(source)} of {source}")
     if rows and not source.isdigit():
         raise _error(size, text, f"a WINDOW of ROWS takes a whole number, not {source}")
-    if Fraction(source) <= 0 or (rows and int(source) > MAX_ROWS):
+    if Fraction(source) <= 0:
         raise _error(size, text, f"the size of a window must be above 0, not {source}")
     return (ROWS if rows else NUMBER), source
+
+
+def common_unit(step: str, size: str) -> str:
+    """A number of which SLIDE's step and its WINDOW's size are both multiples, as Fraction reads it: places of windows are told in a type that holds it."""
+    parts = lcm(Fraction(step).denominator, Fraction(size).denominator)
+    return step if parts == Fraction(step).denominator else f"1/{parts}"
 
 
 def _interval(node: Expr, text: str) -> int:

@@ -12,11 +12,18 @@ import sys
 from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
-from pyspark.sql.functions import AnalyzeArgument
 from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
 
-from sparkcep.spark.table_function import GRAPH_FUNCTIONS, NAME, MatchRecognize, match_batches
+from sparkcep.spark.table_function import (
+    GRAPH_FUNCTIONS,
+    NAME,
+    MatchRecognize,
+    analyze_planned,
+    is_plan,
+    match_batches,
+    stream_error,
+)
 
 
 def describe() -> dict[str, Any]:
@@ -27,10 +34,13 @@ def describe() -> dict[str, Any]:
     return {"functions": functions, "python": sys.executable, "version": "{}.{}".format(*sys.version_info)}
 
 
-def analyze(schema: str) -> dict[str, str]:
-    """The table function's analysis over a table of type ``schema`` (Spark's JSON), its plan among the names. Raises ClauseError."""
-    table = AnalyzeArgument(dataType=StructType.fromJson(json.loads(schema)), value=None, isTable=True, isConstantExpression=False)
-    analysis = MatchRecognize.analyze(table)
+def analyze(schema: str, distinct: bool, streaming: bool) -> dict[str, str]:
+    """The table function's analysis over a table of type ``schema`` (Spark's JSON), its plan among the names; of a clause's text only whether it
+    may be. ``distinct``, ``streaming``: see :func:`sparkcep.spark.table_function.analyze_planned`. Raises ClauseError."""
+    table = StructType.fromJson(json.loads(schema))
+    if streaming and not any(map(is_plan, table.names)):
+        raise stream_error()
+    analysis = analyze_planned(table, distinct=distinct, streaming=streaming)
     return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}
 
 

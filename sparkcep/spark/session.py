@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import secrets
 import sys
 import threading
 import weakref
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
-from sparkcep.spark.rewriting import MARKER_PREFIX, name_markers, rewrite_statement
+from sparkcep.spark.rewriting import MARKER_PREFIX, name_markers, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,10 +132,10 @@ def _wrap(session_class: Any) -> None:
 
 
 def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, args: Any, kwargs: dict) -> DataFrame:
-    from pyspark.errors import AnalysisException
+    from pyspark.errors import AnalysisException, PySparkException
 
     from sparkcep.spark import months
-    from sparkcep.spark.errors import ClauseParseException
+    from sparkcep.spark.errors import ClauseParseException, over_statement, without_log
     from sparkcep.spark.sampling import Sampler
 
     frames: dict[str, Any] = {}
@@ -153,24 +154,31 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     try:
         settings = settings_of(session)
         choose = Sampler.of(session, settings, run)
-        out = rewrite_statement(formatted, settings=settings, named_markers=positional, choose=choose)
+        places = translated(formatted, settings=settings, named_markers=positional, choose=choose)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None
-    rewritten = out is not formatted
-    if not rewritten:
-        out, run = text, lambda statement: original(session, statement, args, **kwargs)
+    if places is None:
+        try:
+            return original(session, text, args, **kwargs)
+        except AnalysisException as raised:
+            # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
+            raise ClauseParseException.from_spark(raised) or raised from None
     try:
-        return run(out)
-    except AnalysisException as raised:
-        # from analyze, or from the JVM's parser for a statement inside this one (EXECUTE IMMEDIATE)
-        clause_error = ClauseParseException.from_spark(raised)
-        if clause_error is None:
-            raise
-        if clause_error.error_class != months.ERROR_CLASS or not rewritten:
-            raise clause_error from None
+        with without_log():
+            return run(places.rewritten)
+    except PySparkException as raised:
+        error = ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places)
+        if getattr(error, "error_class", "") != months.ERROR_CLASS:
+            raise error from None
     marked = name_markers(formatted) if positional else formatted
     found = months.find_months(marked, settings, lambda query: run(query).schema)
-    return run(rewrite_statement(formatted, settings=settings, named_markers=positional, months=found, choose=choose))
+    places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose)
+    assert places is not None
+    try:
+        with without_log():
+            return run(places.rewritten)
+    except PySparkException as raised:
+        raise ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places) from None
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
@@ -272,8 +280,6 @@ def _teach_parser(spark: SparkSession) -> None:
 def _load_extension(spark: SparkSession) -> Any:
     """The Java extension in this driver's JVM, with this process as its rewriter."""
     global _parser
-    from pyspark.java_gateway import ensure_callback_server_started
-
     from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar
 
     gateway = spark.sparkContext._gateway
@@ -292,10 +298,31 @@ def _load_extension(spark: SparkSession) -> Any:
         .getDeclaredConstructor(gateway.new_array(jvm.java.lang.Class, 0))
         .newInstance(gateway.new_array(jvm.java.lang.Object, 0))
     )
-    ensure_callback_server_started(gateway)
+    _open_callbacks(gateway, extension)
     extension.setRewriter(_Rewriter())
     _parser = (gateway, extension)
     return extension
+
+
+def _open_callbacks(gateway: Any, extension: Any) -> None:
+    """Starts Py4J's server for callbacks, a port of this machine, so that only this session's JVM can use it. A server that runs stays as it is."""
+    from py4j.java_gateway import JavaObject
+    from py4j.protocol import Py4JError
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    if gateway.__dict__.get("_callback_server") is not None:
+        return
+    parameters = gateway.callback_server_parameters
+    if parameters.auth_token is not None:  # that of a gateway whose threads are not pinned has one, and the JVM knows it
+        ensure_callback_server_started(gateway)
+        return
+    parameters.auth_token = secrets.token_hex(32)
+    try:
+        ensure_callback_server_started(gateway)
+        extension.setToken(JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters.auth_token)
+    except Py4JError as error:
+        parameters.auth_token = None
+        log.warning("Py4J's port for callbacks asks for no token, so other users of this machine can reach it: %s", error)
 
 
 class _Rewriter:

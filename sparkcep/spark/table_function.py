@@ -38,11 +38,12 @@ from pyspark.sql.types import (
 from pyspark.util import PythonEvalType
 
 from sparkcep import graph as graphs
-from sparkcep.errors import UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
+from sparkcep.pattern.scope import RANK, SCORE
 from sparkcep.sql.clause import ONE_ROW
-from sparkcep.sql.lexer import quote
+from sparkcep.sql.lexer import quote, tokenize
 from sparkcep.sql.parser import parse_clause
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class MatchAnalysis(AnalyzeResult):
     prepared: Prepared | None = None
     plan: Plan | None = None
     columns: list[tuple[str, str]] | None = None
+    collated: dict[str, str] | None = None  # what :func:`_perhaps_collated` gives
 
 
 class MatchRecognize:
@@ -69,17 +71,10 @@ class MatchRecognize:
 
     @staticmethod
     def analyze(table: AnalyzeArgument, spec: AnalyzeArgument | None = None) -> MatchAnalysis:
-        from sparkcep.engines.run import prepare
-
         if not table.isTable:
             raise ClauseError("ARGUMENT", "the first argument of match_recognize must be TABLE(...)")
-        planned = [n for n in table.dataType.names if n.startswith(PLAN_HEAD)]
-        if planned:
-            schema = StructType([f for f in table.dataType.fields if f.name not in planned])
-            plan = Plan.from_json(planned[-1])
-            _check_collations(plan, schema)
-            prepared = prepare(plan, arrow_schema(schema))
-            return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
+        if any(map(is_plan, table.dataType.names)):
+            return analyze_planned(table.dataType, distinct=True, streaming=False)
         if spec is None or not isinstance(spec.value, str):
             raise ClauseError("ARGUMENT", "match_recognize needs a string constant behind TABLE(...): the clause's text")
         return _analyze_clause(spec.value, table.dataType)
@@ -106,7 +101,13 @@ class MatchRecognize:
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
+            strings = {f.name for f in schema if _holds_strings(f.type)}
+            _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings})
             return engine_for(prepare(self.analysis.plan, schema))
+        plan = next(filter(is_plan, reversed(schema.names)))
+        if Plan.from_json(plan) != self.analysis.prepared.plan:
+            # planning dropped what nothing reads, and then did not find the call that mapInArrow would run
+            return engine_for(_prepared(plan, pa.schema([f for f in schema if not is_plan(f.name)])))
         return engine_for(self.analysis.prepared.arrived(schema))
 
     def _named(self, table: pa.Table) -> pa.Table:
@@ -125,13 +126,62 @@ class MatchRecognize:
         return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
+def is_plan(name: str) -> bool:
+    """Whether a column's name is a plan."""
+    return name.startswith(PLAN_HEAD)
+
+
+def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> MatchAnalysis:
+    """What ``analyze`` says of the rewriter's form, whose plan is a name in ``table``.
+
+    ``distinct``: columns go to the engine under their own names, so no two of them may have one name; the JVM's extension numbers them.
+    ``streaming``: whether the table is a stream. Raises ClauseError.
+    """
+    from sparkcep.engines.run import prepare
+
+    schema = StructType([f for f in table.fields if not is_plan(f.name)])
+    plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
+    if streaming:
+        raise stream_error(plan.place)
+    _check_names(plan, schema.names, distinct)
+    _check_collations(plan, _collations(schema))
+    prepared = prepare(plan, arrow_schema(schema))
+    return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
+
+
+def stream_error(place: tuple = (0, 0, "")) -> ClauseError:
+    """Of a clause over a stream; ``place``: line, column and text of its pattern."""
+    message = "MATCH_RECOGNIZE cannot read a stream: each micro-batch would be searched for itself; store the stream in a table, and match over that"
+    return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=place[0], column=place[1], fragment=place[2])
+
+
+def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
+    """Columns of the user's, which ALL ROWS PER MATCH gives back, have no name that the plan's own have."""
+    if plan.rows == ONE_ROW:
+        return
+    own = {LETTERS, *(n for n, _ in (*plan.inputs, *plan.ordered_inputs))}
+    computed = {"__matched", *(n for n, _ in plan.leaves), *((SCORE, RANK) if plan.ranking else ())}
+    seen: set[str] = set()
+    for name in names:
+        key = name if plan.case_sensitive else name.lower()
+        reserved = key in computed or (key in own and key in seen)
+        if reserved or (distinct and name in seen):
+            reason = f"the name {name} is reserved for a column of sparkcep's" if reserved else f"two columns of the input are called {name}"
+            line, column, pattern = plan.place
+            raise ClauseError(
+                "COLUMN_NAME", f"{reason}, and ALL ROWS PER MATCH gives them all back; rename it in the input",
+                sqlstate=SEMANTIC, line=line, column=column, fragment=pattern,
+            )
+        seen |= {key, name}
+
+
 def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The engine as ``mapInArrow`` runs it, where the JVM's extension plans the rewriter's form so: a task's sorted batches in, its
     rows of output out.
 
     Args:
         plan: the clause's plan as JSON.
-        columns: the plan's input columns, (name, name as shipped) each.
+        columns: the plan's input columns, as :func:`sparkcep.columns.shipped.unpacked` takes them.
         batches: what is shipped, see :mod:`sparkcep.columns.shipped`.
 
     Yields:
@@ -144,7 +194,7 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
     if first is not None:
         engine = run.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
-        whole = merged(itertools.chain([first], batches), engine.chunk_rows)
+        whole = merged(itertools.chain([first], batches), engine.chunk_rows, run.CHUNK_BYTES)
         for table in run.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
             yield from table.to_batches()
 
@@ -173,9 +223,27 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, prefers_large_types=False, **zone)
 
 
-def _check_collations(plan: Plan, schema: StructType) -> None:
+def _collations(schema: StructType) -> dict[str, str]:
+    """The columns that hold strings of another collation than that of the bytes, with that collation."""
+    return {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
+
+
+def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
+    """Input columns of a clause text that may hold strings of another collation: expressions, whose types only Spark knows, over such
+    columns or with COLLATE."""
+    collations, found = _collations(schema), {}
+    for column, sql in plan.inputs:
+        words = {t.text.strip("`").lower() for t in tokenize(sql)}
+        named = [c for name, c in collations.items() if name.lower() in words]
+        if re.search(r"\bCOLLATE\s+UTF8_BINARY$", sql, re.IGNORECASE):
+            continue
+        if named or "collate" in words:
+            found[column] = named[0] if named else "other than UTF8_BINARY"
+    return found
+
+
+def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
     """The engine compares strings byte by byte, so it refuses to compare those of another collation."""
-    collations = {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
     for output, column, _ in plan.partition:
         if column in collations:
             raise _collated(collations[column], "be a key of PARTITION BY", fragment=output)
@@ -197,16 +265,23 @@ def _collated(collation: str, what: str, **place) -> ClauseError:
 
 
 def _compared_columns(tree: tuple) -> set[str]:
+    """The columns whose values a condition's tree compares, or may hand to what compares them."""
     match tree:
-        case ("col", column) | ("off", column, *_) | ("nav", _, _, _, _, column, *_):
+        case ("call", "isnull", ("col" | "off" | "nav" | "pair", *_)):
+            return set()
+        case ("col" | "off" | "pair", column, *_) | ("nav", _, _, _, _, column, *_):
             return {column}
-        case ("agg", fn, _, column, _, distinct):
-            return {column} if fn != "count" or distinct else set()
-        case ("prior" | "first", _, inner):
+        case ("agg", "count", _, _, _, False):
+            return set()
+        case ("agg", _, _, column, _, _):
+            return {column}
+        case ("prior", _, inner):
             return _compared_columns(inner)
         case ("call", _, *arguments):
             return set().union(*map(_compared_columns, arguments))
-    return set()
+        case ("lit" | "cls" | "mno" | "isfirst", *_):
+            return set()
+    raise ValueError(f"a condition's tree of an unknown kind: {tree[0]}")
 
 
 def _collation(data_type: DataType) -> str | None:
@@ -222,6 +297,13 @@ def _collation(data_type: DataType) -> str | None:
         case StructType():
             return next((c for f in data_type.fields if (c := _collation(f.dataType))), None)
     return None
+
+
+def _holds_strings(t: pa.DataType) -> bool:
+    """Whether a string stands anywhere inside values of the type."""
+    if pa.types.is_nested(t):
+        return any(_holds_strings(t.field(i).type) for i in range(t.num_fields))
+    return pa.types.is_string(t) or pa.types.is_large_string(t)
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
@@ -256,20 +338,25 @@ def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
     measures = [(name, sql) for name, sql in plan.outputs]
     if plan.rows == ONE_ROW:
         return [(name, c) for name, c, _ in plan.partition] + measures
+    alike = len({n.lower() for n in schema.names}) < len(schema.names)  # names that differ by case alone: the session tells them apart
     keys, seen = [], set()
+
+    def folded(name: str) -> str:
+        return name if alike else name.lower()
+
     for name, column, *_, plain in (*plan.partition, *plan.order):
-        if plain and name.lower() in seen:
+        if plain and folded(name) in seen:
             continue
-        seen.add(name.lower() if plain else column)
+        seen.add(folded(name) if plain else column)
         keys.append((name, _plain_column(name, schema) or name) if plain else (name, column))
-    rest = [(n, n) for n in schema.names if n.lower() not in seen]
+    rest = [(n, n) for n in schema.names if folded(n) not in seen]
     return keys + measures + rest
 
 
 def _plain_column(sql: str, schema: StructType) -> str | None:
     """The input column that a row expression is, if it is just one."""
-    name = sql.strip("`").lower()
-    return next((n for n in schema.names if n.lower() == name), None)
+    name = sql.strip("`")
+    return name if name in schema.names else next((n for n in schema.names if n.lower() == name.lower()), None)
 
 
 def _known_types(plan: Plan, schema: StructType) -> StructType:
@@ -320,7 +407,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
     known = _known_types(plan, schema)
-    _check_collations(plan, known)
+    _check_collations(plan, _collations(known))
     engine_columns = {f.name: f.dataType for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
     columns = _columns(plan, schema)
     selected = [SelectedColumn(sql, alias) for alias, sql in plan.inputs]
@@ -343,6 +430,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
         select=selected,
         plan=plan,
         columns=columns,
+        collated=_perhaps_collated(plan, schema),
     )
 
 
@@ -381,11 +469,11 @@ def register(spark: SparkSession) -> None:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         from pyspark.sql.connect.udtf import UserDefinedTableFunction as ConnectFunction
 
-        function = ConnectFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
+        function = ConnectFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF, deterministic=True)
     else:
         from pyspark.sql.udtf import UserDefinedTableFunction
 
-        function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF)
+        function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF, deterministic=True)
     spark.udtf.register(NAME, function)
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         spark.udf.register(name, read, returns)

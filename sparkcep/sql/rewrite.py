@@ -15,11 +15,12 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
@@ -32,9 +33,10 @@ from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
-from sparkcep.sql.names import definitions, runs_at_once
+from sparkcep.sql.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
+from sparkcep.sql.names import definitions, runs_at_once, table_names
 from sparkcep.sql.parser import parse_between, parse_clause
+from sparkcep.sql.places import Origin
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
 
@@ -48,7 +50,8 @@ _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it.
+    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it, and where it
+    stands.
 
     ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
     whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table;
@@ -60,6 +63,7 @@ class Rewritten:
     input: str
     sql: str
     source: str
+    origin: Origin
     choice: str = ""
     native: bool = False
     filtering: Choice = UNFILTERED
@@ -161,23 +165,30 @@ class _Rewriter:
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
 
-    def _replace(self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None) -> None:
-        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``."""
+    def _replace(
+        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
+        moved: Callable[[int, int], tuple[int, int]] | None = None,
+    ) -> None:
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives its ``table`` and its
+        ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
         begin = self.tokens[start].start
-        qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
+        origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
+        qualifiers = table_names(self.tokens, self.close, start, stop)
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
+        if moved is not None:
+            plan = plan.moved(moved)
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         choice, native = _who_runs(clause, self.settings) if table is None else ("", False)
         if native:
-            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, choice, native))
+            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         filtering = self._filtering(plan, source, begin, months)
         slicing = self._slicing(plan, source, begin, months)
         sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice, filtering=filtering, slicing=slicing))
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, choice, filtering=filtering, slicing=slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
@@ -328,7 +339,10 @@ class _Rewriter:
         is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
         source = f"({inside})" if is_query else inside
         with self._placed(prefix + text, begin, literal.start):
-            self._replace(clause, i, i + 1, self.tokens[close].end, source)
+            whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
+            origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
+            moved = functools.partial(self._moved, prefix + text, begin, literal.start)
+            self._replace(clause, i, i + 1, whole.end, source, origin, moved)
         return close + 1
 
     @contextmanager
@@ -339,18 +353,22 @@ class _Rewriter:
         except ClauseError as error:
             if not error.line:
                 raise
-            offset = sum(len(line) + 1 for line in text.split("\n")[: error.line - 1]) + error.column - 1
-            line, column = position(self.text, first if begin is None else max(begin + offset, first))
+            line, column = self._moved(text, begin, first, error.line, error.column)
             name = error.error_class.removeprefix("SPARKCEP.")
             raise ClauseError(
                 name, error.message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment
             ) from None
 
+    def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
+        """The place in the statement of one in ``text``; see ``_placed``."""
+        offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
+        return position(self.text, first if begin is None else max(begin + offset, first))
+
     def _rewritten(self, start: int, end: int) -> str:
         """A part of the statement with the clauses inside it rewritten."""
         with self._placed(self.text[start:end], start, start):
             sql, found = rewrite_all(self.text[start:end], self.settings)
-        self.found += found
+        self.found += [replace(one, origin=one.origin.shifted(start)) for one in found]
         return sql
 
     def _table_arguments(self, start: int, stop: int) -> str:
@@ -533,7 +551,7 @@ def _kept_leaves(plan: Plan) -> list[str]:
     """The leaf columns next to the aggregates: what only those need is left behind."""
     texts = [text for _, text in plan.outputs]
     if plan.ranking:
-        texts += [*plan.ranking.objectives, *plan.ranking.order]
+        texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
     used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
     used |= {name for name, spec in plan.leaves if spec[0] == "rank" or (plan.slide and spec[0] == "window_start")}
     return [name for name, _ in plan.leaves if name in used or not plan.aggregates]
@@ -588,7 +606,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         else:
             shipped[0] = f"* EXCEPT ({', '.join(sorted(order_only | unread))})"
     sort = [*keys, *order]
-    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'}" + (f" SORT BY {', '.join(sort)}" if sort else "")
+    # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch by itself
+    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'} SORT BY {', '.join(sort) or 'NULL'}"
     shipped.append(f"NULL AS `{engines.without_sql().to_json()}`")
     if chosen is not None:
         join = kept_keys(plan, chosen, texts, source)
@@ -635,7 +654,7 @@ def _output(plan: Plan) -> list[str]:
         return [f"{c} AS {quote(name)}" for name, c, _ in plan.partition] + measures
     keys, hidden, seen = [], [], set()
     for name, column, *_, plain in (*plan.partition, *plan.order):
-        key = name if not plain else name.lower()
+        key = name if not plain or plan.case_sensitive else name.lower()
         if plain and key in seen:
             continue
         seen.add(key)

@@ -1,8 +1,14 @@
 package org.sparkcep;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -10,37 +16,73 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A call of the table function in the rewriter's form, as Spark has it in a plan: one table argument, packed into a struct, whose last
  * column is named by the clause's plan.
  */
-record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan) {
+record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   static final String PLAN_HEAD = "{\"variables\":"; // as in pattern/plan.py
+  static final String LETTERS = "__letters"; // as in pattern/plan.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** The call of {@code function} over {@code input}; null where it is another function, or has another form. */
   static Call of(PythonUDTF function, LogicalPlan input) {
-    if (!PythonFunctions.TABLE_FUNCTION.equals(function.name())
-        || !(input instanceof Project project)
-        || project.projectList().size() != 1
-        || !(project.projectList().head() instanceof Alias packed)
-        || !(packed.child() instanceof CreateNamedStruct columns)) {
-      return null;
+    if (input instanceof Project project
+        && project.projectList().size() == 1
+        && project.projectList().head() instanceof Alias packed
+        && packed.child() instanceof CreateNamedStruct columns) {
+      return of(function, columns, project.child());
     }
-    int last = columns.nameExprs().size() - 1;
-    String name = name(columns, last);
-    if (!name.startsWith(PLAN_HEAD)) {
+    return null;
+  }
+
+  /** The same where all columns are constants, and Spark made one constant of them. */
+  static Call ofConstants(PythonUDTF function, LogicalPlan input) {
+    for (Expression argument : CollectionConverters.asJava(function.children())) {
+      if (argument instanceof Literal table && table.value() instanceof InternalRow row && table.dataType() instanceof StructType type) {
+        return of(function, unfolded(row, type), input);
+      }
+    }
+    return null;
+  }
+
+  private static CreateNamedStruct unfolded(InternalRow row, StructType type) {
+    List<Expression> columns = new ArrayList<>();
+    for (int i = 0; i < type.length(); i++) {
+      columns.add(new Literal(UTF8String.fromString(type.apply(i).name()), DataTypes.StringType));
+      columns.add(new Literal(row.get(i, type.apply(i).dataType()), type.apply(i).dataType()));
+    }
+    return new CreateNamedStruct(MatchStrategy.seq(columns));
+  }
+
+  private static Call of(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table) {
+    String name = columns.nameExprs().isEmpty() ? "" : name(columns, columns.nameExprs().size() - 1);
+    if (!PythonFunctions.TABLE_FUNCTION.equals(function.name()) || !name.startsWith(PLAN_HEAD)) {
       return null;
     }
     try {
-      return new Call(function, columns, project.child(), (ObjectNode) JSON.readTree(name));
+      ObjectNode plan = (ObjectNode) JSON.readTree(name);
+      return new Call(function, columns, table, plan, inputs(plan));
     } catch (JsonProcessingException e) {
       throw new IllegalStateException("The plan of a clause cannot be read: " + name, e);
     }
   }
 
-  static String name(CreateNamedStruct columns, int i) {
+  /** Names of the columns that the rewriter computed for the plan: all others are the user's, whatever they are called. */
+  private static Set<String> inputs(JsonNode plan) {
+    Set<String> names = new HashSet<>(Set.of(LETTERS));
+    for (String member : List.of("inputs", "ordered_inputs")) {
+      plan.get(member).forEach(column -> names.add(column.get(0).asText()));
+    }
+    return names;
+  }
+
+  private static String name(CreateNamedStruct columns, int i) {
     return ((Literal) columns.nameExprs().apply(i)).value().toString();
   }
 
@@ -54,5 +96,25 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
 
   Expression value(int i) {
     return columns.valExprs().apply(i);
+  }
+
+  /** Whether column {@code i} is one of the user's, which ALL ROWS PER MATCH gives back; the last column is the plan's own. */
+  boolean isUsers(int i) {
+    return i < size() - 1 && !oneRow() && !plans.contains(name(i));
+  }
+
+  boolean oneRow() {
+    return plan.get("rows").asText().equals("one");
+  }
+
+  /** The columns of the input that are the user's, in the order in which the function gives them back. */
+  List<Integer> users() {
+    List<Integer> found = new ArrayList<>();
+    for (int i = 0; i < size(); i++) {
+      if (isUsers(i)) {
+        found.add(i);
+      }
+    }
+    return found;
   }
 }

@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
+import org.apache.spark.sql.catalyst.expressions.SparkPartitionID;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -46,8 +47,7 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class MatchPruning extends Rule<LogicalPlan> {
   private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno"); // leaves that engines do not search by
-  private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places");
-  private static final String LETTERS = "__letters";
+  private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places", "given");
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override
@@ -121,9 +121,8 @@ final class MatchPruning extends Rule<LogicalPlan> {
   /** Output columns that are keys of the partitions, with what they are in the input. */
   static Map<ExprId, Expression> keys(Call call, scala.collection.immutable.Seq<Attribute> output) {
     Map<ExprId, Expression> found = new HashMap<>();
-    boolean oneRow = call.plan().get("rows").asText().equals("one");
     for (JsonNode key : call.plan().get("partition")) {
-      boolean asWritten = !oneRow && key.get(2).asBoolean();
+      boolean asWritten = !call.oneRow() && key.get(2).asBoolean();
       List<Attribute> named = new ArrayList<>();
       for (Attribute attribute : CollectionConverters.asJava(output)) {
         if (attribute.name().equalsIgnoreCase(key.get(asWritten ? 0 : 1).asText())) {
@@ -187,14 +186,14 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (call == null || !call.plan().path("rank").isEmpty() || readsInput(generate, read)) {
       return generate;
     }
-    Set<String> leaves = new HashSet<>();
     Set<String> droppable = new HashSet<>();
     for (JsonNode leaf : call.plan().get("leaves")) {
-      leaves.add(leaf.get(0).asText());
       if (VALUES.contains(leaf.get(1).get(0).asText())) {
         droppable.add(leaf.get(0).asText());
       }
     }
+    List<Integer> users = call.users(); // the output's first columns are the user's, in the input's order
+    Set<Integer> given = new HashSet<>();
     Set<String> dropped = new HashSet<>();
     List<Attribute> kept = new ArrayList<>();
     List<StructField> fields = new ArrayList<>();
@@ -202,13 +201,18 @@ final class MatchPruning extends Rule<LogicalPlan> {
     for (int i = 0; i < schema.length(); i++) {
       Attribute attribute = generate.generatorOutput().apply(i);
       String name = schema.apply(i).name();
-      boolean users = !leaves.contains(name) && !name.startsWith("__");
+      boolean isUsers = i < users.size();
       boolean last = i == schema.length() - 1 && kept.isEmpty(); // matches are counted by rows of some column
-      if (!read.contains(attribute) && (users || droppable.contains(name)) && !last) {
-        dropped.add(name);
-      } else {
-        kept.add(attribute);
-        fields.add(schema.apply(i));
+      if (!read.contains(attribute) && (isUsers || droppable.contains(name)) && !last) {
+        if (!isUsers) {
+          dropped.add(name);
+        }
+        continue;
+      }
+      kept.add(attribute);
+      fields.add(schema.apply(i));
+      if (isUsers) {
+        given.add(users.get(i));
       }
     }
     ObjectNode plan = call.plan().deepCopy();
@@ -218,12 +222,12 @@ final class MatchPruning extends Rule<LogicalPlan> {
         remaining.add(leaf);
       }
     }
-    List<Expression> columns = columns(call, plan, dropped);
-    if (columns.size() == 2 * call.size() && dropped.isEmpty()) {
+    // the engine gives just these, in this order, whatever the columns it is sent
+    ArrayNode names = plan.putArray("given");
+    fields.forEach(field -> names.add(field.name()));
+    List<Expression> columns = columns(call, plan, given);
+    if (columns.size() == 2 * call.size() && kept.size() == schema.length()) {
       return generate;
-    }
-    if (columns.stream().allMatch(Expression::foldable)) {
-      return generate; // Spark would fold the struct, and the strategy not find the plan
     }
     return over(call, generate, columns, kept, new StructType(fields.toArray(new StructField[0])));
   }
@@ -232,29 +236,32 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return CollectionConverters.asJava(generate.child().output()).stream().anyMatch(read::contains);
   }
 
-  /** Names and values of the columns that the pruned plan still reads or gives back; the plan itself is the last one's name. */
-  private static List<Expression> columns(Call call, ObjectNode plan, Set<String> dropped) {
+  /**
+   * Names and values of the columns that the pruned plan still reads, and of those of the user's that it gives back; the plan itself is the
+   * last one's name.
+   *
+   * <p>The last one's value must be none that Spark can compute: where all that is kept turns out constant, even later, Spark would fold the
+   * columns into one literal, and the strategy not find the plan.
+   */
+  private static List<Expression> columns(Call call, ObjectNode plan, Set<Integer> given) {
     Set<String> read = new HashSet<>();
-    boolean oneRow = plan.get("rows").asText().equals("one");
     plan.fields().forEachRemaining(member -> {
-      if (!NOT_READ.contains(member.getKey()) && !(oneRow && member.getKey().equals("order"))) {
+      if (!NOT_READ.contains(member.getKey()) && !(call.oneRow() && member.getKey().equals("order"))) {
         collect(member.getValue(), read);
       }
     });
     if (!plan.get("letters").isEmpty()) {
-      read.add(LETTERS);
+      read.add(Call.LETTERS);
     }
     List<Expression> columns = new ArrayList<>();
     for (int i = 0; i < call.size() - 1; i++) {
-      String name = call.name(i);
-      boolean needed = name.startsWith("__") ? read.contains(name) : !dropped.contains(name);
-      if (needed || (columns.isEmpty() && i == call.size() - 2)) { // rows without columns would be lost
+      if (call.isUsers(i) ? given.contains(i) : read.contains(call.name(i))) {
         columns.add(call.columns().nameExprs().apply(i));
         columns.add(call.value(i));
       }
     }
     columns.add(new Literal(UTF8String.fromString(plan.toString()), DataTypes.StringType));
-    columns.add(call.value(call.size() - 1));
+    columns.add(new SparkPartitionID());
     return columns;
   }
 

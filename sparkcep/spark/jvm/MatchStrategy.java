@@ -1,5 +1,7 @@
 package org.sparkcep;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -24,6 +26,8 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -56,7 +60,8 @@ final class MatchStrategy extends SparkStrategy {
   public Seq<SparkPlan> apply(LogicalPlan plan) {
     List<SparkPlan> planned = new ArrayList<>();
     if (plan instanceof ArrowEvalPythonUDTF node && node.requiredChildOutput().isEmpty() && isOn()) {
-      Call call = Call.of(node.udtf(), node.child());
+      Call columns = Call.of(node.udtf(), node.child());
+      Call call = columns != null ? columns : Call.ofConstants(node.udtf(), node.child());
       if (call != null) {
         planned.add(planned(call, node.resultAttrs()));
       }
@@ -73,7 +78,7 @@ final class MatchStrategy extends SparkStrategy {
     Shipment shipment = Shipment.of(call, carried, same);
     List<Expression> told = new ArrayList<>(); // the lines for EXPLAIN
     for (Expression argument : CollectionConverters.asJava(call.function().children())) {
-      if (argument.foldable()) {
+      if (argument.foldable() && argument.dataType().equals(DataTypes.StringType)) {
         told.add(argument);
       }
     }
@@ -95,11 +100,21 @@ final class MatchStrategy extends SparkStrategy {
     return passed.isEmpty() ? operator : new ProjectExec(seq(renamed), operator);
   }
 
-  /** The engine over batches, in the Python that would run the table function. */
+  /**
+   * The engine over batches, in the Python that would run the table function. Spark reads its columns by their places, so the plan names those
+   * that it expects, in their order.
+   */
   private static PythonFunction mapper(Call call, Shipment shipment) {
     PythonFunction like = call.function().func();
+    ObjectNode plan = call.plan().deepCopy();
+    ArrayNode given = plan.putArray("given");
+    List<Integer> users = call.users();
+    StructType schema = call.function().elementSchema();
+    for (int i = 0; i < schema.length(); i++) {
+      given.add(i < users.size() ? Shipment.engineName(call, users.get(i)) : schema.apply(i).name());
+    }
     return new SimplePythonFunction(
-        PythonFunctions.mapper(call.plan(), shipment.names()),
+        PythonFunctions.mapper(plan, shipment.names()),
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
   }
 

@@ -92,7 +92,7 @@ final class PythonFunctions {
     public LogicalPlan apply(Seq<Expression> arguments) {
       Definition d = definition(TABLE_FUNCTION);
       Object udtf = construct(
-          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", TABLE_FUNCTION, d.function, d.evalType, false);
+          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", TABLE_FUNCTION, d.function, d.evalType, true);
       return analysedHere((LogicalPlan) build(udtf, arguments));
     }
   }
@@ -191,17 +191,20 @@ final class PythonFunctions {
       }
     }
 
-    /** The analysis of a call in the rewriter's form; null for another. */
+    /** The analysis of a call in the rewriter's form; null for another. Raises what is wrong with it, and with any call over a stream. */
     private static PythonUDTFAnalyzeResult planned(Seq<Expression> arguments) {
       if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table)) {
         return null;
       }
       StructType schema = table.plan().schema();
-      if (schema.isEmpty() || !schema.apply(schema.length() - 1).name().startsWith(Call.PLAN_HEAD)) {
+      boolean streaming = table.plan().isStreaming();
+      boolean planned = !schema.isEmpty() && schema.apply(schema.length() - 1).name().startsWith(Call.PLAN_HEAD);
+      if (!planned && !streaming) {
         return null;
       }
       ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("kind", "analyze").put("schema", schema.json());
+      // Spark's own operator for table functions cannot send two columns of one name
+      request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !MatchStrategy.isOn()).put("streaming", streaming);
       JsonNode answer = asked(request);
       if (answer.has("error")) {
         throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
@@ -235,7 +238,7 @@ final class PythonFunctions {
     return list(bytes(asked(request).get("command")));
   }
 
-  private static JsonNode asked(ObjectNode request) {
+  static JsonNode asked(ObjectNode request) {
     try {
       return RewritingParser.ask(request);
     } catch (JsonProcessingException e) {
@@ -367,7 +370,7 @@ final class PythonFunctions {
   }
 
   @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E unchecked(Throwable raised) throws E {
+  static <E extends Throwable> E unchecked(Throwable raised) throws E {
     throw (E) raised;
   }
 }

@@ -30,38 +30,62 @@ import org.apache.spark.unsafe.types.UTF8String;
  * The columns that go to Python for a call: one that the plan has under several names once, and strings by which partitions are cut as numbers, since writing a
  * string into an Arrow batch costs as much as four of them. columns/shipped.py makes the plan's input of it.
  *
- * @param columns what is sent
- * @param names of each input column: its name, and that under which it is sent
+ * @param columns what is sent, each under a name of its own
+ * @param names of each input column: its name to the engine, that under which it is sent, and that of the number of its first bytes or ""
  */
 record Shipment(List<NamedExpression> columns, ArrayNode names) {
-  static final String PREFIX = "__prefix_of_"; // as in columns/shipped.py
   private static final int BYTES = 8;
 
   /** Of the first {@code count} columns of a call; {@code same}: the column that stands for another. */
   static Shipment of(Call call, int count, Map<ExprId, Attribute> same) {
     List<NamedExpression> columns = new ArrayList<>();
-    Map<ExprId, String> sent = new HashMap<>();
+    Map<ExprId, String[]> sent = new HashMap<>(); // of a column: its name and that of its number
+    Set<String> taken = new HashSet<>();
     Set<String> keys = keys(call);
-    String[] sources = new String[count];
+    String[][] sources = new String[count][];
     for (boolean first : new boolean[] {true, false}) { // keys are sent as such: by them Spark knows how rows are distributed
       for (int i = 0; i < count; i++) {
         Expression value = call.value(i);
-        String name = call.name(i);
-        if (first != keys.contains(name)) {
+        boolean isKey = keys.contains(call.name(i)) && !call.isUsers(i);
+        if (first != isKey) {
           continue;
         }
         ExprId id = value instanceof Attribute attribute ? same.getOrDefault(attribute.exprId(), attribute).exprId() : NamedExpression.newExprId();
-        sources[i] = sent.getOrDefault(id, name);
-        if (sent.putIfAbsent(id, name) == null) {
-          columns.addAll(first && isPlainString(value) ? numbered(value, name) : List.of(MatchStrategy.named(value, name)));
+        sources[i] = sent.get(id);
+        if (sources[i] == null) {
+          boolean numbered = isKey && isPlainString(value);
+          String name = own(sentName(call, i), taken);
+          String number = numbered ? own(call.name(i) + " number", taken) : "";
+          columns.addAll(numbered ? numbered(value, name, number) : List.of(MatchStrategy.named(value, name)));
+          sources[i] = new String[] {name, number};
+          sent.put(id, sources[i]);
         }
       }
     }
     ArrayNode names = JsonNodeFactory.instance.arrayNode();
     for (int i = 0; i < count; i++) {
-      names.addArray().add(call.name(i)).add(sources[i]);
+      names.addArray().add(engineName(call, i)).add(sources[i][0]).add(sources[i][1]);
     }
     return new Shipment(columns, names);
+  }
+
+  /** The engine's name of an input column: the user's may be called as they like, even alike. */
+  static String engineName(Call call, int i) {
+    return call.isUsers(i) ? "__u" + i : sentName(call, i);
+  }
+
+  /** The plan is a name that the engine has already: its column is sent only where rows would have no column without it. */
+  private static String sentName(Call call, int i) {
+    return i == call.size() - 1 ? "__row" : call.name(i);
+  }
+
+  /** {@code name}, or one like it, that no other column has. */
+  private static String own(String name, Set<String> taken) {
+    String own = name;
+    while (!taken.add(own)) {
+      own += "_";
+    }
+    return own;
   }
 
   /** Names of the input columns that cut partitions. */
@@ -78,14 +102,14 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
   }
 
   /** The number of a string's first bytes; and the string, where these are not all of it, or end in a zero, which a number does not tell. */
-  private static List<NamedExpression> numbered(Expression value, String name) {
+  private static List<NamedExpression> numbered(Expression value, String name, String number) {
     Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
     Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
     Expression zero = new EndsWith(value, new Literal(UTF8String.fromString("\0"), DataTypes.StringType));
     Expression rest = new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
     // it keeps the identity of an attribute, by which Spark knows how rows are distributed
     ExprId id = value instanceof Attribute attribute ? attribute.exprId() : NamedExpression.newExprId();
-    return List.of(MatchStrategy.alias(prefix, PREFIX + name, NamedExpression.newExprId()), MatchStrategy.alias(rest, name, id));
+    return List.of(MatchStrategy.alias(prefix, number, NamedExpression.newExprId()), MatchStrategy.alias(rest, name, id));
   }
 
   /** {@code columns} without those that say the same as one before under a further name, which go to {@code same}. */
