@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 import tracemalloc
 
+import pyarrow as pa
 import pytest
 
+from sparkcep.engines.run import prepare
 from sparkcep.errors import ClauseError
+from sparkcep.pattern.plan import make_plan
 from sparkcep.sql.lexer import tokenize
+from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.rewrite import _string_value, rewrite
 
 CLAUSE = "FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
@@ -115,3 +119,32 @@ def test_a_broken_call_of_the_function_is_an_error_with_a_place(text):
 def test_a_call_with_a_binary_literal_is_left_to_spark():
     text = "SELECT * FROM match_recognize(TABLE(t), X'41')"
     assert rewrite(text) == text
+
+
+def _prepared(condition: str) -> float:
+    """Seconds to read and compile a condition over several rows."""
+    start = time.process_time()
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN (A B+) DEFINE B AS {condition}"))
+    plan.to_json()
+    prepare(plan, pa.schema([(column, pa.int64()) for column, _ in plan.inputs]))
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda n: f"CASE t - A.t {' '.join(f'WHEN {i} THEN true' for i in range(n))} END",
+        lambda n: f"CASE {' '.join(f'WHEN t - A.t = {i} THEN t > A.t + {i}' for i in range(n))} ELSE false END",
+    ],
+)
+def test_a_long_case_is_compiled_in_time_that_grows_with_its_length(condition):
+    short, long = (min(_prepared(condition(n)) for _ in range(3)) for n in (400, 1_600))
+    assert long < 8 * short
+
+
+def test_a_deep_case_is_refused_at_its_place():
+    deep = "t > A.t"
+    for i in range(60):
+        deep = f"CASE WHEN t > A.t + {i} THEN false ELSE {deep} END"
+    with pytest.raises(ClauseError, match="EXPRESSION_TOO_DEEP.*line 1, column"):
+        _prepared(deep)
