@@ -474,9 +474,11 @@ class _Compiler:
         """The type of a tree, without keeping its code."""
         if tree in self.types:
             return self.types[tree]
-        saved = (list(self.code), list(self.floats), list(self.patches))
+        emitted = (self.code, self.floats, self.patches)
+        lengths = [len(items) for items in emitted]
         t = self.emit(tree)
-        self.code, self.floats, self.patches = saved
+        for items, length in zip(emitted, lengths):
+            del items[length:]
         self.types[tree] = t
         return t
 
@@ -584,15 +586,20 @@ class _Compiler:
             self.op("WIDEN")
 
     def _if(self, args: tuple) -> Type:
-        condition, then, other = args
-        target = self._common(self._type(then), self._type(other), "IF or CASE")
-        self._boolean(condition, "if")
-        skip = self.op("JNOT")
-        self._convert(self.emit(then), target)
-        done = self.op("JUMP")
-        self.code[skip][1] = len(self.code)
-        self._convert(self.emit(other), target)
-        self.code[done][1] = len(self.code)
+        """Conditions and values in turn, and the value where none holds."""
+        target = self._type(args[-1])
+        for value in args[-2::-2]:
+            target = self._common(self._type(value), target, "IF or CASE")
+        ends = []
+        for condition, value in zip(args[:-1:2], args[1::2]):
+            self._boolean(condition, "if")
+            skip = self.op("JNOT")
+            self._convert(self.emit(value), target)
+            ends.append(self.op("JUMP"))
+            self.code[skip][1] = len(self.code)
+        self._convert(self.emit(args[-1]), target)
+        for at in ends:
+            self.code[at][1] = len(self.code)
         return target
 
     def _coalesce(self, args: tuple) -> Type:
@@ -845,4 +852,6 @@ def _index(items: list, item, *behind) -> int:
 def _depth(tree: tuple) -> int:
     if tree[0] != "call":
         return 2
+    if tree[1] == "if":  # each condition and value is popped before the next
+        return 1 + max(_depth(t) for t in tree[2:])
     return 1 + max(i + _depth(t) for i, t in enumerate(tree[2:]))

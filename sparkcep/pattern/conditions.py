@@ -361,10 +361,10 @@ class ConditionSplitter:
         args = list(expr.args)
         subject = low(args.pop(0)) if expr.value.startswith("o") else None
         default = low(args.pop()) if expr.value.endswith("e") else ("lit", "null", "NULL")
-        for then, when in zip(args[-1::-2], args[-2::-2]):
-            test = low(when) if subject is None else ("call", "=", subject, low(when))
-            default = ("call", "if", test, low(then), default)
-        return default
+        branches = []
+        for when, then in zip(args[::2], args[1::2]):
+            branches += [low(when) if subject is None else ("call", "=", subject, low(when)), low(then)]
+        return ("call", "if", *branches, default)
 
     def _call(self, expr: Expr, variable: int, low):
         name, scope = expr.value, self.scope
@@ -637,6 +637,8 @@ def _literal(expr: Expr):
         return None if sign else ("lit", "null", "NULL")
     if text in ("TRUE", "FALSE"):
         return None if sign else ("lit", "bool", text)
+    if text.isdigit() and len(text) > 38:
+        return None
     if text.isdigit():
         value = int(sign + text)
         if -(2**31) <= value < 2**31:

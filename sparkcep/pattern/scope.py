@@ -52,6 +52,7 @@ class Inputs:
     def __init__(self) -> None:
         self._by_text: dict[str, str] = {}
         self._named: list[tuple[str, str]] = []
+        self._columns = 0
 
     def key(self, name: str, text: str) -> str:
         """A partition or order key: it always gets its own name, which later uses share."""
@@ -64,7 +65,8 @@ class Inputs:
         if text.startswith("(") and text.endswith(")") and text[1:-1].replace("_", "").replace("`", "").isalnum():
             text = text[1:-1]
         if text not in self._by_text:
-            name = f"__c{sum(1 for n in self._by_text.values() if n.startswith('__c'))}"
+            name = f"__c{self._columns}"
+            self._columns += 1
             self._by_text[text] = name
             self._named.append((name, text))
         return self._by_text[text]
@@ -278,6 +280,9 @@ class Scope:
         if len(node.args) == 1:
             return default
         arg = node.args[1].bare()
-        if arg.op != "lit" or not str(arg.value).isdigit() or int(arg.value) > MAX_OFFSET:
+        if arg.op != "lit" or not str(arg.value).isdigit():
             raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be a whole number, 0 or more")
-        return int(arg.value)
+        digits = str(arg.value).lstrip("0")
+        if len(digits) > len(str(MAX_OFFSET)) or int(digits or 0) > MAX_OFFSET:
+            raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be at most {MAX_OFFSET}")
+        return int(digits or 0)

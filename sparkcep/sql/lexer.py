@@ -27,9 +27,10 @@ class Token(NamedTuple):
     end: int
 
 
+LINE_COMMENT = r"--(?:[^\r\n\\]++|\\\n?)*+"  # a backslash at the line's end continues it
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?!\w)"
 _TOKEN = re.compile(
-    rf"""(?P<space>\s+|--(?:[^\r\n\\]++|\\\n?)*+)
+    rf"""(?P<space>\s+|{LINE_COMMENT})
     |(?P<comment>/\*)
     |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]'[^']*'|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")
     |(?P<quoted>`(?:[^`]++|``)*+`)
@@ -57,7 +58,7 @@ def tokenize(text: str) -> list[Token]:
             pos = end
             continue
         if kind == "comment":
-            pos = _comment_end(text, pos)
+            pos = comment_end(text, pos)
             continue
         piece = m.group()
         if kind == "op" and piece in "'\"`":
@@ -71,7 +72,8 @@ def tokenize(text: str) -> list[Token]:
     return out
 
 
-def _comment_end(text: str, start: int) -> int:
+def comment_end(text: str, start: int) -> int:
+    """The offset behind the comment that begins with ``/*`` at ``start``; a hint inside it does not nest, as in Spark."""
     depth, pos = 1, start + 2
     while depth:
         m = _COMMENT_EDGE.search(text, pos)
