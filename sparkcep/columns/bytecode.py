@@ -286,6 +286,8 @@ class _Compiler:
             return BIGINT
         if kind == "agg":
             return self._aggregate(*tree[1:])
+        if kind == "by":
+            return self._by(*tree[1:])
         if kind == "lit":
             return self._literal(tree[1], tree[2])
         if kind == "pair":
@@ -785,6 +787,29 @@ class _Compiler:
         self.used.update((mean, m2))
         self.op("STD", m2, count, int(fn.endswith("samp")), int(fn.startswith("stddev")))
         return DOUBLE
+
+    def _by(self, which: str, mask: int, name: str | None, key: str, keep_name: str | None) -> Type:
+        """What the row of the extreme key has."""
+        keep = -1 if keep_name is None else self.column(keep_name)[1]
+        by, where = self.column(key)
+        if by.is_wide:
+            self.ranked[key] = str(by)
+            where = _index(self.ints, (key, WORD))
+        kind = which.upper() + ("F" if by.is_float else "I")
+        where += by.is_float << 20
+        extreme = self.slot(kind, mask, 0, where, keep, self.slot("COUNT", mask, 0, where, keep))
+        if name is None:
+            self.op("CLSSLOT", self.slot("BYLABEL", mask, 0, where, keep, extreme))
+            return STRING
+        t, index = self.column(name)
+        some = self.slot("BYSOME", mask, index + (t.is_float << 20), where, keep, extreme)
+        if t.is_wide:
+            self._two_slots([("BYI", at, extreme) for at in (index, index + 1)], mask, where, keep, some, -1)
+        elif t.is_float:
+            self.op("SLOTF", self.slot("BYF", mask, index + (1 << 20), where, keep, extreme), some)
+        else:
+            self.op("SLOTI", self.slot("BYI", mask, index, where, keep, extreme), some)
+        return t
 
     def _sum(self, fn: str, mask: int, t: Type, where: int, keep: int, count: int) -> Type:
         if t.is_float or (fn == "avg" and t.is_integer):

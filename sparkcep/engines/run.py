@@ -435,7 +435,7 @@ class MatchEngine:
         ranked = dict(c.ranked)
         for i, (name, part) in enumerate(c.int_columns):
             inull[i] = null_marks(columns[name])
-            if name not in ranked:
+            if part != WORD or name not in ranked:
                 ints[i] = _part(columns[name], part)
         paired = {name: columns[name].flatten() for name, _ in c.pairs}
         elements = {(name, part): _part(paired[name], part) for name, part in c.pairs if name not in ranked}

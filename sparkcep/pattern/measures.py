@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.approx import BUNDLE_LEAVES, BUNDLES, Approx
-from sparkcep.pattern.conditions import aggregate_parts
+from sparkcep.pattern.conditions import aggregate_parts, skips_nulls, words_behind
 from sparkcep.pattern.scope import (
     AGGREGATES,
     ALL_ROWS,
@@ -357,7 +357,7 @@ class MeasureSplitter:
 
     def _by_spark(self, agg: _Aggregate) -> str:
         """Any other aggregate: over the elements of an array, one for each row that counts."""
-        if agg.name in _OVER_ARRAY and agg.arguments and self._has_words(agg, "ORDER", "BY"):
+        if agg.name in _OVER_ARRAY and agg.arguments and words_behind(self.scope.text, agg.arguments, agg.conditions, agg.call, "ORDER", "BY"):
             raise self.scope.error(
                 agg.call, "AGGREGATE", f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))", UNSUPPORTED
             )
@@ -379,25 +379,13 @@ class MeasureSplitter:
             body = re.sub(r"\bDISTINCT\b", "", body, count=1, flags=re.IGNORECASE)
         if agg.name in _ENDS:
             value = swaps.get(agg.arguments[0].span, agg.arguments[0].span.of(self.scope.text))
-            if self._skips_nulls(agg):
+            if skips_nulls(self.scope.text, agg.arguments, agg.conditions, agg.call):
                 conditions.append(f"({value}) IS NOT NULL")
             body, option = f"{'max_by' if agg.name == 'LAST_VALUE' else 'min_by'}({value}, {POSITION})", ""
         elif agg.name in ("LISTAGG", "STRING_AGG") and agg.plain:
             body += f" WITHIN GROUP (ORDER BY {POSITION})"
         text = f"{body} FILTER (WHERE {' AND '.join(conditions)}){option}"
         return self._aggregates.setdefault(text, f"__a{len(self._aggregates)}")
-
-    def _skips_nulls(self, agg: _Aggregate) -> bool:
-        """Whether first_value, last_value or any_value is called with true or IGNORE NULLS behind its argument."""
-        if len(agg.arguments) > 1:
-            return agg.arguments[1].span.of(self.scope.text).upper() == "TRUE"
-        return self._has_words(agg, "IGNORE", "NULLS")
-
-    def _has_words(self, agg: _Aggregate, *words: str) -> bool:
-        """Whether the words stand between the first argument and the FILTER."""
-        end = agg.conditions[0].span.start if agg.conditions else agg.call.span.end
-        behind = self.scope.text[agg.arguments[0].span.end : end]
-        return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
     def _element(self, array: str) -> str:
         return f"{ELEMENT}.{self._arrays.setdefault(array, f'__d{len(self._arrays)}')}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
 from sparkcep.sql.expression import Expr, render
@@ -165,11 +166,12 @@ class Scope:
         for arg in expr.args:
             yield from self.match_functions(arg)
 
-    def row_text(self, expr: Expr, wrap=None) -> str:
-        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given."""
-        swaps: dict[Span, str] = {}
+    def row_text(self, expr: Expr, wrap=None, fixed: Mapping[Span, str] = MappingProxyType({})) -> str:
+        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given; ``fixed``: calls whose value is known, with
+        its text."""
+        swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.start <= s.start and s.end <= expr.span.end}
         for node in self.columns(expr):
-            if node.op != "col":
+            if node.op != "col" or any(s.start <= node.span.start and node.span.end <= s.end for s in fixed):
                 continue
             text = node.span.of(self.text)
             if self.qualifier(node) is not None:

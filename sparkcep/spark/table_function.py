@@ -299,6 +299,8 @@ def _compared_columns(tree: tuple) -> set[str]:
             return set()
         case ("agg", _, _, column, _, _):
             return {column}
+        case ("by", _, _, column, key, _):
+            return {key} if column is None else {column, key}
         case ("prior", _, inner):
             return _compared_columns(inner)
         case ("call", _, *arguments):
