@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
@@ -41,6 +42,7 @@ from sparkcep import graph as graphs
 from sparkcep.errors import UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW
 from sparkcep.sql.lexer import quote
 from sparkcep.sql.parser import parse_clause
@@ -346,8 +348,14 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     )
 
 
+def _bounds() -> Settings:
+    """The session's, which Spark tells its tasks with all that begins with "spark"."""
+    task = TaskContext.get()
+    return DEFAULT if task is None else Settings.read(task.getLocalProperty)
+
+
 def _expand(graph: list | None, limit: int | None) -> list | None:
-    return None if graph is None else graphs.expand_matches(graph, limit)
+    return None if graph is None else graphs.expand_matches(graph, limit, _bounds())
 
 
 def _count(graph: list | None) -> Decimal | None:
@@ -360,7 +368,7 @@ def _count(graph: list | None) -> Decimal | None:
 
 
 def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
-    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed)
+    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _bounds())
 
 
 _MATCHES = ArrayType(ArrayType(StructType([StructField("position", LongType()), StructField("variable", StringType())])))
