@@ -38,6 +38,7 @@ CHUNK_BYTES = 1 << 26  # of a buffer's rows, where they are fewer
 OUTPUT_BYTES = 1 << 25  # about, of one output table
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
 NARROWER = "a smaller WINDOW or a larger step of SLIDE"
+MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 SKIPS = {
@@ -518,10 +519,20 @@ class MatchEngine:
             key=np.empty(3 + 2 * slots, dtype=np.int64),
         )
 
+    def _most_entries(self, rows: int) -> int:
+        """Of the hashed memo of a buffer with so many rows before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only
+        for one."""
+        slots, most = len(self.p.conditions.slots), self.limits.max_state_bytes // 4
+        if slots:
+            most = min(most, max(MEMO_BYTES, MEMO_BYTES_A_ROW * rows))
+        return self._entries if self._entries * (32 + 8 * (3 + 2 * slots)) < most else self._entries // 2
+
     def _grown(self, scratch: kernels.Scratch, state: np.ndarray, columns: dict[str, pa.Array]) -> kernels.Scratch:
         """Larger stack, trail and hashed memo, up to the bound."""
-        self._depth *= 2
-        self._entries *= 2
+        if 0 < len(scratch.entries) <= state[kernels.S_ENTRIES]:
+            self._entries *= 2
+        else:
+            self._depth *= 2
         state[kernels.S_ENTRIES] = 0
         fresh = self._scratch(len(scratch.labels) - 1, 0)
         size = sum(a.nbytes for a in (fresh.stack, fresh.trail, fresh.entries, fresh.alive, fresh.table))
@@ -546,7 +557,7 @@ class MatchEngine:
             p.nullable, np.int64(p.first), self._memo_kind(len(data.rows.letters)), self._words, p.register_bits,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
             data.rows, scratch, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
-            SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience,
+            SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience, self._most_entries(len(data.rows.letters)),
             self.limits.max_steps, state, events, labels,
         )
 

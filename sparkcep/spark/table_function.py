@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
@@ -43,6 +44,7 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeErro
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
 from sparkcep.pattern.scope import RANK, SCORE
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW
 from sparkcep.sql.lexer import quote, tokenize
 from sparkcep.sql.parser import parse_clause
@@ -460,8 +462,14 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     )
 
 
+def _bounds() -> Settings:
+    """The session's, which Spark tells its tasks with all that begins with "spark"."""
+    task = TaskContext.get()
+    return DEFAULT if task is None else Settings.read(task.getLocalProperty)
+
+
 def _expand(graph: list | None, limit: int | None) -> list | None:
-    return None if graph is None else graphs.expand_matches(graph, limit)
+    return None if graph is None else graphs.expand_matches(graph, limit, _bounds())
 
 
 def _count(graph: list | None) -> Decimal | None:
@@ -474,7 +482,7 @@ def _count(graph: list | None) -> Decimal | None:
 
 
 def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
-    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed)
+    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _bounds())
 
 
 _MATCHES = ArrayType(ArrayType(StructType([StructField("position", LongType()), StructField("variable", StringType())])))
