@@ -38,7 +38,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "1 partition": {"spark.sql.shuffle.partitions": "1"},
     "200 partitions": {"spark.sql.shuffle.partitions": "200"},
 }
-JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}  # code of so many plans is hardly run twice
+JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}  # code of so many plans is hardly run twice
 # settings that change nothing where the rewritten text stays as it is
 REWRITTEN = {"second read": Settings(prefilter="always"), "slices": Settings(slices="always")}
 
@@ -245,7 +245,7 @@ def engine_outputs(frame) -> int:
     return found
 
 
-def sampled(part: int = 100) -> list[tuple[Group, list[Statement]]]:
+def sampled(part: int = 150) -> list[tuple[Group, list[Statement]]]:
     """One statement in so many, and all that are pinned; the same ones in each run."""
     chosen = ((g, [s for s in g.statements if g.name == PINNED or s.number % part == 0]) for g in groups())
     return [(g, some) for g, some in chosen if some]
