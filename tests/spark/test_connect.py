@@ -56,7 +56,8 @@ def run(name, call):
             "parse": isinstance(error, ParseException),
             "analysis": isinstance(error, AnalysisException),
             "condition": error.getCondition() if isinstance(error, AnalysisException) else repr(error),
-            "place": [error.line, error.column, error.fragment] if isinstance(error, ClauseError) else None,
+            "place": [error.line, error.column, error.fragment] if hasattr(error, "fragment") else None,
+            "text": str(error),
         }
 
 
@@ -196,6 +197,10 @@ def test_spark_errors_keep_their_class(report):
     error = report["spark_error"]
     assert error["analysis"] and not error["clause"]
     assert error["condition"].startswith("UNRESOLVED_COLUMN")
+    # its place is that in the user's own statement
+    line, column, fragment = error["place"]
+    assert error["text"].endswith("^" * len(fragment)) and f"position {column}) ==" in error["text"] and "__" not in error["text"]
+    assert error["text"].split("\n")[-2][column - 1 :].startswith(fragment)
 
 
 def test_enable_twice_and_disable(report):

@@ -211,9 +211,8 @@ def test_settings_reach_the_rewriter(enabled, monkeypatch):
 
     def spy(sql, settings, **_):
         seen.append((settings.case_sensitive, settings.ansi, settings.max_state_bytes))
-        return sql
 
-    monkeypatch.setattr(session, "rewrite_statement", spy)
+    monkeypatch.setattr(session, "translated", spy)
     other = enabled.newSession()
     other.conf.set("spark.sql.caseSensitive", "true")
     other.conf.set("spark.sql.ansi.enabled", "false")
