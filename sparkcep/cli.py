@@ -28,7 +28,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -387,18 +388,14 @@ def _run(options: argparse.Namespace) -> int:
     _check(statements)
 
     def work(spark: SparkSession) -> None:
-        from pyspark.errors import PySparkException
-
         _views(spark, tables)
         for i, statement in enumerate(statements):
-            try:
+            with _telling(statement):
                 frame = spark.sql(statement)
                 if options.output and i == len(statements) - 1:
                     _write(frame, options.output)
                 elif frame.columns:
                     frame.show(options.limit, truncate=False)
-            except PySparkException as error:
-                raise UsageError(str(error)) from None
 
     return _with_spark("sparkcep run", work)
 
@@ -413,18 +410,32 @@ def _report(options: argparse.Namespace) -> int:
     _check(statements)
 
     def work(spark: SparkSession) -> None:
-        from pyspark.errors import PySparkException
-
         _views(spark, tables)
-        try:
-            for statement in statements[:-1]:
+        for statement in statements[:-1]:
+            with _telling(statement):
                 spark.sql(statement)
-            page = sparkcep.report(spark, statements[-1])
-        except (PySparkException, ValueError) as error:
+        try:
+            with _telling(statements[-1]):
+                page = sparkcep.report(spark, statements[-1])
+        except ValueError as error:
             raise UsageError(str(error)) from None
         _save(options.output, page)
 
     return _with_spark("sparkcep report", work)
+
+
+@contextmanager
+def _telling(statement: str) -> Iterator[None]:
+    """Raises UsageError for what Spark raises over a statement: its place there, no traceback of Python workers, no plan."""
+    from pyspark.errors import PySparkException
+
+    from sparkcep.spark.errors import shown, without_log
+
+    try:
+        with without_log():
+            yield
+    except PySparkException as error:
+        raise UsageError(shown(error, statement)) from None
 
 
 def _check(statements: list[str]) -> None:

@@ -5,6 +5,10 @@ Every analysis error is a :class:`ClauseError`, raised before any Spark job star
 
 from __future__ import annotations
 
+import re
+
+_SHOWN = 60  # characters of a text of the user's that a message quotes
+
 SYNTAX = "42601"  # SQLSTATE: syntax error
 SEMANTIC = "42K0E"  # SQLSTATE: an expression is not allowed in its context
 UNSUPPORTED = "0A000"  # SQLSTATE: feature not supported
@@ -69,11 +73,15 @@ def position(text: str, offset: int) -> tuple[int, int]:
 def error_at(
     text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX
 ) -> ClauseError:
-    """A :class:`ClauseError` for ``text[start:end]``; the fragment is cut to one line of at most 60 characters."""
+    """A :class:`ClauseError` for ``text[start:end]``; the fragment is cut to one line, and it and names in the message to 60 characters."""
     line, column = position(text, start)
     fragment = text[start:end].split("\n", 1)[0]
-    if len(fragment) > 60:
-        fragment = fragment[:57] + "..."
+    message = re.sub(rf"\S{{{_SHOWN + 1},}}", lambda name: shown(name[0]), message)
     return ClauseError(
-        error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=fragment
+        error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=shown(fragment)
     )
+
+
+def shown(text: str) -> str:
+    """A text of the user's as messages quote it: at most 60 characters."""
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

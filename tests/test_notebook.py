@@ -120,12 +120,13 @@ class SparkError(Exception):
     def __init__(self, message, *contexts, parameters=None):
         super().__init__(message)
         self.getMessage, self.getQueryContext, self.getMessageParameters = lambda: message, lambda: contexts, lambda: parameters
+        self.getCondition = lambda: "X"
 
 
 def test_spark_errors_point_into_the_users_statement():
     clause = "SELECT *\nFROM t MATCH_RECOGNIZE (ORDER BY d MEASURES 1 AS a PATTERN (A) DEFINE A AS prize > 1)"
     text = told(SparkError("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 1 pos 99;\n'Project [prize]\n+- x", Context("prize", 99)), clause)
-    assert text.startswith("[UNRESOLVED] no `prize`. SQLSTATE: 42703\n\n== SQL (line 2, position")
+    assert text.startswith("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 2, column 76\n\n== SQL (line 2, position 76) ==")
     line, mark = text.splitlines()[-2:]
     assert line[mark.index("^") :].startswith("prize") and mark.count("^") == 5
     twice = told(SparkError("[X] no", Context("prize", 99)), clause.replace("MEASURES 1", "MEASURES prize"))

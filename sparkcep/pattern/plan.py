@@ -28,6 +28,7 @@ from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
 from sparkcep.pattern.ranking import Ranking, ranking_of, slide_of, with_join
 from sparkcep.pattern.scope import ALL_ROWS, ENDINGS, PRIOR, Inputs, Scope
+from sparkcep.pattern.window import common_unit
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
@@ -192,7 +193,7 @@ def make_plan(
     approx = approx_of(clause, tuple(variables))
     slide = slide_of(clause)
     measures = MeasureSplitter(
-        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else "", step=slide[1],
+        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else "", step=common_unit(slide[1], bounded[0][1]) if slide[1] else "",
         ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
     )
     outputs = _measures(clause, measures, settings.case_sensitive)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
 from sparkcep.errors import ClauseError, error_at, position
-from sparkcep.spark.errors import ClauseParseException
+from sparkcep.spark.errors import ClauseParseException, StatementError, retold
 from sparkcep.spark.session import sql_over
-from sparkcep.sql.lexer import quote
+from sparkcep.spark.told import Told
+from sparkcep.sql.lexer import Span, quote
 from sparkcep.sql.parser import parse_clause
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     Key = str | Column
     Keys = Key | Sequence[Key]
 
-_HEAD = "SELECT * FROM {frame} MATCH_RECOGNIZE (\n"
+_HEAD, _TAIL = "SELECT * FROM {frame} MATCH_RECOGNIZE (\n", "\n)"
 _ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
 
 
@@ -65,9 +68,13 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
         raise ClauseParseException.of(error, clause) from None
     statement = f"{clause[:cut]}{keys}{clause[cut:]}"
     try:
-        return sql_over(frame, f"{_HEAD}{_unformatted(statement)}\n)")
+        return sql_over(frame, f"{_HEAD}{_unformatted(statement)}{_TAIL}")
     except ClauseError as error:
         raise ClauseParseException.of(_placed(error, statement, clause, cut, len(keys)), clause) from None
+    except PySparkException as error:
+        if not isinstance(error, StatementError):
+            raise
+        raise retold(error, _in_clause(error.told, statement, clause, cut, len(keys))) from None
 
 
 def _listed(keys: Any, argument: str) -> list[Any]:
@@ -152,6 +159,17 @@ def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[st
 def _unformatted(text: str) -> str:
     """``text`` as a part of a format string."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def _in_clause(told: Told, statement: str, clause: str, cut: int, inserted: int) -> Told:
+    """What is told of the whole SQL statement, told over the clause; without a place if that is in the inserted keys or in the table."""
+    span = None
+    if told.span is not None:
+        start = told.span.start - (len(told.statement) - len(statement) - len(_TAIL))
+        if 0 <= start and not cut <= start < cut + inserted:
+            start -= inserted if start >= cut + inserted else 0
+            span = Span(start, start + told.span.end - told.span.start)
+    return replace(told, statement=clause, span=span)
 
 
 def _placed(error: ClauseError, statement: str, clause: str, cut: int, inserted: int) -> ClauseError:

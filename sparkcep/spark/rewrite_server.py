@@ -7,11 +7,15 @@ stdin and stdout until its stdin ends.
 Requests, by their ``kind``:
 
 - none: a statement to rewrite. ``sql``, ``settings`` (configuration key to text, see sparkcep.settings), ``named_markers``
-  (see rewriting.rewrite_statement). Answer: ``sql`` and ``marker_prefix``, or ``error`` with the fields of a ClauseError.
+  (see rewriting.rewrite_statement). Answer: ``sql``, ``marker_prefix`` and whether ``places`` can be asked of that text, or ``error`` with the fields of a ClauseError.
 - ``functions``: what the JVM must know to run the Python functions itself (see python_functions.describe).
 - ``analyze``: what the table function's analyze says of the rewriter's form, whose table has the type ``schema`` (Spark's JSON); ``distinct``: whether each
   column must have a name of its own; ``streaming``: whether it is a stream. Answer: ``schema``, the output's, and ``result``, the pickled analysis in base64; or ``error``.
 - ``mapper``: the command by which mapInArrow runs the engine for ``plan`` over ``columns``, in base64. Answer: ``command``.
+- ``places``: where the ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, stand in what the user wrote. Answer: the user's ``text``, and for each span ``line``
+  (from 1), ``position`` in it (from 0), and the offsets ``start`` and ``stop`` (of its last character) there; null for what nobody wrote.
+- ``tell``: an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each place) over the user's statement ``sql``. Answer: ``message``, or ``error``
+  where it is the clause's; nothing if that statement was not rewritten.
 - ``told``: the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
 A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
@@ -27,10 +31,11 @@ import sys
 import traceback
 from typing import Any, BinaryIO
 
-from sparkcep.errors import INTERNAL, ClauseError
+from sparkcep.errors import INTERNAL, ClauseError, position
 from sparkcep.settings import Settings
-from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, rewrite_statement
-from sparkcep.spark.told import clause_error
+from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, known, rewrite_statement, rewritten_from
+from sparkcep.spark.told import Failure, clause_error, spots, tell
+from sparkcep.sql.lexer import Span
 
 log = logging.getLogger("sparkcep")
 
@@ -57,6 +62,10 @@ def answer(request: str) -> str:
         from sparkcep.spark.python_functions import mapper
 
         return json.dumps({"command": mapper(asked["plan"], asked["columns"])})
+    if kind == "places":
+        return json.dumps(_places(asked["sql"], asked["spans"]))
+    if kind == "tell":
+        return json.dumps(_told(asked))
     if kind == "told":
         error = clause_error(asked["text"])
         return json.dumps({} if error is None else {"error": _fields(error, str(error))})
@@ -70,7 +79,34 @@ def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
     except Exception as raised:
         error = _of_ours(raised)
         return {"error": _fields(error, f"{error}{excerpt(asked['sql'], error)}")}
-    return {"sql": sql, "marker_prefix": MARKER_PREFIX}
+    return {"sql": sql, "marker_prefix": MARKER_PREFIX, "placed": rewritten_from(sql) is not None}
+
+
+def _places(rewritten: str, spans: list[list[int]]) -> dict[str, Any]:
+    """Where parts of a rewritten statement stand in what the user wrote, as Spark counts."""
+    places = rewritten_from(rewritten)
+    if places is None:
+        raise ValueError("the statement was rewritten too long ago")
+    places.restored = True
+    return {"text": places.user, "spans": [_origin(places.find(*span), places.user) for span in spans]}
+
+
+def _told(asked: dict[str, Any]) -> dict[str, Any]:
+    places = known(asked["sql"])
+    if places is None:
+        return {}
+    found = spots([(fragment, start) for fragment, start in asked["spots"]], asked["parameters"], asked["message"])
+    told = tell(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
+    if isinstance(told, ClauseError):
+        return {"error": _fields(told, f"{told}{excerpt(asked['sql'], told)}")}
+    return {"message": str(told)}
+
+
+def _origin(span: Span | None, text: str) -> dict[str, int] | None:
+    if span is None:
+        return None
+    line, column = position(text, span.start)
+    return {"line": line, "position": column - 1, "start": span.start, "stop": span.end - 1}
 
 
 def _of_ours(raised: Exception) -> ClauseError:

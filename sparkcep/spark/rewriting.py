@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparkcep.errors import ClauseError
@@ -10,31 +12,60 @@ from sparkcep.sql.lexer import OP, WORD, tokenize
 
 if TYPE_CHECKING:
     from sparkcep.sql.choosing import Chooser
+    from sparkcep.sql.places import Places
     from sparkcep.sql.rewrite import Months
 
 MARKER_PREFIX = "sparkcep_marker_"
+_KEPT = 64
+_recent: dict[str, Places] = {}  # by statement
+_MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 
 
 def rewrite_statement(
     sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
 ) -> str:
-    """``sql`` with its clauses rewritten; the same object when there is none.
+    """``sql`` with its clauses rewritten; the same object when there is none. See :func:`translated`."""
+    places = translated(sql, settings=settings, named_markers=named_markers, months=months, choose=choose)
+    return sql if places is None else places.rewritten
+
+
+def translated(
+    sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
+) -> Places | None:
+    """``sql`` with its clauses rewritten, and where what Spark finds there stands in ``sql``; None when there is no clause.
 
     ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because
     rewriting may move an expression or write it twice, and ``?`` is bound by its position. ``choose``: see ``rewrite_all``.
     """
+    from sparkcep.sql.places import Places
     from sparkcep.sql.rewrite import rewrite_all
 
-    if not named_markers:
-        return rewrite_all(sql, settings, months, choose)[0]
-    marked = name_markers(sql)
+    marked = name_markers(sql) if named_markers else sql
     try:
-        out, _ = rewrite_all(marked, settings, months, choose)
+        out, clauses = rewrite_all(marked, settings, months, choose)
     except ClauseError:
-        # once more as the user wrote it, for an error with the user's own positions
-        rewrite_all(sql, settings)
+        if marked != sql:
+            # once more as the user wrote it, for an error with the user's own positions
+            rewrite_all(sql, settings)
         raise
-    return sql if out == marked else out
+    if out == marked:
+        return None
+    places = Places(marked, out, clauses) if marked == sql else Places(marked, out, clauses, sql, partial(unmarked, marked=marked))
+    _recent.pop(sql, None)
+    _recent[sql] = places
+    if len(_recent) > _KEPT:
+        _recent.pop(next(iter(_recent)), None)
+    return places
+
+
+def known(sql: str) -> Places | None:
+    """The places of a statement that was rewritten lately: for errors of its run."""
+    return _recent.get(sql)
+
+
+def rewritten_from(rewritten: str) -> Places | None:
+    """The places of the statement that was lately rewritten to this text."""
+    return next((places for places in reversed(_recent.values()) if places.rewritten == rewritten), None)
 
 
 def name_markers(sql: str) -> str:
@@ -62,6 +93,11 @@ def name_markers(sql: str) -> str:
             copied = token.end
         word_before = token.upper if token.kind == WORD else ""
     return "".join([*pieces, sql[copied:]])
+
+
+def unmarked(offset: int, marked: str) -> int:
+    """An offset of ``name_markers(sql)`` in ``sql``."""
+    return offset - sum(min(m.end(), offset) - m.start() - 1 for m in _MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
 
 
 def excerpt(sql: str, error: ClauseError) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
-from sparkcep.spark.rewriting import MARKER_PREFIX, name_markers, rewrite_statement
+from sparkcep.spark.rewriting import MARKER_PREFIX, name_markers, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,10 +132,10 @@ def _wrap(session_class: Any) -> None:
 
 
 def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, args: Any, kwargs: dict) -> DataFrame:
-    from pyspark.errors import AnalysisException
+    from pyspark.errors import AnalysisException, PySparkException
 
     from sparkcep.spark import months
-    from sparkcep.spark.errors import ClauseParseException
+    from sparkcep.spark.errors import ClauseParseException, over_statement, without_log
     from sparkcep.spark.sampling import Sampler
 
     frames: dict[str, Any] = {}
@@ -154,24 +154,31 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     try:
         settings = settings_of(session)
         choose = Sampler.of(session, settings, run)
-        out = rewrite_statement(formatted, settings=settings, named_markers=positional, choose=choose)
+        places = translated(formatted, settings=settings, named_markers=positional, choose=choose)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None
-    rewritten = out is not formatted
-    if not rewritten:
-        out, run = text, lambda statement: original(session, statement, args, **kwargs)
+    if places is None:
+        try:
+            return original(session, text, args, **kwargs)
+        except AnalysisException as raised:
+            # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
+            raise ClauseParseException.from_spark(raised) or raised from None
     try:
-        return run(out)
-    except AnalysisException as raised:
-        # from analyze, or from the JVM's parser for a statement inside this one (EXECUTE IMMEDIATE)
-        clause_error = ClauseParseException.from_spark(raised)
-        if clause_error is None:
-            raise
-        if clause_error.error_class != months.ERROR_CLASS or not rewritten:
-            raise clause_error from None
+        with without_log():
+            return run(places.rewritten)
+    except PySparkException as raised:
+        error = ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places)
+        if getattr(error, "error_class", "") != months.ERROR_CLASS:
+            raise error from None
     marked = name_markers(formatted) if positional else formatted
     found = months.find_months(marked, settings, lambda query: run(query).schema)
-    return run(rewrite_statement(formatted, settings=settings, named_markers=positional, months=found, choose=choose))
+    places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose)
+    assert places is not None
+    try:
+        with without_log():
+            return run(places.rewritten)
+    except PySparkException as raised:
+        raise ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places) from None
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:

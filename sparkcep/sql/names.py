@@ -1,10 +1,13 @@
-"""Under which WITH a part of a statement can be read by itself."""
+"""What names of a statement mean: under which WITH a part of it can be read by itself, and by which names tables are known."""
 
 from __future__ import annotations
 
-from sparkcep.sql.lexer import QUOTED, WORD, Token
+from sparkcep.sql.lexer import QUOTED, WORD, Token, name_of
 
 _QUERIES = frozenset(["SELECT", "WITH", "FROM", "INSERT", "EXPLAIN", "CREATE"])
+_JOINS = frozenset("JOIN INNER CROSS LEFT RIGHT FULL OUTER SEMI ANTI NATURAL LATERAL".split())
+_NO_NAMES = _JOINS | frozenset("AS TABLE TABLESAMPLE VALUES UNION INTERSECT EXCEPT MINUS ALL DISTINCT".split())
+_INNER_QUERIES = frozenset("SELECT WITH FROM VALUES TABLE".split())
 
 
 def runs_at_once(tokens: list[Token]) -> bool:
@@ -41,6 +44,30 @@ def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list
             elif len(around) == len(opened):
                 return None
     return found
+
+
+def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> frozenset[str]:
+    """The lower-case names of the tables among ``tokens[start:stop]``, what stands in FROM: those that may qualify a column there. Names inside
+    subqueries, of columns and in the conditions of joins are none of them."""
+    found: set[str] = set()
+    condition, i = False, start
+    while i < stop:
+        t = tokens[i]
+        if t.text == "(":
+            joined = i == start or tokens[i - 1].text in (",", "(") or tokens[i - 1].upper in _JOINS
+            if joined and not condition and i in close and tokens[i + 1].upper not in _INNER_QUERIES:
+                found |= table_names(tokens, close, i + 1, close[i])
+            i = close.get(i, i)
+        elif t.kind == QUOTED and not condition:
+            found.add(name_of(t).lower())
+        elif t.kind == WORD and t.upper in ("ON", "USING"):
+            condition = True
+        elif t.text == "," or (t.kind == WORD and t.upper in _JOINS):
+            condition = False
+        elif t.kind == WORD and not condition and t.upper not in _NO_NAMES:
+            found.add(name_of(t).lower())
+        i += 1
+    return frozenset(found)
 
 
 def _defines(tokens: list[Token], i: int) -> bool:

@@ -15,11 +15,12 @@ with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a con
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
@@ -32,9 +33,10 @@ from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Token, name_of, quote, tokenize
-from sparkcep.sql.names import definitions, runs_at_once
+from sparkcep.sql.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
+from sparkcep.sql.names import definitions, runs_at_once, table_names
 from sparkcep.sql.parser import parse_between, parse_clause
+from sparkcep.sql.places import Origin
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
 
@@ -43,11 +45,13 @@ log = logging.getLogger("sparkcep")
 KEYWORD = "MATCH_RECOGNIZE"
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
+_HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, and the table before it.
+    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it, and where it
+    stands.
 
     ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
     whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table;
@@ -59,6 +63,7 @@ class Rewritten:
     input: str
     sql: str
     source: str
+    origin: Origin
     choice: str = ""
     native: bool = False
     filtering: Choice = UNFILTERED
@@ -114,7 +119,10 @@ class _Rewriter:
         self.settings = settings
         self.months = months
         self.tokens = tokenize(text)
-        self.close = _matching(self.tokens)
+        self.close = _matching(self.tokens, "(", ")")
+        brackets = (self.close, _matching(self.tokens, "[", "]"))
+        self.open = {end: start for pairs in brackets for start, end in pairs.items()}
+        self.heads = _heads(self.tokens)
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
         self.explaining = self.tokens[0].upper == "EXPLAIN"
@@ -158,12 +166,14 @@ class _Rewriter:
         return close + 1
 
     def _replace(
-        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, moved: Callable[[int, int], tuple[int, int]] | None = None
+        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
+        moved: Callable[[int, int], tuple[int, int]] | None = None,
     ) -> None:
-        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. ``moved``: where a line and column of
-        the clause's own text lie in the statement."""
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives its ``table`` and its
+        ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
         begin = self.tokens[start].start
-        qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
+        origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
+        qualifiers = table_names(self.tokens, self.close, start, stop)
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         if moved is not None:
             plan = plan.moved(moved)
@@ -172,13 +182,13 @@ class _Rewriter:
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         choice, native = _who_runs(clause, self.settings) if table is None else ("", False)
         if native:
-            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, choice, native))
+            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         filtering = self._filtering(plan, source, begin, months)
         slicing = self._slicing(plan, source, begin, months)
         sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, choice, filtering=filtering, slicing=slicing))
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, choice, filtering=filtering, slicing=slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
@@ -242,24 +252,20 @@ class _Rewriter:
     def _primary_start(self, i: int) -> int | None:
         """Index of the first token of the table before the clause at token ``i``; ``i`` itself for the function
         form; None where the word is no clause (a column or CTE of that name)."""
-        depth, join_done, j = 0, False, i - 1
+        join_done, j = False, i - 1
         while j >= 0:
             t = self.tokens[j]
             if t.kind == OP and t.text in ")]":
-                depth += 1
-            elif t.kind == OP and t.text in "([":
-                if depth == 0:
-                    break
-                depth -= 1
-            elif depth == 0 and t.kind == OP and t.text == ";":
+                j = self.open.get(j, 0)
+            elif t.kind == OP and t.text in "([;":
                 break
-            elif depth == 0 and t.kind == OP and t.text == ",":
+            elif t.kind == OP and t.text == ",":
                 values = self._values_before(j)
                 if values is None:
                     break
                 j = values
                 continue
-            elif depth == 0 and t.kind == WORD and not self._after_dot(j):
+            elif t.kind == WORD and not self._after_dot(j):
                 if t.upper in ("ON", "USING") and j > 0 and not join_done:
                     join_done = True
                 elif t.upper == "JOIN" and join_done:
@@ -284,7 +290,8 @@ class _Rewriter:
         before = self.tokens[j] if j >= 0 else None
         is_from = before is not None and (before.upper in _STARTS or before.text == ",")
         after = self.tokens[i + 2] if i + 2 < len(self.tokens) else None
-        if is_from and after is not None and (after.upper == "TABLE" or self.tokens[i + 3].text == "="):
+        named = i + 3 < len(self.tokens) and self.tokens[i + 3].text == "="
+        if is_from and after is not None and (after.upper == "TABLE" or named):
             return i
         if before is not None and before.kind == WORD and before.upper in ("FROM", "JOIN") and after is not None:
             at = self.tokens[i]
@@ -299,22 +306,8 @@ class _Rewriter:
 
     def _values_before(self, j: int) -> int | None:
         """Index of VALUES when the comma at ``j`` separates rows of an inline table."""
-        depth, k = 0, j
-        while k >= 0:
-            t = self.tokens[k]
-            if t.kind == OP and t.text == ")":
-                depth += 1
-            elif t.kind == OP and t.text == "(":
-                if depth == 0:
-                    return None
-                depth -= 1
-            elif depth == 0 and t.kind == WORD:
-                if t.upper == "VALUES":
-                    return k
-                if t.upper in _STARTS or t.upper in _NOT_A_TABLE or t.upper in ("AS", "ON"):
-                    return None
-            k -= 1
-        return None
+        k = self.heads[j]
+        return k if k is not None and self.tokens[k].upper == "VALUES" else None
 
     # -- match_recognize(TABLE(t), '...') -------------------------------------------------------------------
 
@@ -328,8 +321,11 @@ class _Rewriter:
             return close + 1  # already rewritten
         literal = self.tokens[close - 1]
         comma = self.tokens[close - 2]
-        if literal.kind != STRING or comma.text != ",":
+        if literal.kind != STRING or literal.text[0] in "xX" or comma.text != ",":
             return i + 1
+        if table_close == i + 4:
+            table = self.tokens[i + 2]
+            raise error_at(self.text, table.start, self.tokens[table_close].end, "SYNTAX", "expected a table or a query in TABLE(...)")
         text = _string_value(literal.text)
         if text.lstrip().startswith("--sparkcep"):
             return close + 1  # already rewritten
@@ -343,7 +339,10 @@ class _Rewriter:
         is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
         source = f"({inside})" if is_query else inside
         with self._placed(prefix + text, begin, literal.start):
-            self._replace(clause, i, i + 1, self.tokens[close].end, source, lambda *place: self._moved(prefix + text, begin, literal.start, *place))
+            whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
+            origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
+            moved = functools.partial(self._moved, prefix + text, begin, literal.start)
+            self._replace(clause, i, i + 1, whole.end, source, origin, moved)
         return close + 1
 
     @contextmanager
@@ -369,7 +368,7 @@ class _Rewriter:
         """A part of the statement with the clauses inside it rewritten."""
         with self._placed(self.text[start:end], start, start):
             sql, found = rewrite_all(self.text[start:end], self.settings)
-        self.found += found
+        self.found += [replace(one, origin=one.origin.shifted(start)) for one in found]
         return sql
 
     def _table_arguments(self, start: int, stop: int) -> str:
@@ -428,41 +427,52 @@ def _unasked(names: str | None) -> str:
     return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
 
 
-def _matching(tokens: list[Token]) -> dict[int, int]:
-    """Index of the closing parenthesis for each opening one."""
+def _matching(tokens: list[Token], opening: str, closing: str) -> dict[int, int]:
+    """Index of the closing bracket for each opening one."""
     out, stack = {}, []
     for i, t in enumerate(tokens):
-        if t.kind == OP and t.text == "(":
+        if t.kind == OP and t.text == opening:
             stack.append(i)
-        elif t.kind == OP and t.text == ")" and stack:
+        elif t.kind == OP and t.text == closing and stack:
             out[stack.pop()] = i
     return out
+
+
+def _heads(tokens: list[Token]) -> list[int | None]:
+    """For each token the last word before it, inside the same parentheses, that tells what a list is of: VALUES, FROM, SELECT and the like."""
+    out: list[int | None] = []
+    outer, head = [], None
+    for i, t in enumerate(tokens):
+        out.append(head)
+        if t.kind == OP and t.text == "(":
+            outer.append(head)
+            head = None
+        elif t.kind == OP and t.text == ")" and outer:
+            head = outer.pop()
+        elif t.kind == WORD and t.upper in _HEADS:
+            head = i
+    return out
+
+
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|[01][0-7]{2}|.)|''|\"\"", re.S)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 def _string_value(literal: str) -> str:
     """The text of a Spark string literal."""
     if literal[0] in "rR":
         return literal[2:-1]
-    quote_char, body = literal[0], literal[1:-1]
-    out, i = [], 0
-    escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
-    while i < len(body):
-        c = body[i]
-        if c == "\\" and i + 1 < len(body):
-            nxt = body[i + 1]
-            if nxt == "u" and i + 6 <= len(body):
-                out.append(chr(int(body[i + 2 : i + 6], 16)))
-                i += 6
-                continue
-            out.append(escapes.get(nxt, nxt if nxt not in "%_" else "\\" + nxt))
-            i += 2
-        elif c == quote_char and body[i : i + 2] == quote_char * 2:
-            out.append(c)
-            i += 2
-        else:
-            out.append(c)
-            i += 1
-    return "".join(out)
+
+    def value(found: re.Match[str]) -> str:
+        escape = found[1]
+        if escape is None:
+            return literal[0] if found[0][0] == literal[0] else found[0]
+        if escape[0] in "uU" and len(escape) > 1:
+            return chr(int(escape[1:], 16))
+        return chr(int(escape, 8)) if len(escape) == 3 else _ESCAPES.get(escape, escape)
+
+    text = _ESCAPED.sub(value, literal[1:-1])
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be the halves of one character
 
 
 # -- the subquery ---------------------------------------------------------------------------------------------
@@ -541,7 +551,7 @@ def _kept_leaves(plan: Plan) -> list[str]:
     """The leaf columns next to the aggregates: what only those need is left behind."""
     texts = [text for _, text in plan.outputs]
     if plan.ranking:
-        texts += [*plan.ranking.objectives, *plan.ranking.order]
+        texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
     used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
     used |= {name for name, spec in plan.leaves if spec[0] == "rank" or (plan.slide and spec[0] == "window_start")}
     return [name for name, _ in plan.leaves if name in used or not plan.aggregates]

@@ -200,7 +200,7 @@ def test_spark_errors_keep_their_class(enabled):
 
 
 def test_statements_without_the_clause_are_not_touched(enabled, monkeypatch):
-    monkeypatch.setattr(session, "rewrite_statement", None)  # would fail if it were called
+    monkeypatch.setattr(session, "translated", None)  # would fail if it were called
     assert rows(enabled.sql("SELECT 'match' || '_' || 'recognize'")) == [("match_recognize",)]
     with pytest.raises(AnalysisException):
         enabled.sql("SELECT * FROM no_such_table")

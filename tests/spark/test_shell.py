@@ -108,8 +108,30 @@ def test_errors_of_a_running_query(shell):
 
 def test_sparks_errors_stay_sparks(shell):
     assert shell.run("SELECT no_such_column FROM quotes").startswith("[UNRESOLVED_COLUMN")
-    assert shell.run(f"SELECT * FROM quotes {MATCH} WHERE p >").startswith("\n[PARSE_SYNTAX_ERROR]")
+    assert shell.run(f"SELECT * FROM quotes {MATCH} WHERE p >").startswith("[PARSE_SYNTAX_ERROR]")
     assert shell.run(f"SELECT * FROM no_such_table {MATCH}").startswith("[TABLE_OR_VIEW_NOT_FOUND]")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "condition", "fragment"),
+    [
+        ("A.price AS p", "LAST(prise) AS p", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "prise"),
+        ("price > 10", "price", "SPARKCEP.DATATYPE_MISMATCH", "price"),
+        ("price > 10", "price > LAG(price)", "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE", "LAG"),  # of a plan that is resolved
+        ("price > 10)", "price > 10) WHERE p > nope", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nope"),
+        ("price > 10)", "price > 10) WHERE 1 1", "PARSE_SYNTAX_ERROR", "1"),
+        ("price > 10", "price / (price - price) > 1", "DIVIDE_BY_ZERO", "price / (price - price)"),  # when it runs
+    ],
+)
+def test_sparks_errors_have_their_place(shell, right, wrong, condition, fragment):
+    statement = f"SELECT * FROM quotes {MATCH.replace(right, wrong)}"
+    out = shell.run(statement)
+    assert f"[{condition}]" in out and "__" not in out and '{"variables"' not in out
+    line, mark = out.rstrip().split("\n")[-2:]
+    column = statement.rindex(fragment) + 1
+    assert f"== SQL (line 1, position {column}) ==" in out
+    if condition != "DIVIDE_BY_ZERO":  # Spark shows a part of a long line
+        assert line == statement and mark == " " * (column - 1) + "^" * len(fragment)
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ final class PythonFunctions {
     return list(bytes(asked(request).get("command")));
   }
 
-  private static JsonNode asked(ObjectNode request) {
+  static JsonNode asked(ObjectNode request) {
     try {
       return RewritingParser.ask(request);
     } catch (JsonProcessingException e) {
@@ -370,7 +370,7 @@ final class PythonFunctions {
   }
 
   @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E unchecked(Throwable raised) throws E {
+  static <E extends Throwable> E unchecked(Throwable raised) throws E {
     throw (E) raised;
   }
 }

@@ -36,16 +36,28 @@ final class RewritingParser implements InvocationHandler {
 
   @Override
   public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
+    boolean placed = false; // whether it is known where in the user's text the one to be parsed came from
+    String own = null; // the user's text, where it was rewritten here
     if (SparkcepExtensions.isActive() && takesStatement(method, args)) {
       String text = substituted((String) args[0]);
       if (MENTION.matcher(text).find()) {
-        args = rewritten(text, args);
+        JsonNode answer = asked(text, args);
+        args = rewritten(text, args, answer);
+        placed = answer.get("placed").asBoolean();
+        own = text.equals(answer.get("sql").asText()) ? null : text;
       }
     }
     try {
-      return method.invoke(spark, args);
+      Object parsed = method.invoke(spark, args);
+      if (placed) {
+        Origins.restore(parsed, (String) args[0]);
+      }
+      return parsed;
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
+      if (own != null && cause instanceof ParseException error) {
+        throw new Telling.Unparsed(own, error, Telling.message(own, error));
+      }
       boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
       throw declared ? cause : asParseException((AnalysisException) cause, args);
     }
@@ -77,20 +89,27 @@ final class RewritingParser implements InvocationHandler {
     return wanted ? new VariableSubstitution().substitute(text) : text;
   }
 
-  private static Object[] rewritten(String text, Object[] args)
+  private static boolean isPositional(Object[] args) {
+    return args.length > 1 && args[1] instanceof PositionalParameterContext;
+  }
+
+  private static JsonNode asked(String text, Object[] args)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
-    boolean positional = args.length > 1 && args[1] instanceof PositionalParameterContext;
-    JsonNode answer = ask(request(text, positional));
+    JsonNode answer = ask(request(text, isPositional(args)));
     if (answer.has("error")) {
       throw new ClauseException(text, answer.get("error"));
     }
+    return answer;
+  }
+
+  private static Object[] rewritten(String text, Object[] args, JsonNode answer) {
     String sql = answer.get("sql").asText();
     if (sql.equals(text)) {
       return args;
     }
     Object[] out = args.clone();
     out[0] = sql;
-    if (positional) {
+    if (isPositional(args)) {
       out[1] = named((PositionalParameterContext) args[1], answer.get("marker_prefix").asText());
     }
     return out;

@@ -30,6 +30,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectParser(new ParserBuilder());
     injectPlanning(extensions);
+    extensions.injectPostHocResolutionRule(new Telling.Builder());
     PythonFunctions.publish();
     return BoxedUnit.UNIT;
   }

@@ -1,0 +1,376 @@
+"""Where in the user's statement something stands that Spark found in the rewritten one.
+
+Spark names places in the text it was given. Outside of the clauses that text is the user's own, so offsets map exactly. What replaced a clause
+holds the user's expressions, copied by their spans with little around them (variables before a column's name and navigations are left out), so the
+tokens at a place there are looked for among the clause's own: in the expressions that the column computed there came from, where the
+tokens around them agree best.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sparkcep.pattern.scope import AGGREGATES, NAVIGATIONS
+from sparkcep.sql.expression import Expr
+from sparkcep.sql.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize
+
+if TYPE_CHECKING:
+    from sparkcep.sql.clause import Define, MatchClause
+    from sparkcep.sql.rewrite import Rewritten
+
+_INNER = re.compile(r"__[poclaw]\d+\b|__letters\b|__d\d+\b")  # columns that the rewriter names
+_KEY = re.compile(r"__[po]\d+\b")
+_LEAF = "?"  # stands for a value of the match among the tokens of a measure
+_FAR = 24  # tokens on either side that are compared
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a clause stands in the statement: the ``whole`` with its table, and the ``table`` alone. The clause's own spans count from ``base``. A clause in a string has that
+    string as its ``literal``: what has no place inside stands there. The table's text has ``lead`` characters ahead of it where it was copied."""
+
+    whole: Span
+    table: Span
+    base: int | None = 0
+    literal: Span | None = None
+    lead: int = 0
+
+    def shifted(self, by: int) -> Origin:
+        def moved(span: Span) -> Span:
+            return Span(span.start + by, span.end + by)
+
+        base = None if self.base is None else self.base + by
+        return Origin(moved(self.whole), moved(self.table), base, None if self.literal is None else moved(self.literal), self.lead)
+
+    def place(self, span: Span) -> Span:
+        """A span of the clause in the statement."""
+        if self.literal is not None and (self.base is None or self.base + span.start <= self.literal.start):
+            return self.literal
+        return Span(span.start + (self.base or 0), span.end + (self.base or 0))
+
+
+class Places:
+    """The places of one statement: ``text`` and the ``rewritten`` one that Spark sees, with the clauses between them. Where ``text`` is not quite what the ``user`` wrote, ``back`` gives its
+    offsets there. ``restored``: whether Spark names places of the user's text already."""
+
+    def __init__(self, text: str, rewritten: str, clauses: list[Rewritten], user: str | None = None, back: Callable[[int], int] = int) -> None:
+        self.text = text
+        self.rewritten = rewritten
+        self.user = text if user is None else user
+        self.restored = False
+        self._back = back
+        self._clauses = [_Clause(c) for c in clauses if not c.native]
+        self._regions: dict[Span, list[_Clause]] = {}
+
+    def find(self, start: int, end: int) -> Span:
+        """Where ``rewritten[start:end]`` came from; the whole clause where nobody wrote it."""
+        return self._own(self._in(Span(0, len(self.text)), start, max(start, end - 1)))
+
+    def key_at(self, span: Span, name: str) -> Span | None:
+        """The key of PARTITION BY or ORDER BY that the clause around a place calls ``name``; None if there is none."""
+        clause = self._clause(span)
+        key = clause._key(name) if clause is not None and _KEY.fullmatch(name) else None
+        return None if clause is None or key is None else self._own(clause.of.origin.place(key))
+
+    def _own(self, span: Span) -> Span:
+        return Span(self._back(span.start), self._back(span.end))
+
+    def named(self, message: str) -> str:
+        """``message`` with the rewriter's names of columns replaced by the expressions they stand for."""
+        if not _INNER.search(message):
+            return message
+        meant: dict[str, set[str]] = {}
+        for clause in self._clauses:
+            for name, text in clause.texts.items():
+                meant.setdefault(name, set()).add(text)
+        # a name that stands for one thing in this clause and for another in that one is left as it is
+        known = {name: next(iter(texts)) for name, texts in meant.items() if len(texts) == 1}
+        return _INNER.sub(lambda m: known.get(m[0], m[0]), message)
+
+    def clause_at(self, span: Span) -> MatchClause | None:
+        """The innermost clause around a place that :meth:`find` gave."""
+        clause = self._clause(span)
+        return None if clause is None else clause.of.clause
+
+    def condition_at(self, span: Span) -> Define | None:
+        """The variable whose whole condition stands at a place."""
+        clause = self._clause(span)
+        defines = clause.of.clause.defines if clause is not None else ()
+        return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
+
+    def _clause(self, span: Span) -> _Clause | None:
+        def around(clause: _Clause) -> bool:
+            origin = clause.of.origin
+            return _holds(self._own(origin.whole), span) and not _holds(self._own(origin.table), span)
+
+        return min(filter(around, self._clauses), key=lambda c: c.of.origin.whole.end - c.of.origin.whole.start, default=None)
+
+    # -- from the whole to the parts ------------------------------------------------------------------------
+
+    def _parts(self, region: Span) -> list[_Clause]:
+        if region not in self._regions:
+            self._regions[region] = self._outermost(region)
+        return self._regions[region]
+
+    def _outermost(self, region: Span) -> list[_Clause]:
+        """The clauses of a part of the statement that lie in no other one there, in text order."""
+        inside = [c for c in self._clauses if _holds(region, c.of.origin.whole)]
+        outer = [c for c in inside if not any(o is not c and _holds(o.of.origin.whole, c.of.origin.whole) for o in inside)]
+        return sorted(outer, key=lambda c: c.of.origin.whole.start)
+
+    def _at(self, region: Span, offset: int) -> tuple[int, _Clause | None]:
+        """What is at ``offset`` of a part's rewritten text: an offset of the statement; or a clause, and the offset in its text."""
+        shift = region.start  # from the rewritten text to the statement
+        for clause in self._parts(region):
+            whole, size = clause.of.origin.whole, len(clause.of.sql)
+            begin = whole.start - shift
+            if offset < begin:
+                break
+            if offset < begin + size:
+                return offset - begin, clause
+            shift += (whole.end - whole.start) - size
+        return offset + shift, None
+
+    def _in(self, region: Span, first: int, last: int) -> Span:
+        start, one = self._at(region, first)
+        end, other = self._at(region, last)
+        if one is None or other is None or one is not other:
+            begin = start if one is None else one.of.origin.whole.start
+            return Span(begin, end + 1 if other is None else other.of.origin.whole.end)
+        table = one.table_at(start, end)
+        if table is not None:
+            return self._in(one.of.origin.table, start - table, end - table)
+        found = one.find(start, end + 1)
+        return one.of.origin.whole if found is None else one.of.origin.place(found)
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+class _Clause:
+    """One clause with its tokens, and those of its rewriting, read when they are asked for."""
+
+    def __init__(self, of: Rewritten) -> None:
+        self.of = of
+        self._known: dict[tuple[Span, bool], list[tuple[str, Span]]] = {}
+
+    # -- the rewritten text ---------------------------------------------------------------------------------
+
+    def table_at(self, first: int, last: int) -> int | None:
+        """Where the table's text begins in which both offsets lie; None where they lie in none."""
+        size = len(self.of.source)
+        return next((begin + self.of.origin.lead for begin in self._tables if begin <= first and last < begin + size), None)
+
+    @cached_property
+    def _tables(self) -> list[int]:
+        """Where the table's text stands."""
+        return [m.start(1) for m in re.finditer(rf"\bFROM ({re.escape(self.of.source)})(?![\w.])", self.of.sql)]
+
+    @cached_property
+    def _tokens(self) -> list[Token]:
+        return tokenize(self.of.sql)[:-1]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [t.start for t in self._tokens]
+
+    def find(self, start: int, end: int) -> Span | None:
+        """Where in the clause's text ``sql[start:end]`` came from."""
+        tokens = self._tokens
+        i, j = bisect_left(self._starts, start), bisect_left(self._starts, end)
+        if i >= j:
+            return None
+        key = next((t.text for t in tokens[i:j] if _KEY.fullmatch(t.text)), None)
+        if key is not None:
+            return self._key(key)
+        asked = self._asked(self.of.sql[start:end])
+        if asked is not None:
+            return asked.condition.span
+        name = self._computed(j)
+        found = self._search(self._expressions(name), i, j, name)
+        if found is None and name is not None:
+            found = self._whole(name)
+        return found
+
+    def _key(self, name: str) -> Span | None:
+        clause, at = self.of.clause, int(name[3:])
+        keys = clause.partition_by if name[2] == "p" else [item.expr for item in clause.order_by]
+        return keys[at].span if at < len(keys) else None
+
+    def _computed(self, j: int) -> str | None:
+        """The name of the column whose expression ends at or behind token ``j``: what stands behind the AS that belongs to it."""
+        depth, tokens = 0, self._tokens
+        for k in range(j, len(tokens) - 1):
+            t, name = tokens[k], tokens[k + 1]
+            if t.kind == OP and t.text in "([":
+                depth += 1
+            elif t.kind == OP and t.text in ")]":
+                depth -= 1
+            elif t.upper == "AS" and t.kind == WORD and depth <= 0 and (name.kind == QUOTED or _INNER.fullmatch(name.text)):
+                return name_of(name)
+            elif depth <= 0 and t.kind == WORD and t.upper == "FROM":
+                return None
+        return None
+
+    # -- the clause's own text ------------------------------------------------------------------------------
+
+    def _expressions(self, name: str | None) -> list[tuple[Expr, bool]]:
+        """The user's expressions that a computed column may come from, and whether values of the match stand in them as columns."""
+        clause = self.of.clause
+        if name is not None and _KEY.fullmatch(name):
+            return [(e, False) for e in self._all if e.span == self._key(name)]
+        if name == "__letters":
+            return [(d.condition, False) for d in clause.defines]
+        measures = [(m.expr, True) for m in clause.measures if m.name == name]
+        return measures or [(e, False) for e in self._all]
+
+    @cached_property
+    def _all(self) -> list[Expr]:
+        clause = self.of.clause
+        found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
+        found += [e for _, e in clause.pref.objectives] if clause.pref else []
+        return [*found, *(d.condition for d in clause.defines)]
+
+    @cached_property
+    def _variables(self) -> frozenset[str]:
+        names = [*self.of.plan.variables, *(s.name for s in self.of.clause.subsets)]
+        return frozenset(name.lower() for name in names)
+
+    def _kept(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
+        """See ``_read``, which is done once."""
+        key = expr.span, of_match
+        if key not in self._known:
+            self._known[key] = self._read(expr, of_match)
+        return self._known[key]
+
+    def _read(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
+        """The tokens of an expression that its copy has too, each with its span. With ``of_match`` values of the match are one token each."""
+        text = self.of.clause.text
+        dropped: list[Span] = []
+        leaves: list[Span] = []
+        nodes = list(expr.walk())
+        for node in nodes:
+            leaf = node.op == "call" and (node.value in NAVIGATIONS or node.value in AGGREGATES or node.value in ("CLASSIFIER", "MATCH_NUMBER"))
+            if of_match and (leaf or node.op == "col"):
+                if not any(_holds(span, node.span) for span in leaves):
+                    leaves.append(node.span)
+            elif node.op == "col" and len(node.value) > 1 and node.value[0].lower() in self._variables:
+                dropped.append(Span(node.span.start, text.index(".", node.span.start) + 1))
+            elif node.op == "call" and node.value in NAVIGATIONS and node.args:
+                dropped += [Span(node.span.start, node.args[0].span.start), Span(node.args[0].span.end, node.span.end)]
+        out: list[tuple[str, Span]] = []
+        for t in tokenize(text[expr.span.start : expr.span.end])[:-1]:
+            span = Span(t.start + expr.span.start, t.end + expr.span.start)
+            leaf_span = next((s for s in leaves if _holds(s, span)), None)
+            if leaf_span is not None:
+                if not out or out[-1][1] != leaf_span:
+                    out.append((_LEAF, leaf_span))
+            elif t.text not in ("(", ")") and not any(_holds(s, span) for s in dropped):
+                out.append((t.text, span))
+        return out
+
+    def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int, name: str | None) -> Span | None:
+        """The place of the tokens ``i`` to before ``j`` in one of the expressions: where those before and behind them agree farthest."""
+        best: tuple[int, Span, Expr, list[tuple[str, Span]]] | None = None
+        for expr, of_match in expressions:
+            kept = self._kept(expr, of_match)
+            wanted = self._copied(i, j, of_match)
+            if not wanted:
+                return None
+            if len(wanted) > len(kept):
+                continue
+            texts, size = [t for t, _ in kept], len(wanted)
+            before, behind = self._copied(max(0, i - _FAR), i, of_match)[::-1], self._copied(j, j + _FAR, of_match)
+            for k in range(len(texts) - size + 1):
+                if texts[k] != wanted[0] or texts[k : k + size] != wanted:
+                    continue
+                if _dot(texts[:k][-1:]) == _dot(before[:1]) and _dot(texts[k + size :][:1]) == _dot(behind[:1]):
+                    score = _agreeing(before, texts[:k][::-1]) + _agreeing(behind, texts[k + size :])
+                    if best is None or score > best[0]:
+                        best = score, Span(kept[k][1].start, kept[k + size - 1][1].end), expr, kept
+        return None if best is None else self._widened(*best[1:])
+
+    def _copied(self, i: int, j: int, of_match: bool) -> list[str]:
+        return [t for t in (self._leaves if of_match else self._words)[i:j] if t]
+
+    @cached_property
+    def _words(self) -> list[str]:
+        """The rewritten tokens as they are compared, "" for parentheses."""
+        return ["" if t.text in ("(", ")") else t.text for t in self._tokens]
+
+    @cached_property
+    def _leaves(self) -> list[str]:
+        return [_LEAF if _INNER.fullmatch(t) else t for t in self._words]
+
+    def _widened(self, span: Span, expr: Expr, kept: list[tuple[str, Span]]) -> Span:
+        """The expression of which just these tokens were copied: with parentheses, and with what was left out at its ends."""
+        around = sorted((n.span for n in expr.walk() if _holds(n.span, span)), key=lambda s: s.end - s.start)
+        return next((node for node in around if all(_holds(span, s) for _, s in kept if _holds(node, s))), span)
+
+    # -- names ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """What the rewriter's columns stand for, in the user's words."""
+        clause, plan = self.of.clause, self.of.plan
+        out = dict(plan.inputs)
+        for i, e in enumerate(clause.partition_by):
+            out[f"__p{i}"] = e.span.of(clause.text)
+        for i, item in enumerate(clause.order_by):
+            out[f"__o{i}"] = item.expr.span.of(clause.text)
+        computed = dict(plan.outputs)
+        for measure in clause.measures:
+            kept = self._kept(measure.expr, True)
+            shown = [t.text for t in tokenize(computed.get(measure.name, ""))[:-1] if t.text not in ("(", ")")]
+            for (own, span), copy in zip(kept, shown):
+                if own == _LEAF and _INNER.fullmatch(copy):
+                    out.setdefault(copy, span.of(clause.text))
+                elif own != copy:
+                    break
+        return out
+
+    def _whole(self, name: str) -> Span | None:
+        """The whole expression that a computed column belongs to."""
+        clause, plan = self.of.clause, self.of.plan
+        for measure in clause.measures:
+            if measure.name == name:
+                return measure.expr.span
+        users = {name}
+        for column, told in [*plan.leaves, *plan.arrays, *plan.aggregates]:
+            if users & set(_INNER.findall(str(told))):
+                users.add(column)
+        for measure, (_, text) in zip(clause.measures, plan.outputs):
+            if users & set(_INNER.findall(text)):
+                return measure.expr.span
+        looked_at = {v for v, trees in plan.conditions if name in _INNER.findall(str(trees))}
+        for define in clause.defines:
+            if self._id(define) in looked_at:
+                return define.condition.span
+        return None
+
+    def _id(self, define: Define) -> int:
+        return [v.lower() for v in self.of.plan.variables].index(define.variable.lower())
+
+    def _asked(self, fragment: str) -> Define | None:
+        """The DEFINE whose row-local condition this CASE asks."""
+        for variable, bit, text in self.of.plan.letters:
+            if fragment.startswith(f"CASE WHEN {text} THEN {1 << bit}"):
+                return next(d for d in self.of.clause.defines if self._id(d) == variable)
+        return None
+
+
+def _dot(tokens: list[str]) -> bool:
+    """Whether a name goes on there."""
+    return tokens == ["."]
+
+
+def _agreeing(one: list[str], other: list[str]) -> int:
+    """How many tokens of two lists agree from their begin."""
+    return next((k for k, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+
