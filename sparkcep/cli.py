@@ -26,6 +26,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -280,7 +281,11 @@ def _with_spark(name: str, work) -> int:
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         work(spark)
-    except KeyboardInterrupt:  # the connection waits for an answer, so nothing more is asked; the JVM ends with this process
+    except KeyboardInterrupt:
+        # the JVM ends with this process, and would log each task that it ends; this thread's connection still waits for an answer
+        quiet = threading.Thread(target=spark.sparkContext.setLogLevel, args=("OFF",), daemon=True)
+        quiet.start()
+        quiet.join(_QUIET_SECONDS)
         raise
     except BaseException:
         spark.stop()
@@ -289,6 +294,9 @@ def _with_spark(name: str, work) -> int:
         signal.signal(signal.SIGINT, before)
     spark.stop()
     return 0
+
+
+_QUIET_SECONDS = 3.0
 
 
 def _interrupt(*_: object) -> NoReturn:

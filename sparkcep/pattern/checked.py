@@ -22,7 +22,7 @@ _MAX_NUMBER = (1 << 31) - 1
 
 _LEAVES = ("empty", "start", "end")
 _GROUPS = ("cat", "alt", "and", "permute")
-_MASKED = {"nav": 2, "cls": 2, "agg": 2, "rows": 1, "prior": 1, "isfirst": 1}  # where the mask stands in a condition or a leaf
+_MASKED = {"nav": 2, "cls": 2, "agg": 2, "by": 2, "rows": 1, "prior": 1, "isfirst": 1}  # where the mask stands in a condition or a leaf
 _OFFSETS = {"nav": (3, 4), "cls": (3, 4), "off": (2,)}
 
 
