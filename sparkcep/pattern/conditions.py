@@ -105,6 +105,7 @@ class ConditionSplitter:
     def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list]:
         """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column, given as text, is not NULL."""
         self.scope.check_semantics(condition)
+        self._check_boolean(condition.bare(), variable)
         rows, others = [], []
         for conjunct in conjuncts(condition):
             if conjunct.span in implied:
@@ -116,6 +117,14 @@ class ConditionSplitter:
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
         return " AND ".join(rows), others
+
+    def _check_boolean(self, condition: Expr, variable: int) -> None:
+        if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):
+            raise self.scope.error(
+                condition,
+                "DATATYPE_MISMATCH",
+                f"the condition of {self.scope.variables[variable]} is {condition.value}, not BOOLEAN; write a comparison, TRUE or FALSE",
+            )
 
     # -- references -----------------------------------------------------------------------------------------
 
@@ -228,7 +237,14 @@ class ConditionSplitter:
         others = [r for r in rows if r.which != "cur"]
         if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
             return self._paired(expr, variable, others)
-        what = f"{expr.value}()" if expr.op == "call" else f"this {expr.op}"
+        what = f"{expr.value}()" if expr.op == "call" else f"this {_spoken(expr)}"
+        if any(n.op == "subquery" for n in expr.walk()):
+            raise self.scope.error(
+                expr,
+                "MATCH_DEPENDENT_EXPRESSION",
+                f"{what} holds a subquery beside values of the match, which is not computed in DEFINE; join the table below the clause instead",
+                UNSUPPORTED,
+            )
         raise self.scope.error(
             expr,
             "MATCH_DEPENDENT_EXPRESSION",
@@ -520,7 +536,11 @@ class ConditionSplitter:
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, expr.value
-        if name not in _AGGREGATES or "ordered" in expr.flags:
+        if name in _AGGREGATES and "ordered" in expr.flags:
+            raise scope.error(
+                expr, "AGGREGATE_IN_DEFINE", f"{name} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out", UNSUPPORTED
+            )
+        if name not in _AGGREGATES:
             raise scope.error(
                 expr,
                 "AGGREGATE_IN_DEFINE",
@@ -619,6 +639,12 @@ def _operands(tree: tuple) -> Iterator[tuple]:
             yield from _operands(part)
     else:
         yield tree
+
+
+def _spoken(expr: Expr) -> str:
+    """The kind of an expression as a user calls it."""
+    named = {"index": "subscript", "field": "field", "lambda": "lambda", "special": "expression", "cast": "CAST"}
+    return str(expr.value) if expr.op in ("bin", "un", "like") else named.get(expr.op, expr.op.upper())
 
 
 def _negate(expr: Expr, tree):
