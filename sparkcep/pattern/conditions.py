@@ -112,6 +112,7 @@ class ConditionSplitter:
     def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list]:
         """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column, given as text, is not NULL."""
         self.scope.check_semantics(condition)
+        self._check_boolean(condition.bare(), variable)
         rows, others = [], []
         for conjunct in conjuncts(condition):
             if conjunct.span in implied:
@@ -123,6 +124,14 @@ class ConditionSplitter:
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
         return " AND ".join(rows), others
+
+    def _check_boolean(self, condition: Expr, variable: int) -> None:
+        if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):
+            raise self.scope.error(
+                condition,
+                "DATATYPE_MISMATCH",
+                f"the condition of {self.scope.variables[variable]} is {condition.value}, not BOOLEAN; write a comparison, TRUE or FALSE",
+            )
 
     # -- references -----------------------------------------------------------------------------------------
 
@@ -252,7 +261,14 @@ class ConditionSplitter:
             return self._paired(expr, variable, others)
         if special and (labelled := self._labelled(expr, variable)):
             return self._by_label(expr, variable, *labelled)
-        what = f"{expr.value}()" if expr.op == "call" else f"this {expr.op}"
+        what = f"{expr.value}()" if expr.op == "call" else f"this {_spoken(expr)}"
+        if any(n.op == "subquery" for n in expr.walk()):
+            raise self.scope.error(
+                expr,
+                "MATCH_DEPENDENT_EXPRESSION",
+                f"{what} holds a subquery beside values of the match, which is not computed in DEFINE; join the table below the clause instead",
+                UNSUPPORTED,
+            )
         raise self.scope.error(
             expr,
             "MATCH_DEPENDENT_EXPRESSION",
@@ -653,7 +669,11 @@ class ConditionSplitter:
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
-        if expr.value not in _AGGREGATES or "ordered" in expr.flags:
+        if expr.value in _AGGREGATES and "ordered" in expr.flags:
+            raise scope.error(
+                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out", UNSUPPORTED
+            )
+        if expr.value not in _AGGREGATES:
             raise scope.error(
                 expr,
                 "AGGREGATE_IN_DEFINE",
@@ -817,6 +837,12 @@ def _compares(expr: Expr) -> bool:
 def _label_text(label: str | None) -> str:
     """A variable's name as a literal of Spark's."""
     return "CAST(NULL AS STRING)" if label is None else "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _spoken(expr: Expr) -> str:
+    """The kind of an expression as a user calls it."""
+    named = {"index": "subscript", "field": "field", "lambda": "lambda", "special": "expression", "cast": "CAST"}
+    return str(expr.value) if expr.op in ("bin", "un", "like") else named.get(expr.op, expr.op.upper())
 
 
 def _negate(expr: Expr, tree):

@@ -181,7 +181,7 @@ def make_plan(
     """
     check_options(clause)
     variables, ids = _variables(clause)
-    scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
+    scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables), qualifiers)
     _check_pattern(clause, clause.pattern)
     inputs = Inputs()
     partition = _keys(clause, inputs, scope, qualifiers)

@@ -102,12 +102,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Scope:
-    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids."""
+    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids, ``tables`` those that may qualify
+    the input's columns (lower case)."""
 
     text: str
     ids: dict[str, int]
     subsets: dict[str, int]
     variables: tuple[str, ...]
+    tables: frozenset[str] = frozenset()
 
     def mask_of(self, name: str) -> int | None:
         """Bit mask of a variable or subset; None where there is none of that name."""
@@ -196,6 +198,14 @@ class Scope:
         """The mask all column references (and CLASSIFIER arguments) below ``expr`` share; ALL_ROWS for none."""
         masks = self._masks(expr)
         if len(masks) > 1:
+            for node in self.columns(expr):
+                if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and node.value[0].lower() not in self.tables:
+                    raise self.error(
+                        node,
+                        "MIXED_VARIABLES",
+                        f"{node.value[0]} is no row pattern variable, and beside one {what.value}() takes no column without a variable; "
+                        "a column of an outer query cannot stand in the clause at all",
+                    )
             raise self.error(
                 what,
                 "MIXED_VARIABLES",

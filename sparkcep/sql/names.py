@@ -70,6 +70,38 @@ def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: in
     return frozenset(found)
 
 
+def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> Token | None:
+    """Where ``tokens[start:stop]``, the input of a clause, reads a name that the WITH RECURSIVE around it is still defining; None if nowhere."""
+    recursive: set[str] = set()
+    for i, t in enumerate(tokens[:start]):
+        if t.kind == WORD and t.upper == "WITH" and tokens[i + 1].upper == "RECURSIVE":
+            recursive |= _defining(tokens, close, i + 2, start)
+    for i in range(start, stop if recursive else start):
+        t, before = tokens[i], tokens[i - 1]
+        as_table = i == start or before.text in (",", "(") or before.upper in ("FROM", "TABLE", *_JOINS)
+        if t.kind in (WORD, QUOTED) and as_table and name_of(t).lower() in recursive:
+            return t
+    return None
+
+
+def _defining(tokens: list[Token], close: dict[int, int], i: int, at: int) -> set[str]:
+    """The names whose definitions, listed from ``i`` on, are around the token ``at``."""
+    found: set[str] = set()
+    while i < at:
+        name = tokens[i]
+        while i < at and not (tokens[i].upper == "AS" and tokens[i + 1].text == "("):
+            i = close.get(i, i) + 1
+        end = close.get(i + 1)
+        if end is None or i >= at:
+            break
+        if end > at:
+            found.add(name_of(name).lower())
+        if tokens[end + 1].text != ",":
+            break
+        i = end + 2
+    return found
+
+
 def _defines(tokens: list[Token], i: int) -> bool:
     """Whether the WITH at ``i`` begins definitions."""
     name, after = tokens[i + 1], tokens[i + 2]
@@ -83,7 +115,7 @@ def _listed(tokens: list[Token], close: dict[int, int], i: int) -> list[tuple[in
     while True:
         start, i = i, i + 1
         if tokens[i].text == "(":
-            i = close[i] + 1
+            i = close.get(i, i) + 1
         if tokens[i].upper != "AS" or tokens[i + 1].text != "(" or i + 1 not in close:
             return None
         end = close[i + 1]

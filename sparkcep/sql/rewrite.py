@@ -34,7 +34,7 @@ from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.sql.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
-from sparkcep.sql.names import definitions, runs_at_once, table_names
+from sparkcep.sql.names import definitions, reads_itself, runs_at_once, table_names
 from sparkcep.sql.parser import parse_between, parse_clause
 from sparkcep.sql.places import Origin
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
@@ -123,6 +123,7 @@ class _Rewriter:
         brackets = (self.close, _matching(self.tokens, "[", "]"))
         self.open = {end: start for pairs in brackets for start, end in pairs.items()}
         self.heads = _heads(self.tokens)
+        self.recursive = any(t.upper == "RECURSIVE" for t in self.tokens)
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
         self.explaining = self.tokens[0].upper == "EXPLAIN"
@@ -161,6 +162,7 @@ class _Rewriter:
                 "a MATCH_RECOGNIZE cannot stand inside another one's parentheses; put it in a CTE or in the input table",
                 UNSUPPORTED,
             )
+        self._check_recursion(start, i, i)
         clause = parse_between(self.text, self.tokens, open_at, close)
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
@@ -247,6 +249,17 @@ class _Rewriter:
                 pos = piece.end
         return "".join([*out, self.text[pos:end]])
 
+    def _check_recursion(self, start: int, stop: int, at: int) -> None:
+        """The input of a clause, tokens ``start`` to before ``stop``, may not be a table that is not finished yet."""
+        own = reads_itself(self.tokens, self.close, start, stop) if self.recursive else None
+        if own is not None:
+            t = self.tokens[at]
+            raise error_at(
+                self.text, t.start, t.end, "RECURSION",
+                f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE; match over the finished table instead",
+                UNSUPPORTED,
+            )
+
     # -- where the input table begins -----------------------------------------------------------------------
 
     def _primary_start(self, i: int) -> int | None:
@@ -326,6 +339,7 @@ class _Rewriter:
         if table_close == i + 4:
             table = self.tokens[i + 2]
             raise error_at(self.text, table.start, self.tokens[table_close].end, "SYNTAX", "expected a table or a query in TABLE(...)")
+        self._check_recursion(i + 4, table_close, i)
         text = _string_value(literal.text)
         if text.lstrip().startswith("--sparkcep"):
             return close + 1  # already rewritten
