@@ -26,7 +26,7 @@ DECIMALS = [
 ]
 WIDE = [
     "round({x})", "round({x}, 3)", "floor({x})", "ceil({x})", "-{x}", "abs({x})", "try_cast({x} AS INT)", "try_cast({x} AS BIGINT)", "cast({x} AS DOUBLE)",
-    "cast({x} AS DECIMAL(38, 2))", "try_cast({x} AS DECIMAL(18, 1))", "{x} + 1.005", "{x} * 3", "{x} / 3", "{x} % 7", "{x} * {x} / 1000000000000000", "{x} / {x}",
+    "cast({x} AS DECIMAL(38, 2))", "try_cast({x} AS DECIMAL(18, 1))", "{x} + 1.005", "{x} * 3", "{x} / 3", "{x} % 7", "{x} * 123456789.123456789", "{x} / {x}",
     "1 / {x}", "{x} - cast({x} AS DECIMAL(38, 0))", "{x} % cast(0.37 AS DECIMAL(38, 30))", "{x} DIV 7", "greatest({x}, 1.50)", "{x} > 0.66666666666666666666666",
     "{x} = round({x}, 3)", "coalesce({x}, 0) + 9223372036854775807", "sign({x})",
 ]
