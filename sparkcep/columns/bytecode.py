@@ -408,6 +408,11 @@ class _Compiler:
                 raise _error(f"{name.upper()} needs a BOOLEAN, not {t}")
             self.op({"not": "NOT", "isnull": "ISNULL", "istrue": "ISTRUE", "isfalse": "ISFALSE"}[name], int(t.is_float))
             return BOOLEAN
+        if name == "exact":
+            t = self.emit(args[0])
+            if t.is_float:
+                raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, as it would be rounded otherwise; cast to DECIMAL")
+            return t
         if name == "if":
             return self._if(args)
         if name == "coalesce":

@@ -408,6 +408,9 @@ class ConditionSplitter:
 
         op, args = expr.op, expr.args
         if op in ("and", "or"):
+            decides = "FALSE" if op == "and" else "TRUE"
+            if any(a.bare().op == "lit" and a.bare().value == decides for a in args):
+                return ("lit", "bool", decides)  # Spark's optimizer computes nothing else of it either
             return ("call", op, *map(low, args))
         if op == "un":
             if expr.value == "NOT":
@@ -472,11 +475,13 @@ class ConditionSplitter:
         if name in AGGREGATES:
             return self._aggregate(expr)
         if name in _OF_LISTS:
-            return self._of_list(expr)
+            return self._of_array(expr, low) or self._of_list(expr)
         bounds = _FUNCTIONS.get(name)
         if bounds is None or expr.flags or not bounds[0] <= len(expr.args) <= bounds[1]:
             return None
         name = _ALIASES.get(name, name)
+        if name == "IF" and expr.args[0].bare().op == "lit" and expr.args[0].bare().value in ("TRUE", "FALSE"):
+            return low(expr.args[1 if expr.args[0].bare().value == "TRUE" else 2])
         if name == "POSITIVE":
             return low(expr.args[0])
         if name == "NVL2":
@@ -514,6 +519,14 @@ class ConditionSplitter:
             return ("prior", 1 << variable, self._lower(expr.args[0], variable))
         finally:
             self._in_prior = False
+
+    def _of_array(self, expr: Expr, low):
+        """The largest or smallest of an array's elements, one by one; None for others."""
+        inner = expr.args[0].bare() if len(expr.args) == 1 else None
+        if inner is None or inner.op != "call" or inner.value != "ARRAY" or not inner.args or expr.value not in ("ARRAY_MAX", "ARRAY_MIN"):
+            return None
+        values = [low(a) for a in inner.args]
+        return values[0] if len(values) == 1 else ("call", "greatest" if expr.value == "ARRAY_MAX" else "least", *values)
 
     def _of_list(self, expr: Expr):
         """A function of array_agg, collect_list or collect_set as the aggregate it amounts to; None for others."""
@@ -593,6 +606,9 @@ class ConditionSplitter:
         if not self._reads_rows(argument):
             value, rows = self._lower(argument, -1), self._of_rows("COUNT", mask, (), rest, False)
             some = ("call", ">", rows, zero)
+            if name in ("MAX_BY", "MIN_BY") and len(arguments) == 2:
+                keyed = ("call", ">", self._aggregate_of(expr, "COUNT", mask, arguments[1:], rest), zero)
+                return ("call", "if", keyed, value, nothing)
             if name == "COUNT":
                 return ("call", "if", ("call", "isnull", value), zero, ("call", "if", some, ("lit", "int", "1"), zero) if distinct else rows)
             if name == "COUNT_IF":
@@ -603,23 +619,34 @@ class ConditionSplitter:
                 return ("call", "if", some, ("call", "*", value, rows), nothing)
             if name == "AVG":
                 return ("call", "if", some, ("call", "/", ("call", "*", value, rows), rows), nothing)
-        elif name in ("MIN", "MAX") and argument.op == "bin" and argument.value in ("+", "-"):
-            left, right = argument.args
-            if self._numbered(left) != self._numbered(right):
-                constant, of_row = (left, right) if self._numbered(left) else (right, left)
-                if not self._reads_rows(constant):
-                    if constant is left and argument.value == "-":
-                        name = "MAX" if name == "MIN" else "MIN"
-                    of_rows, constant = self._aggregate_of(expr, name, mask, (of_row,), rest), self._lower(constant, -1)
-                    return ("call", argument.value, *((constant, of_rows) if argument.args[0] is left and self._numbered(left) else (of_rows, constant)))
+        elif argument.op == "bin" and not distinct and (found := self._constant_beside(argument)) is not None:
+            constant, of_row, swapped = found
+            n = self._lower(constant, -1)
+            if name in ("MIN", "MAX") and argument.value in ("+", "-"):
+                if swapped and argument.value == "-":
+                    name = "MAX" if name == "MIN" else "MIN"
+                rows = self._aggregate_of(expr, name, mask, (of_row,), rest)
+                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
+            if name == "SUM" and argument.value in ("+", "-", "*"):
+                rows = ("call", "exact", self._aggregate_of(expr, "SUM", mask, (of_row,), rest))
+                if argument.value != "*":
+                    n = ("call", "*", n, self._aggregate_of(expr, "COUNT", mask, (of_row,), rest))
+                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
         raise self._beside_number(expr, argument)
+
+    def _constant_beside(self, argument: Expr) -> tuple[Expr, Expr, bool] | None:
+        """The side of an operator that MATCH_NUMBER() makes, the side that a row has, and whether the first stands first."""
+        for constant, of_row in (argument.args, argument.args[::-1]):
+            if self._numbered(constant) and not self._reads_rows(constant) and not self._numbered(of_row):
+                return constant, of_row, constant is argument.args[0]
+        return None
 
     def _beside_number(self, expr: Expr, part: Expr):
         return self.scope.error(
             part,
             "AGGREGATE_IN_DEFINE",
-            f"beside MATCH_NUMBER(), {expr.value} in DEFINE takes no value of a row, but min(x + n) and max(x - n); compute with MATCH_NUMBER() around "
-            "the aggregate",
+            f"in DEFINE, {expr.value} does not take this of MATCH_NUMBER() and a row together, but sum, min and max take x + n and x - n, and sum x * n; "
+            "compute with MATCH_NUMBER() around the aggregate",
             UNSUPPORTED,
         )
 
@@ -669,7 +696,8 @@ class ConditionSplitter:
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
-        if expr.value in _AGGREGATES and "ordered" in expr.flags:
+        nulls = name in _ENDS and expr.args and words_behind(scope.text, expr.args, (), expr, "(?:IGNORE|RESPECT)", "NULLS")
+        if expr.value in _AGGREGATES and "ordered" in expr.flags and not nulls:
             raise scope.error(
                 expr, "AGGREGATE_IN_DEFINE", f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out", UNSUPPORTED
             )
@@ -737,10 +765,19 @@ class ConditionSplitter:
         """max_by and min_by: what the last row of the extreme value has."""
         if len(arguments) != 2:
             raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes a value and what it is ordered by")
+        key = arguments[1].bare()
+        if key.op == "call" and key.value == "CLASSIFIER" and not conditions and not any(True for _ in self._match_functions(arguments[0])):
+            # the value of the last row of the variable with the greatest or least name
+            value, chosen = self.inputs.column(self._row_text(arguments[0])), ("lit", "null", "NULL")
+            names = [(name.encode(), v) for v, name in enumerate(self.scope.variables) if mask >> v & 1]
+            for _, v in sorted(names, reverse=which == "min"):
+                some = ("call", ">", ("agg", "count", 1 << v, None, None, False), ("lit", "int", "0"))
+                chosen = ("call", "if", some, ("nav", "L", 1 << v, 0, 0, value, None), chosen)
+            return chosen
         labelled = arguments[0].bare().value == "CLASSIFIER"
         if any(True for part in (*arguments[labelled:], *conditions) for _ in self._match_functions(part)):
             raise self.scope.error(
-                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as its first argument", UNSUPPORTED
+                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as one of its arguments", UNSUPPORTED
             )
         value = None if labelled else self.inputs.column(self._row_text(arguments[0]))
         return ("by", which, mask, value, self.inputs.column(self._row_text(arguments[1])), self._kept(conditions))

@@ -344,7 +344,7 @@ class MeasureSplitter:
         if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
             if self._looks_at_match(expr):
                 raise self.scope.error(
-                    expr, "SUBQUERY", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(); test what the aggregate gives",
+                    expr, "AGGREGATE", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(); test what the aggregate gives",
                     UNSUPPORTED,
                 )
             yield expr
