@@ -34,6 +34,7 @@ from sparkcep.pattern.ranking import Ranking
 from sparkcep.ranking.limits import TooMuchStateError
 
 CHUNK_ROWS = 131_072
+MOST_LABELS, STATE_SHARE = 1 << 20, 64  # of the matches told together, and the share of the state that each may take
 CHUNK_BYTES = 1 << 26  # of a buffer's rows, where they are fewer
 OUTPUT_BYTES = 1 << 25  # about, of one output table
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
@@ -359,10 +360,12 @@ class MatchEngine:
             state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
             if outcome != kernels.FULL:
                 break
-            need = int(state[kernels.S_DETAIL])
-            if need > len(labels):
-                labels = np.empty(2 * need, dtype=np.uint8)
-                scattered = np.empty(2 * need if self.scattering else 0, dtype=np.int64)
+            # the first matches come at once, more of very many together
+            size = min(2 * len(labels), self.limits.max_state_bytes // STATE_SHARE, MOST_LABELS)
+            if max(size, 2 * int(state[kernels.S_DETAIL])) > len(labels):
+                labels = np.empty(max(size, 2 * int(state[kernels.S_DETAIL])), dtype=np.uint8)
+                scattered = np.empty(len(labels) if self.scattering else 0, dtype=np.int64)
+                events = np.empty((max(len(events), len(labels) // 16), self.event_width), dtype=np.int64)
         self._keep(table, state, offsets, last, outcome)
 
     def _keep(self, table: pa.Table, state: np.ndarray, offsets: np.ndarray, last: bool, outcome: int) -> None:
