@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 from tests.planning_forms import Column, Form, Rows, all_forms, columns_of, few_forms, keys, picked
 from tests.planning_statements import PINNED, Group, Statement, groups
@@ -23,13 +24,14 @@ BRANCHES = 24  # of one query: Spark's time for a plan grows faster than the pla
 FAILURES = 3  # forms that raise an error, of one statement under one setting, before the others are left out
 PLAIN = "plain"
 CACHED = "cached"
+OPERATOR = "Spark's operator"
 TEXT = "as text"  # the statement itself stands in the query, and no union is around it
 # setting by setting, beside what every Spark session has
 SETTINGS: dict[str, dict[str, str]] = {
     PLAIN: {},
     TEXT: {},
     CACHED: {},
-    "Spark's operator": {"sparkcep.mapInArrow": "false"},
+    OPERATOR: {"sparkcep.mapInArrow": "false"},
     "no prefilter": {"sparkcep.prefilter": "false"},
     "second read": {"sparkcep.prefilter": "always"},
     "slices": {"sparkcep.slices": "always"},
@@ -57,6 +59,7 @@ class Report:
     statements: int = 0
     differences: list[str] = field(default_factory=list)
     unsteady: list[str] = field(default_factory=list)
+    refused: int = 0  # statements that Spark's own operator cannot run
     unchanged: Counter = field(default_factory=Counter)  # statements by setting whose text stays as it is
     fewer: int = 0  # columns that were read with less output of the engine than all of them
     alone: int = 0  # columns that were read by themselves in a query without a union
@@ -66,6 +69,7 @@ class Report:
         self.statements += other.statements
         self.differences += other.differences
         self.unsteady += other.unsteady
+        self.refused += other.refused
         self.unchanged += other.unchanged
         self.fewer += other.fewer
         self.alone += other.alone
@@ -75,6 +79,7 @@ class Report:
         return (
             f"{self.statements} statements, {self.compared} forms under some setting, {len(self.differences)} differences; "
             f"{len(self.unsteady)} statements without one answer; text stays as it is: {unchanged or 'none'}; "
+            f"{self.refused} that Spark's own operator cannot run; "
             f"{self.fewer} of {self.alone} columns alone came with less output of the engine"
         )
 
@@ -113,11 +118,13 @@ class _Check:
         self.spark = spark
         self.statement = statement
         self.report = Report(statements=1)
+        self.apart = False  # whether only the extension's operator runs it
         self.failed: Counter = Counter()  # forms that raised an error, by setting
 
     def run(self, settings: Sequence[str], forms: Callable[..., Iterator[Form]]) -> Report:
         try:
             columns = columns_of(self._frame().schema)
+            self._choose_reference()
             reference, *others = (self._reference(columns, partitions) for partitions in ("2", "1", "5"))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and fails the test
             self._differs("reference", "SELECT *", error)
@@ -129,6 +136,9 @@ class _Check:
             if name in REWRITTEN and self._text(REWRITTEN[name]) == self._text(Settings()):
                 self.report.unchanged[name] += 1
                 continue
+            if name == OPERATOR and self.apart:
+                self.report.refused += 1
+                continue
             number = self.statement.number + 7 * list(SETTINGS).index(name)
             chosen = list((forms if name == PLAIN else few_forms)(columns, reference, number))
             with configured(self.spark, SETTINGS[name]):
@@ -138,6 +148,16 @@ class _Check:
                     self._in_unions(name, columns, reference, chosen)
         return self.report
 
+    def _choose_reference(self) -> None:
+        """Spark's operator cannot send two columns of one name, which the extension's can."""
+        try:
+            with configured(self.spark, REFERENCE):
+                self._frame()
+        except ClauseError as error:
+            if error.error_class != "SPARKCEP.COLUMN_NAME":
+                raise
+            self.apart = True
+
     def _frame(self):
         """The statement, its columns named c0, c1 and so on: names may repeat."""
         frame = self.spark.sql(self.statement.text, *self.statement.arguments)
@@ -145,7 +165,8 @@ class _Check:
 
     def _reference(self, columns: list[Column], partitions: str) -> Rows:
         """The rows of the statement as Python has them."""
-        with configured(self.spark, {**REFERENCE, "spark.sql.shuffle.partitions": partitions}):
+        chosen = {k: v for k, v in REFERENCE.items() if not (self.apart and k == "sparkcep.mapInArrow")}
+        with configured(self.spark, {**chosen, "spark.sql.shuffle.partitions": partitions}):
             return [tuple(row) for row in self._frame().selectExpr(*[c.shown for c in columns]).collect()]
 
     def _text(self, settings: Settings) -> str:
