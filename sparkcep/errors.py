@@ -5,6 +5,9 @@ Every analysis error is a :class:`ClauseError`, raised before any Spark job star
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 SYNTAX = "42601"  # SQLSTATE: syntax error
 SEMANTIC = "42K0E"  # SQLSTATE: an expression is not allowed in its context
 UNSUPPORTED = "0A000"  # SQLSTATE: feature not supported
@@ -76,3 +79,10 @@ def error_at(
     return ClauseError(
         error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=fragment
     )
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of the ``known`` names that ``name`` may be a misspelling of."""
+    by_upper = {k.upper(): k for k in known}
+    found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=0.6)
+    return by_upper[found[0]] if found else None

@@ -5,12 +5,12 @@ Knows nothing of pyspark: the JVM asks for it as well (see rewrite_server).
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
+from sparkcep.errors import SEMANTIC, ClauseError, error_at, nearest, position
+from sparkcep.pattern.nodes import Var, walk
 from sparkcep.spark.rewriting import excerpt
 from sparkcep.sql.clause import MatchClause
 from sparkcep.sql.lexer import Span, tokenize
@@ -178,12 +178,8 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
 
 
 def _about_variable(name: str, clause: MatchClause) -> str:
-    from sparkcep.pattern.nodes import Var, walk
-
-    variables = list(dict.fromkeys(n.name for n in walk(clause.pattern) if isinstance(n, Var)))
-    known = [*variables, *(s.name for s in clause.subsets)]
-    upper = {v.upper(): v for v in known}
-    if name.upper() in upper:
+    known = [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+    if name.upper() in (k.upper() for k in known):
         return ""
-    near = difflib.get_close_matches(name.upper(), list(upper), n=1, cutoff=0.5)
-    return f"no variable of PATTERN is called {name}" + (f"; did you mean {upper[near[0]]}?" if near else "")
+    near = nearest(name, known)
+    return f"no variable of PATTERN is called {name}" + (f"; did you mean {near}?" if near else "")
