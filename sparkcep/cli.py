@@ -17,19 +17,21 @@
     python -m sparkcep compile                 compile all engines now, as in an image, rather than in the first queries
 
 Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed,
-141 the output was not read to its end.
+141 the output was not read to its end. Ctrl-C ends a command by SIGINT.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import sparkcep
 from sparkcep.errors import ClauseError
@@ -61,12 +63,23 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has enough of it: `sparkcep explain query.sql | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more when it ends
         return 141  # as a shell tells of SIGPIPE
+    except KeyboardInterrupt:
+        return _interrupted()
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except NoJavaError as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
+
+
+def _interrupted() -> int:
+    """Ends the process as the signal would have, which a shell's loops look for. What Python does at its end would ask a JVM that is busy."""
+    print("interrupted", file=sys.stderr, flush=True)
+    if os.name == "posix":
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -264,11 +277,34 @@ def _with_spark(name: str, work) -> int:
     # of pandas on Spark, which is not used here
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     spark = _needing_java(lambda: start_spark(name))
+    # PySpark's own handler would call the JVM in the middle of the call that it interrupts
+    before = signal.signal(signal.SIGINT, _interrupt)
     try:
         work(spark)
-    finally:
+    except KeyboardInterrupt:
+        # the JVM ends with this process, and would log each task that it ends; this thread's connection still waits for an answer
+        quiet = threading.Thread(target=spark.sparkContext.setLogLevel, args=("OFF",), daemon=True)
+        quiet.start()
+        quiet.join(_QUIET_SECONDS)
+        raise
+    except BaseException:
         spark.stop()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    spark.stop()
     return 0
+
+
+_QUIET_SECONDS = 3.0
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """Handles SIGINT. Py4J logs what interrupts it, with a traceback, so nothing is logged any more."""
+    import logging
+
+    logging.disable()
+    raise KeyboardInterrupt
 
 
 def _needing_java(work: Callable[[], T]) -> T:
@@ -338,8 +374,9 @@ def _compile(options: argparse.Namespace) -> int:
         print(f"{number:>2} of {of}  {seconds:6.1f} s  {name}", flush=True)
 
     compile_all(tell)
-    size = sum(path.stat().st_size for path in cache.root().rglob("*.nbc"))
-    print(f"compiled kernels: {cache.root()} ({size / 2**20:.0f} MB, all versions)")
+    for folder in cache.places():
+        size = sum(path.stat().st_size for path in folder.rglob("*.nbc"))
+        print(f"compiled kernels: {folder} ({size / 2**20:.0f} MB, all versions)")
     return 0
 
 

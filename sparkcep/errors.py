@@ -6,13 +6,17 @@ Every analysis error is a :class:`ClauseError`, raised before any Spark job star
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_SHOWN = 60  # characters of a text of the user's that a message quotes
 
 SYNTAX = "42601"  # SQLSTATE: syntax error
 SEMANTIC = "42K0E"  # SQLSTATE: an expression is not allowed in its context
 UNSUPPORTED = "0A000"  # SQLSTATE: feature not supported
 LIMIT = "54000"  # SQLSTATE: program limit exceeded
 DATA = "22000"  # SQLSTATE: data exception
+INTERNAL = "XX000"  # SQLSTATE: internal error
 
 
 class ClauseError(Exception):
@@ -71,13 +75,12 @@ def position(text: str, offset: int) -> tuple[int, int]:
 def error_at(
     text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX
 ) -> ClauseError:
-    """A :class:`ClauseError` for ``text[start:end]``; the fragment is cut to one line of at most 60 characters."""
+    """A :class:`ClauseError` for ``text[start:end]``; the fragment is cut to one line, and it and names in the message to 60 characters."""
     line, column = position(text, start)
     fragment = text[start:end].split("\n", 1)[0]
-    if len(fragment) > 60:
-        fragment = fragment[:57] + "..."
+    message = re.sub(rf"\S{{{_SHOWN + 1},}}", lambda name: shown(name[0]), message)
     return ClauseError(
-        error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=fragment
+        error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=shown(fragment)
     )
 
 
@@ -86,3 +89,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_upper = {k.upper(): k for k in known}
     found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=0.6)
     return by_upper[found[0]] if found else None
+
+
+def shown(text: str) -> str:
+    """A text of the user's as messages quote it: at most 60 characters."""
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -2,7 +2,7 @@
 
 A graph is a list of nodes (position, variable, before_from, before_until, complete): rows or tuples in this order. A node's
 predecessors are the nodes from ``before_from`` to before ``before_until``; a first row has None. Each path from a first row to
-a complete node is one match.
+a complete node is one match. A predecessor has an earlier position, or the same one and a later place in the list. What is no such graph is an error.
 """
 
 from __future__ import annotations
@@ -11,20 +11,43 @@ import bisect
 import random
 from collections.abc import Iterator, Sequence
 
+from sparkcep.errors import LIMIT, MatchRuntimeError
+from sparkcep.settings import DEFAULT, Settings
+
+PAIR_BYTES = 100  # about, of a listed row with its variable
+
 Graph = Sequence[tuple]
 Match = list[tuple[int, str]]
 _POSITION, _VARIABLE, _FROM, _UNTIL, _COMPLETE = range(5)
 
 
-def expand_matches(graph: Graph, limit: int | None = None) -> list[Match]:
-    """The matches, each as its (position, variable) in row order; at most ``limit`` of them, in the graph's order."""
-    found: list[Match] = []
-    if limit is not None and limit <= 0:
-        return found
-    for match in _paths(graph):
+def expand_matches(graph: Graph, limit: int | None = None, bounds: Settings = DEFAULT) -> list[Match]:
+    """The matches, each as its (position, variable) in row order; at most ``limit`` of them, in the graph's order. Raises MatchRuntimeError for more than
+    the ``bounds`` allow, before any is listed where their number alone is too much."""
+    number = count_matches(graph)
+    wanted = number if limit is None else max(min(limit, number), 0)
+    return _listed("expand_matches", (match for match, _ in zip(_paths(graph), range(wanted))), wanted, bounds)
+
+
+def _listed(function: str, matches: Iterator[Match], number: int, bounds: Settings) -> list[Match]:
+    if number > bounds.max_matches:
+        raise MatchRuntimeError(
+            "MATCH_LIMIT",
+            f"{function} would list {number} matches, more than sparkcep.maxMatchesPerPartition = {bounds.max_matches}; ask for fewer, or use "
+            "count_matches or sample_matches",
+            sqlstate=LIMIT,
+        )
+    found, pairs = [], 0
+    for match in matches:
         found.append(match)
-        if len(found) == limit:
-            break
+        pairs += len(match)
+        if pairs * PAIR_BYTES > bounds.max_state_bytes:
+            raise MatchRuntimeError(
+                "STATE_LIMIT",
+                f"{function} would list {number} matches, of which {len(found)} already need more than sparkcep.maxStateBytes = "
+                f"{bounds.max_state_bytes} bytes; ask for fewer, or use count_matches or sample_matches",
+                sqlstate=LIMIT,
+            )
     return found
 
 
@@ -44,18 +67,42 @@ def _paths(graph: Graph) -> Iterator[Match]:
 
 
 def _sums(graph: Graph) -> list[int]:
-    """For each index the number of paths into the nodes before it; a node's own are those of its range."""
+    """For each index the number of paths into the nodes before it; a node's own are those of its range. Raises MatchRuntimeError for what is no graph."""
+    for n, node in enumerate(graph):
+        _check(node, n, len(graph))
     counts = [0] * len(graph)
     sums = [0] * (len(graph) + 1)
     # predecessors have earlier positions, but may stand behind in the array, so ranges are summed row by row
-    ready = _Prefix(len(graph))
-    for n in sorted(range(len(graph)), key=lambda n: graph[n][_POSITION]):
-        node = graph[n]
-        counts[n] = 1 if node[_FROM] is None else ready.before(node[_UNTIL]) - ready.before(node[_FROM])
+    ready, seen = _Prefix(len(graph)), _Prefix(len(graph))
+    for n in sorted(range(len(graph)), key=lambda n: (graph[n][_POSITION], -n)):
+        first, until = graph[n][_FROM], graph[n][_UNTIL]
+        if first is None:
+            counts[n] = 1
+        else:
+            if seen.before(until) - seen.before(first) < until - first:
+                raise _no_graph(n, "a predecessor of it is not earlier")
+            counts[n] = ready.before(until) - ready.before(first)
         ready.add(n, counts[n])
+        seen.add(n, 1)
     for n, count in enumerate(counts):
         sums[n + 1] = sums[n] + count
     return sums
+
+
+def _check(node: tuple, n: int, size: int) -> None:
+    if not isinstance(node, Sequence) or isinstance(node, str) or len(node) != 5:
+        raise _no_graph(n, "it is no struct of position, variable, before_from, before_until, complete")
+    position, _, first, until, complete = node
+    if not isinstance(position, int) or not isinstance(complete, bool):
+        raise _no_graph(n, "its position is no whole number, or complete is not known")
+    if (first is None) != (until is None):
+        raise _no_graph(n, "only one of before_from and before_until is NULL")
+    if first is not None and not (isinstance(first, int) and isinstance(until, int) and 0 <= first < until <= size):
+        raise _no_graph(n, f"its predecessors {first} to {until} are no nodes of the {size}")
+
+
+def _no_graph(n: int, why: str) -> MatchRuntimeError:
+    return MatchRuntimeError("ARGUMENT", f"this array is no graph as MATCH_GRAPH() gives: node {n}: {why}", sqlstate="22023")
 
 
 class _Prefix:
@@ -84,13 +131,14 @@ def count_matches(graph: Graph) -> int:
     return sum(sums[n + 1] - sums[n] for n, node in enumerate(graph) if node[_COMPLETE])
 
 
-def sample_matches(graph: Graph, n: int, seed: int) -> list[Match]:
-    """``n`` matches drawn independently, each match equally likely; the same for the same seed."""
+def sample_matches(graph: Graph, n: int, seed: int, bounds: Settings = DEFAULT) -> list[Match]:
+    """``n`` matches drawn independently, each match equally likely; the same for the same seed. Raises as :func:`expand_matches`."""
     sums = _sums(graph)
     rng = random.Random(seed)
     complete = [i for i, node in enumerate(graph) if node[_COMPLETE]]
     total = sum(sums[i + 1] - sums[i] for i in complete)
-    return [_drawn(graph, sums, complete, rng.randrange(total)) for _ in range(n if total else 0)]
+    wanted = max(n, 0) if total else 0
+    return _listed("sample_matches", (_drawn(graph, sums, complete, rng.randrange(total)) for _ in range(wanted)), wanted, bounds)
 
 
 def _drawn(graph: Graph, sums: list[int], complete: list[int], number: int) -> Match:

@@ -1,14 +1,157 @@
-"""The folder for what is compiled once and kept: SPARKCEP_CACHE_DIR, or ``sparkcep`` in the user's cache folder."""
+"""Where that is kept which is compiled once: SPARKCEP_CACHE_DIR, or ``sparkcep`` in the user's cache folder.
+
+What lies there is run, so nothing is read that somebody else could have put there. The folder, and each above it, must belong to the user or to root,
+and nobody else may write to it; a file in it likewise. Another folder is left alone, and a temporary one of the user's own takes its place. A folder that may be read and not
+written (one that root prepared in an image) is read; what is compiled beside it goes to the temporary one.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import logging
 import os
+import stat
+import tempfile
 from pathlib import Path
 
+try:
+    import grp
+    import pwd
+except ImportError:  # Windows: who may write is not looked at
+    grp = pwd = None
 
-def cache_root() -> Path:
-    """Where it is, or would be: nothing is created."""
+log = logging.getLogger("sparkcep")
+
+_NAME = __name__.partition(".")[0]
+_NOWHERE = Path(os.devnull, _NAME)  # no file can be there
+_FOLDER_MODE, _FILE_MODE = 0o755, 0o644  # less the umask; what is compiled is no secret
+
+
+def cache_root() -> Path | None:
+    """The folder that was chosen, or is the usual one: nothing is created. None where nobody says what the user's home is."""
     chosen = os.environ.get("SPARKCEP_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkcep"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / _NAME
+    except RuntimeError:
+        return None
+
+
+@functools.cache
+def places(wanted: Path | None) -> tuple[Path, ...]:
+    """The folders to look for a file in, one after the other; what is made goes to the last one. ``wanted`` is the one that should be it alone."""
+    if wanted is None:
+        log.info("there is no home directory; what is compiled is kept in a temporary folder unless SPARKCEP_CACHE_DIR names one")
+        return (_temporary(),)
+    problem = distrust = None
+    try:
+        wanted = wanted.resolve()
+        problem = _unwritable(wanted)
+        there = wanted.is_dir()
+        distrust = _distrust(wanted) if there else None
+    except (OSError, RuntimeError) as error:  # the latter for links in a circle
+        problem, there = str(error), False
+    if not (problem or distrust):
+        return (wanted,)
+    own = _temporary()
+    if distrust:
+        log.warning(
+            "%s is not used for what is compiled: %s. What lies there is run, so it must belong to you or to root, and nobody else may write to it; "
+            "%s takes its place. SPARKCEP_CACHE_DIR names another folder",
+            wanted, distrust, own,
+        )  # fmt: skip
+        return (own,)
+    log.info("what is compiled cannot be kept in %s (%s), and is kept in %s; SPARKCEP_CACHE_DIR names a folder that is writable", wanted, problem, own)
+    return (wanted, own) if there else (own,)
+
+
+def create(folder: Path) -> None:
+    """Creates ``folder`` and what is missing above it, so that nobody else may write to them. Raises OSError."""
+    if not folder.is_dir():
+        create(folder.parent)
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+
+
+def trusted(path: Path) -> bool:
+    """Whether a file or folder in one of ``places`` is there, and only the user or root could have written it."""
+    try:
+        return _others(path.lstat()) is None
+    except OSError:
+        return False
+
+
+def write(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all, also where the machine stops. Raises OSError."""
+    temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}.{os.urandom(6).hex()}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _FILE_MODE), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _unwritable(folder: Path) -> str | None:
+    """Why no file can be made in ``folder``, which is created if it is missing; None where one can."""
+    try:
+        create(folder)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return str(error)
+    return None
+
+
+def _distrust(folder: Path) -> str | None:
+    """Why somebody else may have put there what lies in ``folder``; None where nobody can have."""
+    problem = _others(folder.lstat())
+    for above in folder.parents:
+        # in a folder such as /tmp nobody can put another one in the place of what is not theirs
+        wrong = _others(above.lstat(), sticky=True)
+        problem = problem or (wrong and f"{above}: {wrong}")
+    return problem
+
+
+def _others(found: os.stat_result, *, sticky: bool = False) -> str | None:
+    """What lets others than the user and root write there; ``sticky``: a folder is fine where each can only remove what is their own."""
+    if pwd is None:
+        return None
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"it belongs to user {found.st_uid}"
+    if stat.S_ISLNK(found.st_mode):
+        return "it is a link"
+    if sticky and found.st_mode & stat.S_ISVTX:
+        return None
+    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _private(found.st_gid)):
+        return f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})"
+    return None
+
+
+@functools.cache
+def _private(gid: int) -> bool:
+    """Whether a group is that of the user alone, as systems have it whose umask is 002."""
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return gid == user.pw_gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _temporary() -> Path:
+    """A temporary folder that this user's processes share; one for this process alone where that is another's."""
+    user = os.geteuid() if hasattr(os, "geteuid") else "user"
+    try:
+        path = Path(tempfile.gettempdir()).resolve() / f"{_NAME}-{user}"
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        if path.is_dir() and _distrust(path) is None:
+            return path
+        return Path(tempfile.mkdtemp(prefix=f"{_NAME}-"))
+    except OSError as error:
+        log.warning("there is no folder to keep what is compiled (%s): each process compiles for itself. SPARKCEP_CACHE_DIR names a folder", error)
+        return _NOWHERE

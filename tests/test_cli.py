@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -68,6 +70,16 @@ def test_output_that_is_not_read_to_its_end_is_no_traceback():
     command.stdout.close()
     assert command.stderr.read() == b""
     assert command.wait(60) == 141
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupt_is_one_line():
+    many = ["-e", ";".join([CLAUSE] * 200)]  # more than a pipe holds
+    command = subprocess.Popen([sys.executable, "-m", "sparkcep", "rewrite", *many], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command.stdout.read(10)
+    command.send_signal(signal.SIGINT)
+    assert command.stderr.read() == b"interrupted\n"
+    assert command.wait(60) == -signal.SIGINT
 
 
 def test_a_table_that_cannot_be_read_is_named(spark, tmp_path):

@@ -138,6 +138,29 @@ def test_state_is_bounded_by_an_error_that_names_the_bound():
         list(match_batches(engine, one_key(plan, 100_000).to_batches()))
 
 
+def hopeless(clause: str, rows: int, **limits) -> MatchEngine:
+    """The engine behind a search that fails from each start row; every value is near 100."""
+    plan = plan_of("ORDER BY ts MEASURES count(*) AS n AFTER MATCH SKIP TO NEXT ROW " + clause)
+    values = 100 + np.arange(rows) * 7919 % 50
+    table = pa.table({name: pa.array(values - 100 if "-" in sql else values) for name, sql in plan.inputs})
+    engine = MatchEngine(prepare(plan, table.schema), limits=Limits(**limits))
+    assert sum(out.num_rows for out in match_batches(engine, table.to_batches())) == 0
+    return engine
+
+
+@pytest.mark.parametrize("pattern", ["A Z* B", "A (Z | Y)* B"])
+def test_failed_states_of_all_start_rows_take_no_more_memory_than_those_of_some(pattern):
+    sizes = [hopeless(f"PATTERN ({pattern}) DEFINE B AS B.ts < A.ts - 100", rows, max_state_bytes=1 << 24)._entries for rows in (1000, 2000)]
+    assert sizes[0] == sizes[1]  # the states of 2,000 start rows would take 100 MB
+
+
+def test_one_start_row_may_have_more_failed_states_than_the_memo_keeps_between_them(monkeypatch):
+    monkeypatch.setattr("sparkcep.engines.run.MEMO_BYTES", 0)
+    monkeypatch.setattr("sparkcep.engines.run.MEMO_BYTES_A_ROW", 0)
+    engine = hopeless("PATTERN (A ((X | Y)* Z)* B) DEFINE B AS B.ts < A.ts - 100", 300, max_steps=100_000)
+    assert engine._entries < 4096
+
+
 def test_plan_survives_its_json():
     plan = plan_of(
         "PARTITION BY `it's` ORDER BY b DESC NULLS LAST MEASURES FIRST(`x y`) AS `q'\"`, count(*) AS n ALL ROWS PER MATCH "

@@ -55,6 +55,11 @@ def test_one_column_under_several_names():
 def test_batches_are_merged(sizes, wanted):
     rows = iter(range(100))
     batches = [pa.RecordBatch.from_pydict({"x": pa.array([next(rows) for _ in range(size)], pa.int64())}) for size in sizes]
-    found = list(merged(batches, 5))
+    found = list(merged(batches, 5, 1 << 20))
     assert [batch.num_rows for batch in found] == wanted
     assert [x for batch in found for x in batch["x"].to_pylist()] == list(range(sum(sizes)))
+
+
+def test_batches_are_merged_until_they_are_large():
+    batches = [pa.RecordBatch.from_pydict({"x": pa.array(["x" * size])}) for size in (10, 10, 3000, 10, 900, 200)]
+    assert [batch.num_rows for batch in merged(batches, 100, 1000)] == [3, 3]

@@ -191,7 +191,7 @@ def _taken(pattern: tuple) -> int:
 
 
 # where the mask stands in condition trees and leaves
-_MASKED = {"nav": 2, "cls": 2, "agg": 2, "prior": 1, "isfirst": 1}
+_MASKED = {"nav": 2, "cls": 2, "agg": 2, "by": 2, "prior": 1, "isfirst": 1}
 _MASKED_LEAVES = {"nav": 2, "cls": 2, "agg": 2, "rows": 1}
 
 

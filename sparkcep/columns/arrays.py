@@ -19,6 +19,27 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
+def row_bytes(column: pa.Array) -> np.ndarray:
+    """int64 (rows): about how many bytes each value takes."""
+    t = column.type
+    if pa.types.is_struct(t):
+        return sum((row_bytes(field) for field in column.flatten()), np.zeros(len(column), dtype=np.int64))
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_map(t):
+        offsets = np.asarray(column.offsets, dtype=np.int64)
+        values = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"]) if pa.types.is_map(t) else column.values
+        return np.diff(np.concatenate([[0], np.cumsum(row_bytes(values))])[offsets])
+    if pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t):
+        return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
+    return np.full(len(column), 0 if pa.types.is_null(t) else max(t.bit_width // 8, 1), dtype=np.int64)
+
+
+def most_bytes(column: pa.Array) -> int:
+    """About how many bytes its largest value takes."""
+    t = column.type
+    nested = pa.types.is_nested(t) or pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t)
+    return int(row_bytes(column).max(initial=0)) if nested else int(row_bytes(column[:1]).max(initial=0))
+
+
 def null_marks(column: pa.Array) -> np.ndarray:
     """uint8, 1 where NULL."""
     if column.null_count == 0:
@@ -51,26 +72,34 @@ def _plain(column: pa.Array) -> np.ndarray:
 
 
 def _decimal_words(column: pa.Array) -> np.ndarray:
-    if len(column) == 0:
-        return np.zeros(0, dtype=np.int64)
-    if column.type.bit_width != 128:
-        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
-    low, high = raw[0::2], raw[1::2]
+    low, high = decimal_words(column)
     wide = high != (low >> 63)
     if column.null_count:
         wide &= ~np.asarray(column.is_null())
     if wide.any():
         raise MatchRuntimeError(
             "DECIMAL_RANGE",
-            f"a condition or measure meets a value of {column.type} beyond 64 bits; cast the column to DOUBLE or a smaller decimal",
+            f"a value of {column.type} is beyond 64 bits, where a window or a score is measured by it; cast the column to DOUBLE or a smaller decimal",
             sqlstate="22003",
         )
-    return np.ascontiguousarray(low)
+    return low
+
+
+def decimal_words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The low and the high int64 words of a column of decimals."""
+    if len(column) == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if column.type.bit_width != 128:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    return np.ascontiguousarray(raw[0::2]), np.ascontiguousarray(raw[1::2])
 
 
 def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[list[np.ndarray], np.ndarray]:
     """Ranks of the columns' values in one common order, and those of ``constants`` (string columns only)."""
+    if columns and pa.types.is_decimal(columns[0].type):
+        found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+        return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     if columns and not (pa.types.is_string(columns[0].type) or pa.types.is_binary(columns[0].type)):
         if not pa.types.is_large_string(columns[0].type) and not pa.types.is_large_binary(columns[0].type):
             return [_nested_ranks(columns, i) for i in range(len(columns))], np.zeros(0, dtype=np.int64)

@@ -1,7 +1,7 @@
 """Bytecode of conditions that look at other rows: a small typed stack machine run inside the matching kernel.
 
 One instruction a row of ``code`` (int64, n x 5): opcode and operands a, b, c, d. Values are int64 or float64 with a NULL
-mark (SQL's three-valued logic). What a thread must remember of its match lies in numbered slots, updated row by row
+mark (SQL's three-valued logic); decimals of more than 18 digits have a second word (the opcodes that end in H or W). What a thread must remember of its match lies in numbered slots, updated row by row
 (``slots``, see :class:`Slots`); two threads with equal slots have equal futures.
 """
 
@@ -13,33 +13,43 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.types import (
+    AS_DOUBLE,
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    HIGH,
     INT,
     INT_BITS,
+    LOW,
+    MAX_DIGITS,
+    MAX_WORD_DIGITS,
     NULL,
     STRING,
+    WORD,
     Type,
     adjusted,
     decimal_of,
     type_of,
+    wider,
 )
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.pattern.conditions import MATH_CALLS, looks_at_match
 from sparkcep.pattern.scope import ALL_ROWS
 
-_OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF AVGDEC STD CONSTI CONSTF NULL MNO CLS
+_OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
-CLSSLOT I2F SCALE DIVDEC EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
+CLSSLOT I2F SCALE EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
-PRIOR CURRENT ISFIRST""".split()
+PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH
+WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
-_SLOT_KINDS = "LAST FIRST LABELLAST LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2".split()
+_SLOT_KINDS = (
+    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME".split()
+)
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
@@ -57,7 +67,7 @@ class Conditions:
     ``code`` int64 (n, 5); ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
     ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
-    variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index; ``ranked``: integer
+    variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of it (:mod:`sparkcep.columns.types`); ``ranked``: integer
     columns that hold ranks, with their type kind; ``strings``: constants of the string rank domain (the last ones are the
     CLASSIFIER labels); ``pairs``: array columns of functions over several rows; ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold;
     ``reads_prior``: for each variable whether its condition reads slots as of the row before.
@@ -69,9 +79,9 @@ class Conditions:
     floats: np.ndarray
     slots: np.ndarray
     live: np.ndarray
-    int_columns: tuple[str, ...]
-    float_columns: tuple[str, ...]
-    pairs: tuple[str, ...]
+    int_columns: tuple[tuple[str, str], ...]
+    float_columns: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, str], ...]
     ranked: tuple[tuple[str, str], ...]
     strings: tuple[str, ...]
     string_patches: tuple[tuple[int, int], ...]
@@ -146,9 +156,9 @@ class _Compiler:
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[tuple, int] = field(default_factory=dict)
-    ints: list[str] = field(default_factory=list)
-    flts: list[str] = field(default_factory=list)
-    pairs: list[str] = field(default_factory=list)
+    ints: list[tuple[str, str]] = field(default_factory=list)
+    flts: list[tuple[str, str]] = field(default_factory=list)
+    pairs: list[tuple[str, str]] = field(default_factory=list)
     ranked: dict[str, str] = field(default_factory=dict)
     strings: list[str] = field(default_factory=list)
     patches: list[tuple[int, int]] = field(default_factory=list)
@@ -231,10 +241,12 @@ class _Compiler:
     def column(self, name: str) -> tuple[Type, int]:
         t = type_of(self.schema.field(name).type)
         if t.is_float:
-            return t, _index(self.flts, name)
+            return t, _index(self.flts, (name, WORD))
         if t.is_ranked:
             self.ranked[name] = str(t) if t.kind == "nested" else t.kind
-        return t, _index(self.ints, name)
+        if t.is_wide:
+            return t, _index(self.ints, (name, LOW), (name, HIGH))
+        return t, _index(self.ints, (name, WORD))
 
     def slot(self, kind: str, mask: int, k: int = 0, column: int = -1, keep: int = -1, helper: int = -1) -> int:
         key = (SLOT[kind], mask, k, column, keep, helper)
@@ -274,6 +286,8 @@ class _Compiler:
             return BIGINT
         if kind == "agg":
             return self._aggregate(*tree[1:])
+        if kind == "by":
+            return self._by(*tree[1:])
         if kind == "lit":
             return self._literal(tree[1], tree[2])
         if kind == "pair":
@@ -293,12 +307,19 @@ class _Compiler:
         if absent is None:
             return -1
         absent_type, index = self.column(absent)
-        return index if absent_type.is_float == t.is_float else -1
+        return index if (absent_type.is_float, absent_type.is_wide) == (t.is_float, t.is_wide) else -1
+
+    def _high(self, t: Type, name: str, *operands: int) -> None:
+        """The second word of what was just loaded, if it has one."""
+        if t.is_wide:
+            self.op(name, *operands)
 
     def _load(self, name: str, physical: int, absent: str | None) -> Type:
         t, index = self.column(name)
         self._reach(physical)
-        self.op("LOADF" if t.is_float else "LOADI", index, physical, self._absent(absent, t))
+        other = self._absent(absent, t)
+        self.op("LOADF" if t.is_float else "LOADI", index, physical, other)
+        self._high(t, "LOADH", index + 1, physical, other + (other >= 0))
         return t
 
     def _nav(self, tree: tuple) -> Type:
@@ -306,7 +327,9 @@ class _Compiler:
         t, index = self.column(name)
         self._reach(physical)
         slot = self.position_slot(which, mask, logical)
-        self.op("NAVF" if t.is_float else "NAVI", slot, physical, index, self._absent(absent, t))
+        other = self._absent(absent, t)
+        self.op("NAVF" if t.is_float else "NAVI", slot, physical, index, other)
+        self._high(t, "NAVH", slot, physical, index + 1, other + (other >= 0))
         return t
 
     def _prior(self, mask: int, tree: tuple) -> Type:
@@ -326,7 +349,12 @@ class _Compiler:
         for which, mask, logical, physical in rows:
             self._reach(physical)
             self.op("ROWAT", self.position_slot(which, mask, logical), physical, column)
-        self.op("PAIRF" if t.is_float else "PAIRI", _index(self.pairs, name), len(rows))
+        if t.is_wide:
+            index = _index(self.pairs, (name, LOW), (name, HIGH))
+        else:
+            index = _index(self.pairs, (name, WORD))
+        self.op("PAIRF" if t.is_float else "PAIRI", index, len(rows))
+        self._high(t, "PAIRH", index + 1, index)
         return t
 
     def _classifier(self, tree: tuple) -> Type:
@@ -380,6 +408,11 @@ class _Compiler:
                 raise _error(f"{name.upper()} needs a BOOLEAN, not {t}")
             self.op({"not": "NOT", "isnull": "ISNULL", "istrue": "ISTRUE", "isfalse": "ISFALSE"}[name], int(t.is_float))
             return BOOLEAN
+        if name == "exact":
+            t = self.emit(args[0])
+            if t.is_float:
+                raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, as it would be rounded otherwise; cast to DECIMAL")
+            return t
         if name == "if":
             return self._if(args)
         if name == "coalesce":
@@ -410,10 +443,18 @@ class _Compiler:
         if at_top.kind == "null" or target.kind == "null":
             return
         if target.is_float and not at_top.is_float:
-            self.op("I2F", at_top.scale)
+            if at_top.kind == "decimal" and at_top.precision > 15:  # beyond what a DOUBLE holds exactly
+                self._widen(at_top)
+                self.op("W2F", at_top.scale)
+            else:
+                self.op("I2F", at_top.scale)
         elif target.kind == "decimal":
             grow = target.scale - at_top.scale
-            if grow:
+            if target.is_wide:
+                self._widen(at_top)
+                if grow:
+                    self.op("FITW", grow, 0, target.precision, int(self.ansi))
+            elif grow:
                 self.op("SCALE", grow)
 
     def _common(self, left: Type, right: Type, what: str) -> Type:
@@ -426,9 +467,7 @@ class _Compiler:
                 return DOUBLE if "double" in (left.kind, right.kind) or left.kind != right.kind else left
             if left.is_integer and right.is_integer:
                 return left if INT_BITS[left.kind] >= INT_BITS[right.kind] else right
-            a, b = decimal_of(left), decimal_of(right)
-            scale = max(a.scale, b.scale)
-            return Type("decimal", min(38, max(a.precision - a.scale, b.precision - b.scale) + scale), scale)
+            return wider(decimal_of(left), decimal_of(right))
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
@@ -442,15 +481,20 @@ class _Compiler:
         """The type of a tree, without keeping its code."""
         if tree in self.types:
             return self.types[tree]
-        saved = (list(self.code), list(self.floats), list(self.patches))
+        emitted = (self.code, self.floats, self.patches)
+        lengths = [len(items) for items in emitted]
         t = self.emit(tree)
-        self.code, self.floats, self.patches = saved
+        for items, length in zip(emitted, lengths):
+            del items[length:]
         self.types[tree] = t
         return t
 
     def _compare(self, op: str, left: tuple, right: tuple) -> Type:
         t = self._pair(left, right, "a condition")
-        self.op(op + ("F" if t.is_float else "I"))
+        if t.is_wide:
+            self.op("CMPW", list(_COMPARE.values()).index(op))
+        else:
+            self.op(op + ("F" if t.is_float else "I"))
         return BOOLEAN
 
     def _arithmetic(self, op: str, left: tuple, right: tuple) -> Type:
@@ -471,9 +515,7 @@ class _Compiler:
             raise _error(f"{op} is not defined for {a} and {b}; cast them, or compute it in a subquery below the clause")
         if a.is_float or b.is_float:
             return self._float_arithmetic(op, left, right, a, b)
-        if op == "div":
-            if "decimal" in (a.kind, b.kind):
-                raise _error("DIV of decimals across rows is not computed; cast to BIGINT or DOUBLE")
+        if op == "div" and a.is_integer and b.is_integer:
             self.emit(left)
             self.emit(right)
             self.op("DIVI", 0, int(self.ansi))
@@ -510,43 +552,61 @@ class _Compiler:
         return t
 
     def _decimal_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
-        if op in "+-%":
-            scale = max(a.scale, b.scale)
-            whole = max(a.precision - a.scale, b.precision - b.scale)
-            t = adjusted(whole + scale + (op != "%"), scale) if op != "%" else Type("decimal", min(38, whole + scale), scale)
-            if t.scale != scale:
-                raise _error(f"{a} {op} {b} across rows needs more than 38 digits; cast to a smaller decimal")
-            for side, has in ((left, a), (right, b)):
+        """As Spark computes it: exactly, rounded half up to the type's scale; beyond its digits NULL, or an error."""
+        scale = max(a.scale, b.scale)
+        whole = [x.precision - x.scale for x in (a, b)]
+        t = {
+            "+": adjusted(max(whole) + scale + 1, scale),
+            "-": adjusted(max(whole) + scale + 1, scale),
+            "*": adjusted(a.precision + b.precision + 1, a.scale + b.scale),
+            "/": adjusted(whole[0] + b.scale + max(6, a.scale + b.precision + 1), max(6, a.scale + b.precision + 1)),
+            "%": adjusted(min(whole) + scale, scale),
+            "div": BIGINT,
+        }[op]
+        grow = [0, 0] if op in "*/" else [scale - x.scale for x in (a, b)]
+        if op in "+-*%" and not t.is_wide and max(whole) + scale <= MAX_WORD_DIGITS and not (a.is_wide or b.is_wide):
+            for side, digits in zip((left, right), grow):
                 self.emit(side)
-                if scale > has.scale:
-                    self.op("SCALE", scale - has.scale)
-            self.op({"+": "ADDI", "-": "SUBI", "%": "MODI"}[op], (1 << 63) - 1, 1)
+                if digits:
+                    self.op("SCALE", digits)
+            self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], (1 << 63) - 1, int(self.ansi))
             return t
-        self.emit(left)
-        self.emit(right)
-        if op == "*":
-            t = adjusted(a.precision + b.precision + 1, a.scale + b.scale)
-            if t.scale != a.scale + b.scale:
-                raise _error(f"{a} * {b} across rows needs more than 38 digits; cast to a smaller decimal")
-            self.op("MULI", (1 << 63) - 1, 1)
-            return t
-        if op == "/":
-            scale = max(6, a.scale + b.precision + 1)
-            t = adjusted(a.precision - a.scale + b.scale + scale, scale)
-            self.op("DIVDEC", t.scale + b.scale - a.scale, int(self.ansi))
-            return t
-        raise _error(f"{op} of decimals across rows is not computed; cast to BIGINT or DOUBLE")
+        for side in (left, right):
+            self._widen(self.emit(side))
+        fitting = 2 * t.precision + int(self.ansi)
+        if op in "+-":
+            self.op("ADDW" if op == "+" else "SUBW", *grow, scale - t.scale, fitting)
+        elif op == "*":
+            self.op("MULW", 0, 0, a.scale + b.scale - t.scale, fitting)
+        elif op == "/":
+            self.op("DIVW", t.scale + b.scale - a.scale, 39 - t.scale, 0, fitting)
+        elif op == "%":
+            self.op("MODW", *grow, 0, fitting)
+        else:
+            self.op("DIVW", b.scale - a.scale, -1, 0, 2 * MAX_DIGITS + int(self.ansi))
+            self.op("W2I", (1 << 63) - 1, int(self.ansi))
+        return t
+
+    def _widen(self, t: Type) -> None:
+        """Makes two words of the number on top of the stack."""
+        if not t.is_wide:
+            self.op("WIDEN")
 
     def _if(self, args: tuple) -> Type:
-        condition, then, other = args
-        target = self._common(self._type(then), self._type(other), "IF or CASE")
-        self._boolean(condition, "if")
-        skip = self.op("JNOT")
-        self._convert(self.emit(then), target)
-        done = self.op("JUMP")
-        self.code[skip][1] = len(self.code)
-        self._convert(self.emit(other), target)
-        self.code[done][1] = len(self.code)
+        """Conditions and values in turn, and the value where none holds."""
+        target = self._type(args[-1])
+        for value in args[-2::-2]:
+            target = self._common(self._type(value), target, "IF or CASE")
+        ends = []
+        for condition, value in zip(args[:-1:2], args[1::2]):
+            self._boolean(condition, "if")
+            skip = self.op("JNOT")
+            self._convert(self.emit(value), target)
+            ends.append(self.op("JUMP"))
+            self.code[skip][1] = len(self.code)
+        self._convert(self.emit(args[-1]), target)
+        for at in ends:
+            self.code[at][1] = len(self.code)
         return target
 
     def _coalesce(self, args: tuple) -> Type:
@@ -569,7 +629,9 @@ class _Compiler:
             target = self._common(target, self._type(arg), name.upper())
         for i, arg in enumerate(args):
             self._convert(self.emit(arg), target)
-            if i:
+            if i and target.is_wide:
+                self.op("EXTREMEW", int(name == "greatest"))
+            elif i:
                 self.op(("MAX" if name == "greatest" else "MIN") + ("F" if target.is_float else "I"))
         return target
 
@@ -609,7 +671,7 @@ class _Compiler:
             self._number(t, name)
         if name in ("neg", "abs"):
             limit = _LIMITS.get(t.kind, (1 << 63) - 1)
-            self.op(name.upper() + ("F" if t.is_float else "I"), limit, int(self.ansi))
+            self.op(name.upper() + ("F" if t.is_float else "W" if t.is_wide else "I"), limit, int(self.ansi))
             return t
         if name == "sign":
             self._convert(t, DOUBLE)
@@ -619,8 +681,7 @@ class _Compiler:
             if t.is_integer:
                 return BIGINT
             if t.kind == "decimal":
-                self.op("RESCALE", t.scale, {"floor": -1, "ceil": 1}[name])
-                return adjusted(t.precision - t.scale + (1 if t.scale else 0), 0)
+                return self._cut(t, adjusted(t.precision - t.scale + (1 if t.scale else 0), 0), {"floor": -1, "ceil": 1}[name])
             self.op(name.upper(), int(self.ansi))
             return BIGINT
         raise ValueError(name)
@@ -632,9 +693,16 @@ class _Compiler:
         if t.is_float:
             self.op("ROUNDF", digits)
             return t
-        if digits < t.scale:
-            self.op("RESCALE", t.scale - digits, 0)
-        return Type("decimal", min(38, t.precision - t.scale + 1 + min(digits, t.scale)), min(digits, t.scale))
+        return self._cut(t, Type("decimal", min(38, t.precision - t.scale + 1 + min(digits, t.scale)), min(digits, t.scale)), 0)
+
+    def _cut(self, t: Type, target: Type, mode: int) -> Type:
+        """Drops digits behind the point of the decimal on top of the stack: floor (-1), half up (0) or ceiling (1)."""
+        if t.is_wide or target.is_wide:
+            self._widen(t)
+            self.op("FITW", target.scale - t.scale, mode, target.precision, int(self.ansi))
+        elif target.scale < t.scale:
+            self.op("RESCALE", t.scale - target.scale, mode)
+        return target
 
     def _pmod(self, left: tuple, right: tuple) -> Type:
         a, b = self._type(left), self._type(right)
@@ -663,6 +731,9 @@ class _Compiler:
         if name in INT_BITS:
             if t.is_float:
                 self.op("F2I", _LIMITS[name], mode)
+            elif t.is_wide:
+                self.op("FITW", -t.scale, 2, MAX_DIGITS, 0)
+                self.op("W2I", _LIMITS[name], mode)
             elif t.kind == "decimal":
                 self.op("RESCALE", t.scale, 2)
                 self.op("NARROW", _LIMITS[name], mode, -_LIMITS[name] - 1)
@@ -673,13 +744,8 @@ class _Compiler:
         target = Type("decimal", int(precision or 10), int(scale or 0))
         if t.is_float:
             raise _error(f"CAST of {t} to {target} across rows is not computed; cast the columns before")
-        has = t.scale if t.kind == "decimal" else 0
-        if target.scale < has:
-            self.op("RESCALE", has - target.scale, 0)
-        elif target.scale > has:
-            self.op("SCALE", target.scale - has)
-        if target.precision < 18:
-            self.op("NARROW", 10**target.precision - 1, mode or 2, 1 - 10**target.precision)
+        self._widen(t)
+        self.op("FITW", target.scale - t.scale, 0, target.precision, mode)
         return target
 
     def _number(self, t: Type, name: str) -> None:
@@ -710,17 +776,45 @@ class _Compiler:
             return BOOLEAN
         if fn in ("min", "max"):
             kind = fn.upper() + ("F" if t.is_float else "I")
-            self.op("SLOTF" if t.is_float else "SLOTI", self.slot(kind, mask, 0, where, keep, count), count)
+            if t.is_wide:
+                self._two_slots([("EXTREME", 2 * (fn == "max") + high, count) for high in (0, 1)], mask, where, keep, count, -1)
+            else:
+                self.op("SLOTF" if t.is_float else "SLOTI", self.slot(kind, mask, 0, where, keep, count), count)
             return t
         if t.kind not in ("interval",):
             self._number(t, fn)
         if fn in ("sum", "avg"):
             return self._sum(fn, mask, t, where, keep, count)
+        if t.is_wide:
+            where, t = _index(self.flts, (name, AS_DOUBLE)) + (1 << 20), DOUBLE
         mean = self.slot("MEAN", mask, t.scale, where, keep, count)
         m2 = self.slot("M2", mask, t.scale, where, keep, mean)
         self.used.update((mean, m2))
         self.op("STD", m2, count, int(fn.endswith("samp")), int(fn.startswith("stddev")))
         return DOUBLE
+
+    def _by(self, which: str, mask: int, name: str | None, key: str, keep_name: str | None) -> Type:
+        """What the row of the extreme key has."""
+        keep = -1 if keep_name is None else self.column(keep_name)[1]
+        by, where = self.column(key)
+        if by.is_wide:
+            self.ranked[key] = str(by)
+            where = _index(self.ints, (key, WORD))
+        kind = which.upper() + ("F" if by.is_float else "I")
+        where += by.is_float << 20
+        extreme = self.slot(kind, mask, 0, where, keep, self.slot("COUNT", mask, 0, where, keep))
+        if name is None:
+            self.op("CLSSLOT", self.slot("BYLABEL", mask, 0, where, keep, extreme))
+            return STRING
+        t, index = self.column(name)
+        some = self.slot("BYSOME", mask, index + (t.is_float << 20), where, keep, extreme)
+        if t.is_wide:
+            self._two_slots([("BYI", at, extreme) for at in (index, index + 1)], mask, where, keep, some, -1)
+        elif t.is_float:
+            self.op("SLOTF", self.slot("BYF", mask, index + (1 << 20), where, keep, extreme), some)
+        else:
+            self.op("SLOTI", self.slot("BYI", mask, index, where, keep, extreme), some)
+        return t
 
     def _sum(self, fn: str, mask: int, t: Type, where: int, keep: int, count: int) -> Type:
         if t.is_float or (fn == "avg" and t.is_integer):
@@ -731,18 +825,30 @@ class _Compiler:
                 self.op("I2F", 0)
                 self.op("DIVF", 0, 0)
             return DOUBLE
-        total = self.slot("SUMI", mask, 0, where, keep, count)
-        if t.kind == "decimal" and fn == "avg":
-            result = adjusted(t.precision + 4, t.scale + 4)
-            self.op("AVGDEC", total, count, result.scale - t.scale)
-            return result
+        summed = Type("decimal", min(MAX_DIGITS, t.precision + 10), t.scale) if t.kind == "decimal" else t
+        if summed.is_wide:
+            low = self.slot("SUMLOW", mask, 0, where, keep, count)
+            self._two_slots([("SUMLOW", 0, count), ("SUMHIGH", int(t.is_wide), low)], mask, where, keep, count, int(self.ansi))
+        else:
+            wraps = t.is_integer and not self.ansi  # as Spark's sum of BIGINT; an interval or a decimal never does
+            self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
         if fn == "avg":
-            self.op("AVGDEC", total, count, 0)  # rounded half up, as Spark divides intervals
-            return t
-        self.op("SLOTI", total, count)
-        if t.kind == "decimal":
-            return Type("decimal", min(38, t.precision + 10), t.scale)
-        return t if t.kind == "interval" else BIGINT
+            # intervals too are divided and rounded half up
+            result = adjusted(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t
+            self._widen(summed)
+            self.op("SLOTI", count, -1)
+            self.op("WIDEN")
+            digits = result.scale - t.scale
+            self.op("DIVW", digits, 39 - result.scale, 0, 2 * (result.precision or MAX_DIGITS) + int(self.ansi))
+            return result
+        return summed if t.kind in ("decimal", "interval") else BIGINT
+
+    def _two_slots(self, kinds: list[tuple[str, int, int]], mask: int, where: int, keep: int, count: int, overflow: int) -> None:
+        """Loads a value of two words from slots that stand one behind the other; ``overflow``: what that of a sum is, -1 for no sum."""
+        low, high = (self.slot(kind, mask, k, where, keep, helper) for kind, k, helper in kinds)
+        assert high == low + 1
+        self.op("SLOTI", low, count)
+        self.op("SLOTH", high, overflow)
 
     def _distinct(self, fn: str, mask: int, t: Type, where: int, keep: int) -> Type:
         """An aggregate over distinct values: recomputed from the match's rows."""
@@ -751,7 +857,11 @@ class _Compiler:
             if t.kind == "decimal":
                 raise _error(f"{fn.upper()}(DISTINCT) of decimals in DEFINE is not computed; cast to DOUBLE")
         as_float = fn == "avg" or (fn == "sum" and t.is_float)
-        self.op("DISTINCT", {"count": 0, "sum": 1, "avg": 2}[fn] + (3 if as_float and fn == "sum" else 0), mask, where, keep)
+        if t.is_wide:
+            self.op("DISTINCT", 8, mask, where, keep)
+            return BIGINT
+        kind = {"count": 0, "sum": 1 if self.ansi else 5, "avg": 2}[fn]
+        self.op("DISTINCT", 4 if as_float and fn == "sum" else kind, mask, where, keep)
         return BIGINT if fn == "count" or not as_float else DOUBLE
 
 
@@ -762,13 +872,16 @@ def _literal_type(tree: tuple, t: Type) -> Type:
     return t
 
 
-def _index(items: list[str], item: str) -> int:
+def _index(items: list, item, *behind) -> int:
+    """Where the item stands, which is put there with those behind it where it is missing."""
     if item not in items:
-        items.append(item)
+        items += [item, *behind]
     return items.index(item)
 
 
 def _depth(tree: tuple) -> int:
     if tree[0] != "call":
         return 2
+    if tree[1] == "if":  # each condition and value is popped before the next
+        return 1 + max(_depth(t) for t in tree[2:])
     return 1 + max(i + _depth(t) for i, t in enumerate(tree[2:]))

@@ -18,16 +18,17 @@ from sparkcep.columns.arrays import boundaries, null_marks, words
 _BYTES = 8
 
 
-def merged(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at least ``rows`` rows, but for the last one."""
+def merged(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at least ``rows`` rows or ``size`` bytes, but for the last one."""
     held: list[pa.RecordBatch] = []
-    count = 0
+    count = held_bytes = 0
     for batch in batches:
         held.append(batch)
         count += batch.num_rows
-        if count >= rows:
+        held_bytes += batch.nbytes
+        if count >= rows or held_bytes >= size:
             whole = _one(held)
-            held, count = [], 0  # not kept beside their copy
+            held, count, held_bytes = [], 0, 0  # not kept beside their copy
             yield from whole
     if held:
         yield from _one(held)

@@ -2,7 +2,7 @@
 
 ========================  =========================================================================
 boolean, integers         int64 (0/1; the type keeps the width for overflow checks)
-decimal(p, s)             int64, scaled by 10**s; a value beyond 18 digits is a run-time error
+decimal(p, s)             int64, scaled by 10**s; with more than 18 digits two words, 128 bits
 float, double             float64; float results are rounded to 32 bits after each operation
 date, timestamps          int64 days, int64 microseconds
 day-time interval         int64 microseconds
@@ -18,6 +18,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 INT_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+MAX_WORD_DIGITS = 18  # of a decimal in one word
+MAX_DIGITS = 38
+WORD, LOW, HIGH, AS_DOUBLE = "", "low", "high", "double"  # what the kernels see of a column: its values, or the words of decimals, or them as doubles
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Type:
     @property
     def is_number(self) -> bool:
         return self.is_integer or self.is_float or self.kind == "decimal"
+
+    @property
+    def is_wide(self) -> bool:
+        """Held in two words."""
+        return self.kind == "decimal" and self.precision > MAX_WORD_DIGITS
 
     @property
     def is_ranked(self) -> bool:
@@ -98,3 +106,10 @@ def adjusted(precision: int, scale: int) -> Type:
     if precision <= 38:
         return Type("decimal", precision, scale)
     return Type("decimal", 38, max(38 - (precision - scale), min(scale, 6)))
+
+
+def wider(a: Type, b: Type) -> Type:
+    """The decimal type in which Spark compares two: of the digits beyond 38 those behind the point are cut."""
+    scale = max(a.scale, b.scale)
+    precision = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return Type("decimal", min(MAX_DIGITS, precision), max(0, scale - max(0, precision - MAX_DIGITS)))

@@ -16,9 +16,7 @@ import functools
 import hashlib
 import logging
 import os
-import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,8 +28,8 @@ import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
+from sparkcep import storage
 from sparkcep.engines import unused
-from sparkcep.storage import cache_root
 
 try:
     import fcntl
@@ -42,6 +40,7 @@ log = logging.getLogger("sparkcep")
 
 _LOCK_SECONDS = 600.0  # after that whoever waits compiles for itself: the other may have failed
 _PACKAGE = __name__.partition(".")[0]
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 # -- names of folders and files -------------------------------------------------------------------------------
@@ -86,29 +85,18 @@ def _constant(value: Any, depth: int = 4) -> Any:
     return None
 
 
-@functools.cache
-def root() -> Path:
-    """The folder of all kernels. NUMBA_CACHE_DIR stands for the user's choice, too."""
+def places() -> tuple[Path, ...]:
+    """The folders of all kernels: see :func:`sparkcep.storage.places`. NUMBA_CACHE_DIR stands for the user's choice, too."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    path = Path(chosen, _PACKAGE) if chosen else cache_root() / "kernels"
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path).close()
-        return path
-    except OSError as error:
-        log.info("compiled kernels cannot be kept in %s (%s); set SPARKCEP_CACHE_DIR to a folder that is writable", path, error)
-        return _temporary()
+    if chosen:
+        return storage.places(Path(chosen, _PACKAGE))
+    usual = storage.cache_root()
+    return storage.places(usual and usual / "kernels")
 
 
-def _temporary() -> Path:
-    """No writable home (containers): a temporary folder that this user's workers share. What lies there is run, so it must be ours alone."""
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    path = Path(tempfile.gettempdir(), f"{_PACKAGE}-{user}")
-    path.mkdir(mode=0o700, exist_ok=True)
-    found = path.lstat()
-    if hasattr(os, "getuid") and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022):
-        return Path(tempfile.mkdtemp(prefix=f"{_PACKAGE}-"))
-    return path
+def root() -> Path:
+    """The one of them where kernels are kept that are compiled now."""
+    return places()[-1]
 
 
 class _Locator(_CacheLocator):
@@ -116,10 +104,13 @@ class _Locator(_CacheLocator):
         self._py_file = py_file
         self._line = py_func.__code__.co_firstlineno
         self._stamp = digest(py_func.__module__)
-        self._folder = root() / f"{py_func.__module__.rpartition('.')[2]}-{self._stamp}"
+        self._name = f"{py_func.__module__.rpartition('.')[2]}-{self._stamp}"
 
     def get_cache_path(self) -> str:
-        return str(self._folder)
+        return str(root() / self._name)
+
+    def ensure_cache_path(self) -> None:
+        storage.create(root() / self._name)
 
     def get_source_stamp(self) -> str:
         return self._stamp
@@ -137,27 +128,57 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files(IndexDataCacheFile):
-    """A file for each combination of argument types and processor: no index, which two processes could write at once."""
+    """A file for each combination of argument types and processor: no index, which two processes could write at once.
+
+    Its last bytes are a digest of the others, by which a damaged one is known: machine code that is not what was compiled would end the process.
+    """
+
+    def __init__(self, cache_path: str, filename_base: str, source_stamp: str) -> None:
+        super().__init__(cache_path=cache_path, filename_base=filename_base, source_stamp=source_stamp)
+        self._folders = [place / Path(cache_path).name for place in places()]  # the last one is cache_path
 
     def path(self, key: Any) -> Path:
-        return Path(self._data_path(self._name(key)))
+        return self._folders[-1] / self._name(key)
 
     def _name(self, key: Any) -> str:
         return self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16))
 
     def save(self, key: Any, data: Any) -> None:
-        self._save_data(self._name(key), (key, data))
+        whole = self._dump((key, data))
+        storage.write(self.path(key), whole + hashlib.sha256(whole).digest())
 
     def load(self, key: Any) -> Any:
-        try:
-            found, data = self._load_data(self._name(key))
-        except FileNotFoundError:
-            return None
-        return data if found == key else None
+        for folder in self._folders:
+            path = folder / self._name(key)
+            if _is_whole(path):
+                found, data = self._load_data(str(path))  # what is behind the pickled object is not read
+                if found == key:
+                    return data
+        return None
 
     def flush(self) -> None:
-        for path in Path(self._cache_path).glob(self._data_name_pattern.replace("{number:d}", "*")):
+        for path in self._folders[-1].glob(self._data_name_pattern.replace("{number:d}", "*")):
             path.unlink(missing_ok=True)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a kernel's file is there, is the user's or root's, and is as it was written; one that is damaged is removed, so that it is compiled again."""
+    if not path.exists():
+        return False
+    if not (storage.trusted(path.parent) and storage.trusted(path)):
+        log.warning("the compiled kernel %s is not read, because others could have written it", path)
+        return False
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        log.info("the compiled kernel %s cannot be read: %s", path, error)
+        return False
+    if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() == data[-_DIGEST_BYTES:]:
+        return True
+    log.warning("the compiled kernel %s is damaged, and is compiled again", path)
+    with contextlib.suppress(OSError):
+        path.unlink()
+    return False
 
 
 # -- one process compiles, the others wait --------------------------------------------------------------------
@@ -174,15 +195,16 @@ class _Locks:
         if fcntl is None:
             return
         end = time.monotonic() + _LOCK_SECONDS
-        while time.monotonic() < end and not done():
-            try:
-                fcntl.lockf(self._file(path.parent), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte(path))
-                return
-            except (BlockingIOError, PermissionError):  # taken
-                time.sleep(0.05)
-            except OSError as error:
-                log.debug("no locks in %s: %s", path.parent, error)
-                return
+        try:
+            file = self._file(path.parent)
+            while time.monotonic() < end and not done():
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte(path))
+                    return
+                except (BlockingIOError, PermissionError):  # taken
+                    time.sleep(0.05)
+        except OSError as error:
+            log.debug("no locks in %s: %s", path.parent, error)
 
     def give(self, path: Path) -> None:
         if fcntl is None:
@@ -196,7 +218,7 @@ class _Locks:
         # closing any file of it would end all locks of the process on it, so it stays open; a forked worker opens its own
         at = os.getpid(), folder
         if at not in self._files:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            storage.create(folder)
             self._files[at] = open(folder / ".lock", "ab")
         return self._files[at]
 
@@ -216,6 +238,17 @@ def _tell() -> None:
         root(),
     )
     unused.remove(root())
+
+
+_unkept: set[Path] = set()
+
+
+def _tell_unkept(error: OSError) -> None:
+    """Once for a folder: as a rule no other kernel can be kept there, either."""
+    folder = root()
+    if folder not in _unkept:
+        _unkept.add(folder)
+        log.warning("compiled kernels cannot be kept in %s, and will be compiled again by the next process: %s", folder, error)
 
 
 class NotCompiledError(Exception):
@@ -242,7 +275,7 @@ class _KernelCache(FunctionCache):
     def __init__(self, py_func: Callable) -> None:
         super().__init__(py_func)
         locator = self._impl.locator
-        self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, locator.get_source_stamp())
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)
@@ -261,8 +294,12 @@ class _KernelCache(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        super().save_overload(sig, data)
-        _locks.give(self._cache_file.path(self._index_key(sig, data.codegen)))
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:  # a full disk or quota: what is compiled runs all the same
+            _tell_unkept(error)
+        finally:
+            _locks.give(self._cache_file.path(self._index_key(sig, data.codegen)))
 
 
 # -- decorators -----------------------------------------------------------------------------------------------

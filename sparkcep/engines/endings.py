@@ -11,7 +11,7 @@ import pyarrow as pa
 from sparkcep.engines import kernels
 from sparkcep.engines.conjunction import ConjunctionEngine
 from sparkcep.engines.outputs import decimals, match_graphs
-from sparkcep.engines.run import Data, MatchEngine, doubled
+from sparkcep.engines.run import MOST_LABELS, STATE_SHARE, Data, MatchEngine, doubled
 from sparkcep.errors import MatchRuntimeError
 
 
@@ -100,6 +100,8 @@ class EndingEngine(MatchEngine):
             state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
             if outcome == kernels.DONE:
                 return
+            if 2 * len(labels) <= min(self.limits.max_state_bytes // STATE_SHARE, MOST_LABELS):
+                events, labels, taken = (np.empty((2 * len(a), *a.shape[1:]), dtype=a.dtype) for a in (events, labels, taken))
 
     def _at(self, row: int) -> np.ndarray:
         """The state of a search that begins at a row."""

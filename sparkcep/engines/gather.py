@@ -139,7 +139,7 @@ def navigate(
                 found = -1
             elif inside:
                 if physical != 0:
-                    index = _index(found, start, base, rows if final else out_upto[r], scattered)
+                    index = _index(found, start, base, rows, scattered)  # the match is complete: labels behind the current row are known
                 if index >= 0:
                     found_labels[r] = labels[base + index] & 63
         result[r] = found
@@ -168,7 +168,7 @@ def _float_less(x, y):
 def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
     """(int64 value, float64 value, count) for each output row.
 
-    MIN and MAX give the row of the extreme value as the int64. Overflow of an integer sum gives count -1.
+    MIN and MAX give the row of the extreme value as the int64. An integer sum that has overflowed has wrapped, and its count is -1.
     """
     n = out_event.shape[0]
     vi = np.zeros(n, dtype=np.int64)
@@ -213,8 +213,7 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
                 x = ints[at]
                 if add_overflows(total, x):
                     bad = True
-                    continue
-                total += x
+                total += x  # wraps
             elif kind == SUM_FLOAT:
                 totalf += flts[at]
             elif kind == MIN_INT:

@@ -6,6 +6,7 @@ Arguments shared by the functions here (positions index the rows of the buffer):
 ``floats``    float64        float constants
 ``slots``     int64 (m, 6)   slot table
 ``hi``, ``hf``  int64/float64 (rows, m)  slot values as of each matched row
+``si``        int64          the stack; its second half is for the high words of decimals
 ``labels``    uint8 (rows)   variable of each matched row (low six bits)
 ``ints``, ``flts``  int64/float64 (columns, rows)  input columns
 ``inull``, ``fnull``  uint8 (columns, rows)  1 where the value is NULL
@@ -20,9 +21,10 @@ import numpy as np
 
 from sparkcep.columns.bytecode import OP, SLOT
 from sparkcep.engines.cache import inlined, kernel
+from sparkcep.engines.decimal_kernels import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
-OVERFLOW, DIVIDE_BY_ZERO, DECIMAL_RANGE = -2, -3, -4
+WRAPS = 1  # of a slot with an integer sum: under ANSI off
 
 _globals = globals()
 for _name, _value in OP.items():
@@ -83,38 +85,6 @@ def _wrap(x, limit):
 
 
 @kernel
-def _divide_decimal(x, y, digits):
-    """(x * 10**digits) / y rounded half up, by long division; second result False when it exceeds 64 bits."""
-    negative = (x < 0) != (y < 0)
-    a = np.uint64(abs(x))
-    b = np.uint64(abs(y))
-    ten = np.uint64(10)
-    q = a // b
-    r = a - q * b
-    top = np.uint64(900_000_000_000_000_000)
-    for _ in range(digits):
-        if q > top:
-            return 0, False
-        r = r * ten
-        d = r // b
-        q = q * ten + d
-        r = r - d * b
-    if digits < 0:
-        scale = np.uint64(1)
-        for _ in range(-digits):
-            scale = scale * ten
-        whole = b * scale
-        q = a // whole
-        r = a - q * whole
-        b = whole
-    if r >= b - r:
-        q = q + np.uint64(1)
-    if q > np.uint64(I64_MAX):
-        return 0, False
-    return (-np.int64(q) if negative else np.int64(q)), True
-
-
-@kernel
 def _power_of_ten(n):
     p = 1
     for _ in range(n):
@@ -124,7 +94,8 @@ def _power_of_ten(n):
 
 @kernel
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
-    """count (0), integer sum (1), average (2) or float sum (4) of the distinct values of the mask's rows so far.
+    """count (0; 8 of decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5) of the distinct values of the
+    mask's rows so far.
 
     Returns (integer, float, number of values, error)."""
     total_i = 0
@@ -149,7 +120,7 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
                 if fnull[c, j] == 0 and _same(flts[c, i], flts[c, j]):
                     seen = True
                     break
-            elif inull[c, j] == 0 and ints[c, i] == ints[c, j]:
+            elif inull[c, j] == 0 and ints[c, i] == ints[c, j] and (kind != 8 or ints[c + 1, i] == ints[c + 1, j]):
                 seen = True
                 break
         if seen:
@@ -157,11 +128,11 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
         count += 1
         if is_float:
             total_f += flts[c, i]
-        elif kind != 0:
+        elif kind != 0 and kind != 8:
             total_f += float(ints[c, i])
-            if kind == 1:
+            if kind == 1 or kind == 5:
                 x = ints[c, i]
-                if add_overflows(total_i, x):
+                if kind == 1 and add_overflows(total_i, x):
                     return 0, 0.0, 0, OVERFLOW
                 total_i += x
     return total_i, total_f, count, 0
@@ -257,6 +228,7 @@ def scan(
     """
     q = first
     slot_count = slots.shape[0]
+    up = si.shape[0] // 2  # where the stack of high words begins
     while q < stop and q - first < most:
         if (letters[q] >> variable) & 1 == 0:
             if mode != MAP:
@@ -322,7 +294,7 @@ def scan(
                     x = ints[column, q]
                     f = float(x)
                 if kind == K_SUMI:
-                    if add_overflows(hi[q, k], x):
+                    if slots[k, 2] != WRAPS and add_overflows(hi[q, k], x):
                         bad = OVERFLOW
                         break
                     hi[q, k] += x
@@ -349,7 +321,27 @@ def scan(
                         f = f / float(_power_of_ten(slots[k, 2]))
                     before = 0.0 if fresh_start else hf[prior, helper]
                     hf[q, k] += (f - before) * (f - hf[q, helper])
-
+                elif kind == K_SUMLOW:
+                    hi[q, k] = np.int64(np.uint64(hi[q, k]) + np.uint64(x))
+                elif kind == K_SUMHIGH:
+                    y = ints[column + 1, q] if slots[k, 2] == 1 else (-1 if x < 0 else 0)
+                    hi[q, k] = summed_high(0 if fresh_start else hi[prior, helper], hi[q, k], x, y)
+                elif kind == K_EXTREME:
+                    at = k - (slots[k, 2] & 1)
+                    order = 0 if fresh else compared(x, ints[column + 1, q], hi[prior, at], hi[prior, at + 1])
+                    if fresh or (order > 0 if slots[k, 2] >= 2 else order < 0):
+                        hi[q, k] = ints[column + 1, q] if slots[k, 2] & 1 == 1 else x
+                elif _same(f, hf[q, helper]) if is_float else x == hi[q, helper]:
+                    # of what a row has beside the extreme value, the last such row's counts
+                    at = slots[k, 2]
+                    if kind == K_BYI:
+                        hi[q, k] = ints[at, q]
+                    elif kind == K_BYF:
+                        hf[q, k] = flts[at - FLOAT_COLUMN, q]
+                    elif kind == K_BYSOME:
+                        hi[q, k] = 1 - (fnull[at - FLOAT_COLUMN, q] if at >= FLOAT_COLUMN else inull[at, q])
+                    else:
+                        hi[q, k] = variable
 
             if bad < 0:
                 return q - first, bad
@@ -368,15 +360,15 @@ def scan(
                     got = 1 if sn[0] == 0 and si[0] != 0 else 0
                     break
                 elif op == O_LOADI or op == O_LOADF:
-                    sp += 1
-                    at = view + b
+                    sp += 1  # inside PRIOR, where view is another row, it is a constant that is loaded
+                    at = q + b
                     null = 1
                     column = a
                     if low <= at < bound:
                         null = 0
                     elif code[pc - 1, 3] >= 0:
                         column = code[pc - 1, 3]
-                        at = view
+                        at = q
                         null = 0
                     if null == 0:
                         if op == O_LOADI:
@@ -575,31 +567,6 @@ def scan(
                             if quotient < 0 and quotient * y != x:  # SQL truncates toward zero
                                 quotient += 1
                             si[sp] = quotient if op == O_DIVI else x - quotient * y
-                elif op == O_DIVDEC:
-                    sp -= 1
-                    if sn[sp] == 1 or sn[sp + 1] == 1:
-                        sn[sp] = 1
-                    elif si[sp + 1] == 0:
-                        if b == 1:
-                            got = DIVIDE_BY_ZERO
-                            break
-                        sn[sp] = 1
-                    else:
-                        quotient, fits = _divide_decimal(si[sp], si[sp + 1], a)
-                        if not fits:
-                            got = DECIMAL_RANGE
-                            break
-                        si[sp] = quotient
-                elif op == O_AVGDEC:
-                    sp += 1
-                    n = hi[view, b]
-                    sn[sp] = 1 if n == 0 else 0
-                    if n > 0:
-                        quotient, fits = _divide_decimal(hi[view, a], n, code[pc - 1, 3])
-                        if not fits:
-                            got = DECIMAL_RANGE
-                            break
-                        si[sp] = quotient
                 elif op == O_STD:
                     sp += 1
                     n = hi[view, b] - code[pc - 1, 3]
@@ -613,17 +580,7 @@ def scan(
                     else:
                         sf[sp] = float(si[sp]) / float(_power_of_ten(a)) if a < 19 else float(si[sp]) / 10.0**a
                 elif op == O_SCALE:
-                    if sn[sp] == 0:
-                        if a > 18:
-                            if si[sp] != 0:
-                                got = DECIMAL_RANGE
-                                break
-                        else:
-                            p = _power_of_ten(a)
-                            if _mul_overflows(si[sp], p):
-                                got = DECIMAL_RANGE
-                                break
-                            si[sp] = si[sp] * p
+                    si[sp] = si[sp] * _power_of_ten(a)  # at most 18 digits
                 elif op == O_NULL:
                     sp += 1
                     si[sp] = 0
@@ -757,7 +714,7 @@ def scan(
                         got = bad
                         break
                     sn[sp] = 0
-                    if a == 0:
+                    if a == 0 or a == 8:
                         si[sp] = n
                     else:
                         sn[sp] = 1 if n == 0 else 0
@@ -875,11 +832,41 @@ def scan(
                         at += (n - 1 if sn[sp] == 1 else si[sp]) * n + (n - 1 if sn[sp + 1] == 1 else si[sp + 1])
                     else:
                         at += n - 1 if sn[sp] == 1 else si[sp]
+                    si[up + sp] = at
                     sn[sp] = pair_null[at]
                     if op == O_PAIRI:
                         si[sp] = pair_ints[at]
                     else:
                         sf[sp] = pair_flts[at]
+                elif op == O_LOADH or op == O_NAVH:
+                    # the high word of what the instruction before has loaded, at the same place
+                    shift = b
+                    column = a
+                    absent = code[pc - 1, 3]
+                    at = q
+                    if op == O_NAVH:
+                        column = code[pc - 1, 3]
+                        absent = code[pc - 1, 4]
+                        at = hi[view, a]
+                    if at >= 0 and low <= at + shift < bound:
+                        si[up + sp] = ints[column, at + shift]
+                    elif absent >= 0:
+                        si[up + sp] = ints[absent, q]
+                elif op == O_SLOTH:
+                    if sn[sp] == 0:
+                        si[up + sp] = hi[view, a]
+                        if b >= 0 and hi[view, a] == NO_SUM:
+                            if b == 1:
+                                got = OVERFLOW
+                                break
+                            sn[sp] = 1
+                elif op == O_PAIRH:
+                    si[up + sp] = pair_ints[si[up + sp] + pair_starts[a, q] - pair_starts[b, q]]
+                elif op >= O_WIDEN:
+                    sp, bad = wide(op, a, b, code[pc - 1, 3], code[pc - 1, 4], sp, si, sf, sn)
+                    if bad < 0:
+                        got = bad
+                        break
 
             if got < 0:
                 return q - first, got

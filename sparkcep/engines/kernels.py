@@ -132,6 +132,26 @@ def _hash_key(key, width):
 
 
 @kernel
+def clear_memo(entries, table, state):
+    """Forgets all failed states of a hashed memo, in time of their number."""
+    count = state[S_ENTRIES]
+    mask = np.uint64(table.shape[0] - 1)
+    if 8 * count > table.shape[0]:
+        table[:] = 0
+    else:
+        for e in range(count):
+            h = np.uint64(1469598103934665603)
+            for i in range(entries.shape[1]):
+                h = (h ^ np.uint64(entries[e, i])) * np.uint64(1099511628211)
+                h = h ^ (h >> np.uint64(29))
+            h = h & mask
+            while table[h] != e + 1:  # it lies there or behind, also where those before it are gone already
+                h = (h + np.uint64(1)) & mask
+            table[h] = 0
+    state[S_ENTRIES] = 0
+
+
+@kernel
 def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
     """Memo place of a state; -1 when it has failed before, -2 when the memo is full."""
     width = key.shape[0]
@@ -198,14 +218,14 @@ def put_event(events, at, part, start, rows, number, labels):
 @kernel
 def match_partitions(
     program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, head_cut, tail_open, ahead,
-    want_unmatched, skip, skip_mask, clear_on_match, patience, max_steps, state, events, out_labels,
+    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, state, events, out_labels,
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
     ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). ``head_cut``: the first partition began before this buffer; ``tail_open``: the
     last one goes on behind it, ``ahead`` rows of lookahead are then not decided. ``clear_on_match``: forget failures
     with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a row before the hashed memo starts.
-    ``max_steps``: bound on the steps of one attempt. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
+    ``most_entries``: of the hashed memo; with more a start row begins with an empty one. ``max_steps``: bound on the steps of one attempt. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
     filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
     """
     code, loops, perms, targets, runs, live = program
@@ -257,6 +277,9 @@ def match_partitions(
                 lowest = 0
                 attempt_steps = steps
                 furthest = s
+                if state[S_ENTRIES] > most_entries:
+                    # a later start row hardly meets the values of an earlier one; forgetting what failed is always sound
+                    clear_memo(entries, table, state)
                 if memo_kind == HASHED and not remembering and steps > 4 * (s - begin_s) + patience:
                     remembering = True
                 while True:
@@ -666,8 +689,7 @@ def match_partitions(
             label_count += end - s
             covered = max(covered, end, s + 1)
             if clear_on_match and state[S_ENTRIES] > 0:
-                table[:] = 0
-                state[S_ENTRIES] = 0
+                clear_memo(entries, table, state)
             if end == s or skip == SKIP_NEXT_ROW:
                 s += 1
             elif skip == SKIP_PAST_LAST:
@@ -693,8 +715,7 @@ def match_partitions(
         number = 0
         covered = 0
         if state[S_ENTRIES] > 0:
-            table[:] = 0
-            state[S_ENTRIES] = 0
+            clear_memo(entries, table, state)
     state[S_PART] = part
     state[S_START] = s
     state[S_NUMBER] = number

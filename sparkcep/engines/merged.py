@@ -28,18 +28,9 @@ def merges_runs(automaton: Selection, conditions: Conditions) -> bool:
 
 
 def slots_decide(conditions: Conditions) -> bool:
-    """Whether what the slots hold decides which rows a run can take."""
-    return not (conditions.labels_read or conditions.distinct_read or conditions.number_read or _reads_prior_row(conditions))
-
-
-def _reads_prior_row(conditions: Conditions) -> bool:
-    """Whether anything inside PRIOR reads the row before itself and not what the slots hold."""
-    inside = False
-    for op in conditions.code[:, 0].tolist():
-        inside = op == OP["PRIOR"] or (inside and op != OP["CURRENT"])
-        if inside and op in (OP["LOADI"], OP["LOADF"], OP["CLS"]):
-            return True
-    return False
+    """Whether what the slots hold decides which rows a run can take. (A column that is loaded inside PRIOR holds a constant: what looks at a row is
+    a FIRST or LAST there.)"""
+    return not (conditions.labels_read or conditions.distinct_read or conditions.number_read)
 
 
 class MergedEngine(CountingEngine):
@@ -140,7 +131,7 @@ def _only_present(conditions: Conditions) -> np.ndarray:
     for op, a, b, _, _ in conditions.code.tolist():
         if op == OP["SLOTI"]:
             counts[a] = 0
-        elif op in (OP["AVGDEC"], OP["STD"]):
+        elif op == OP["STD"]:
             counts[[a, b]] = 0
     return counts
 
@@ -153,7 +144,7 @@ def columns_read(conditions: Conditions) -> np.ndarray:
     for op, a, b, column, _ in conditions.code.tolist():
         if op in (OP["NAVI"], OP["NAVF"]):
             read[a].add(-1 if b else column + (FLOAT_COLUMN if op == OP["NAVF"] else 0))
-        elif op == OP["ROWAT"]:
+        elif op in (OP["ROWAT"], OP["NAVH"]):
             read[a].add(-1)
     for k in reversed(range(len(slots))):
         if slots[k][0] == SLOT["LAST"] and slots[k][5] >= 0:

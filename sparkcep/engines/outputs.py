@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, ranges, ranks, words
-from sparkcep.columns.types import adjusted, type_of
+from sparkcep.columns.arrays import decimal_words, most_bytes, null_marks, ranges, ranks, row_bytes, words
+from sparkcep.columns.types import MAX_DIGITS, Type, adjusted, type_of
 from sparkcep.engines import gather
 from sparkcep.engines.kernels import E_LABELS, E_NUMBER, E_ROWS, E_START
 from sparkcep.engines.windows import window_type
@@ -17,6 +17,7 @@ from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.scope import ALL_ROWS
 
+ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label
 _NONE_I = np.zeros(0, dtype=np.int64)
 _NONE_F = np.zeros(0, dtype=np.float64)
 _NONE_B = np.zeros(0, dtype=np.uint8)
@@ -93,6 +94,48 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
     return _aggregate_type(spec[1], spec[3], schema)
 
 
+def output_bytes(leaves: tuple, kept: list[str], rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array], most: int) -> np.ndarray | None:
+    """int64: about how many bytes each output row takes with those leaves and the input columns ``kept``; None where all together take at most ``most``."""
+    specs = [spec for _, spec in leaves]
+    lists = [spec for spec in specs if spec[0] == "rows" or spec[:2] == ("agg", "list")]
+    events = [rows.by_event[kind] for kind in {spec[0] for spec in specs} & rows.by_event.keys()]
+    names = [*kept, *(c for spec in specs if spec not in lists for c in _columns_of(spec))]
+    single = sum(map(most_bytes, [*(columns[c] for c in names), *events]))
+    elements = int(np.maximum(rows.events[rows.out_event, E_ROWS], 0).sum()) if lists else 0
+    each = sum(ELEMENT_BYTES + sum(most_bytes(columns[c]) for c in _columns_of(spec)) for spec in lists)
+    if len(out_pos) * single + elements * each <= most:
+        return None
+    total = np.full(len(out_pos), 8 * len(leaves), dtype=np.int64)
+    for column in kept:
+        total += row_bytes(columns[column])[out_pos]
+    for values in events:
+        total += row_bytes(values)[rows.out_event]
+    buffered = max(int(rows.offsets[-1]), *(len(column) for column in columns.values()), 0)
+    for spec in specs:
+        sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
+        if spec in lists:
+            mask, final = (spec[1], spec[3]) if spec[0] == "rows" else (spec[2], spec[5])
+            total += gather.aggregate(
+                gather.SUM_INT, np.int64(mask), final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B, False, False,
+                rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
+            )[0]
+        elif spec[0] == "nav":
+            at = rows.position(*spec[1:5], spec[6])[0]
+            total += np.where(at >= 0, sizes[np.maximum(at, 0)], 0)
+        else:
+            total += int(sizes.max(initial=0))
+    return total
+
+
+def _columns_of(spec: tuple) -> tuple[str, ...]:
+    """The input columns whose values are in a leaf."""
+    if spec[0] == "nav":
+        return (spec[5],)
+    if spec[0] == "rows":
+        return tuple(c for c in spec[2] if c != CLASSIFIER_COLUMN)
+    return (spec[3],) if spec[0] == "agg" and spec[1] in ("list", "min", "max") and spec[3] not in (None, CLASSIFIER_COLUMN) else ()
+
+
 def _value_type(column: str, schema: pa.Schema) -> pa.DataType:
     return pa.string() if column == CLASSIFIER_COLUMN else schema.field(column).type
 
@@ -157,6 +200,15 @@ def _number(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
 def _by_event(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     return rows.by_event[spec[0]].take(pa.array(rows.out_event, mask=unmatched))
+
+
+def _window_edge(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    values = _by_event(spec, rows, columns)
+    if values.null_count:
+        name = spec[0].upper()
+        message = f"{name}() lies beyond what {values.type} holds; cast the ORDER BY expression to a wider type"
+        raise MatchRuntimeError("ARITHMETIC_OVERFLOW", message, sqlstate="22003")
+    return values
 
 
 def _row_kind(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
@@ -226,7 +278,7 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
     column = None if name is None or label_values else columns[name]
     nulls = _NONE_B if column is None else null_marks(column)
 
-    def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F):
+    def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F, mask: int = mask):
         return gather.aggregate(
             kind, np.int64(mask), final, _own(ints), _own(flts), nulls, kept, column is not None, keep is not None,
             rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
@@ -242,17 +294,17 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
     if fn == "count":
         return pa.array(run(gather.COUNT)[2])
     if label_values:
-        return _label_extreme(spec, rows)
+        return _label_extreme(fn, mask, run, rows.variables)
     t = type_of(column.type)
     if fn in ("min", "max"):
         if t.is_float:
             at, _, counts = run(gather.MIN_FLOAT if fn == "min" else gather.MAX_FLOAT, flts=words(column))
         else:
-            values = ranks([column])[0][0] if t.is_ranked else words(column)
+            values = ranks([column])[0][0] if t.is_ranked or t.is_wide else words(column)
             at, _, counts = run(gather.MIN_INT if fn == "min" else gather.MAX_INT, ints=values)
         return _taken(column, np.where(counts > 0, at, -1))
     if t.kind == "decimal":
-        return _decimal(fn, run, column, t)
+        return _decimal(fn, run, column, t, rows.ansi)
     if t.kind == "interval" and fn == "avg":
         total, _, counts = run(gather.SUM_INT, ints=words(column))
         if (counts < 0).any():
@@ -261,8 +313,9 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
         return pa.array(np.array(means, dtype=np.int64), mask=counts == 0).view(column.type)
     if fn == "sum" and (t.is_integer or t.kind == "interval"):
         total, _, counts = run(gather.SUM_INT, ints=words(column))
-        if rows.ansi and (counts < 0).any():
-            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", "BIGINT overflow in SUM; cast to DOUBLE or DECIMAL", sqlstate="22003")
+        if (rows.ansi or not t.is_integer) and (counts < 0).any():
+            what = "BIGINT overflow in SUM; cast to DOUBLE or DECIMAL" if t.is_integer else "interval overflow in SUM"
+            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", what, sqlstate="22003")
         return pa.array(total, mask=counts == 0).view(pa.int64() if t.is_integer else column.type)
     _, total, counts = run(gather.SUM_FLOAT, flts=words(column).astype(np.float64))
     if fn == "avg":
@@ -270,16 +323,37 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
     return pa.array(total, mask=counts == 0)
 
 
-def _decimal(fn: str, run: Callable, column: pa.Array, t) -> pa.Array:
-    total, _, counts = run(gather.SUM_INT, ints=words(column))
-    if (counts < 0).any():
-        raise MatchRuntimeError("DECIMAL_RANGE", "a decimal sum exceeds 64 bits; cast to DOUBLE", sqlstate="22003")
+def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> pa.Array:
+    """Exact sums, and what Spark makes of them: beyond the type's digits NULL, or an error."""
+    total, counts = _decimal_sums(run, column)
+    summed = Type("decimal", min(MAX_DIGITS, t.precision + 10), t.scale)
+    over = np.array([abs(x) >= 10**summed.precision for x in total], dtype=bool)
     if fn == "sum":
-        return decimals(total.tolist(), counts, min(38, t.precision + 10), t.scale)
-    target = adjusted(t.precision + 4, t.scale + 4)
-    grow = 10 ** (target.scale - t.scale)
-    values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total.tolist(), counts.tolist())]
-    return decimals(values, counts, target.precision, target.scale)
+        values, result = total, summed
+    else:
+        result = adjusted(t.precision + 4, t.scale + 4)
+        grow = 10 ** (result.scale - t.scale)
+        values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total, counts.tolist())]
+        over |= np.array([abs(x) >= 10**result.precision for x in values], dtype=bool)
+    if ansi and over.any():
+        raise MatchRuntimeError(
+            "ARITHMETIC_OVERFLOW", f"{fn.upper()} of {t} gives a number beyond {result}; cast to DOUBLE or a smaller decimal", sqlstate="22003"
+        )
+    values = [0 if beyond else x for x, beyond in zip(values, over.tolist())]
+    return decimals(values, np.where(over, 0, counts), result.precision, result.scale)
+
+
+def _decimal_sums(run: Callable, column: pa.Array) -> tuple[list[int], np.ndarray]:
+    """The sums, unscaled, and how many values they have: summed in parts of 32 bits, which no number of rows in a buffer can make overflow."""
+    low, high = decimal_words(column)
+    if len(low) == 0 or (max(abs(int(low.min())), abs(int(low.max()))) < 1 << 32 and bool((high == low >> 63).all())):
+        total, _, counts = run(gather.SUM_INT, ints=low)
+        return total.tolist(), counts
+    mask = 0xFFFFFFFF
+    parts = (low & mask, (low >> 32) & mask, high & mask, high >> 32)  # the last has the sign
+    found = [run(gather.SUM_INT, ints=part) for part in parts]
+    sums = [part[0].tolist() for part in found]
+    return [a + (b << 32) + (c << 64) + (d << 96) for a, b, c, d in zip(*sums)], found[0][2]
 
 
 def _half_up(x: int, n: int) -> int:
@@ -299,22 +373,20 @@ def decimals(unscaled: list[int], counts: np.ndarray, precision: int, scale: int
     )
 
 
-def _label_extreme(spec: tuple, rows: Rows) -> pa.Array:
+def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]) -> pa.Array:
     """MIN or MAX of CLASSIFIER: over the names, in byte order."""
-    _, fn, mask, _, _, final = spec
     if fn not in ("min", "max"):
         raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} of CLASSIFIER() makes no sense: it is a STRING", sqlstate=SEMANTIC)
-    offsets, _, ids = gather.collect(
-        np.int64(mask), final, True, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto
-    )
-    choose = min if fn == "min" else max
-    names = [rows.variables[i].encode() for i in ids.tolist()]
-    some = [[n for n in names[a:b] if n] for a, b in zip(offsets.tolist(), offsets.tolist()[1:])]
-    picks = [choose(found).decode() if found else None for found in some]
-    return pa.array(picks, type=pa.string())
+    labels = [i for i, name in enumerate(variables) if name and (mask == ALL_ROWS or mask >> i & 1)]
+    picks = None
+    for i in sorted(labels, key=lambda i: variables[i].encode(), reverse=fn == "min"):
+        there = run(gather.COUNT, mask=1 << i)[2] > 0
+        picks = np.where(there, i, -1 if picks is None else picks)
+    return pa.array([None if i < 0 else variables[i] for i in picks.tolist()] if picks is not None else [], type=pa.string())
 
 
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
-    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector", "window_start", "window_end"), _by_event),
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
+    **dict.fromkeys(("window_start", "window_end"), _window_edge),
 }

@@ -180,7 +180,7 @@ class ProxyEngine(MatchEngine):
             alone = unmatched_events(none, np.flatnonzero(~stays), offsets, taken)
             yield from self._emit(columns, alone.events, alone.labels, alone.rows, offsets, alone.by_event)
         if last:
-            self._batches, self._rows = [], 0
+            self._hold([], self.chunk_rows)
             return
         self._going = begin > low or (self._going and len(offsets) == 2)
         self._next = int(positions[begin]) if begin < rows else int(positions[-1]) + 1
@@ -191,8 +191,7 @@ class ProxyEngine(MatchEngine):
         if self._open is not None:
             self._open = self._open.moved(kept)
         left = table.take(pa.array(np.flatnonzero(stays)))
-        self._batches, self._rows = left.combine_chunks().to_batches(), left.num_rows
-        self._wanted = self._rows + self.chunk_rows
+        self._hold(left.combine_chunks().to_batches(), left.num_rows + self.chunk_rows)
 
     def _wanted_rows(self, rows: np.ndarray, low: int, begin: int) -> np.ndarray:
         """The rows before ``begin`` that are looked at again: those of runs, of a bundle that may go on, and their neighbours."""

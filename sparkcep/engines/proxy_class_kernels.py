@@ -98,7 +98,7 @@ def _settle(place, row, places, chains, live, values, state):
         return
     known = places.table[h] - 1
     rival = places.entry[known]
-    if row >= chains.until[rival] or preferred(chains, places.entry[place], rival):
+    if row > chains.until[rival] or preferred(chains, places.entry[place], rival):
         places.entry[known] = places.entry[place]
         for k in range(places.hi.shape[1]):
             places.hi[known, k] = places.hi[place, k]
@@ -167,7 +167,7 @@ def class_partitions(
                         if node != 0:
                             parent = places.entry[place]
                             following = places.after[place]
-                            if row >= chains.until[parent]:
+                            if row > chains.until[parent]:
                                 # outside its window
                                 remove(place, places.info, places.table)
                                 if before == NONE:
@@ -205,7 +205,7 @@ def class_partitions(
                             if made == NONE:
                                 lacking = 1
                             else:
-                                append(chains, used, parent, e, row, row - low, windows[0, row])
+                                append(chains, used, parent, e, row, row - low, windows[0, row] - 1)
                                 places.entry[made] = used
                                 places.info[made, C_NODE] = target
                                 for w in range(1, windows.shape[0]):

@@ -6,7 +6,7 @@ the one that began later outlives the other. So each node keeps one run: the lat
 A run is a chain of entries, newest first, that shares its tail with others (:mod:`sparkcep.ranking.chains`).
 
 Shared arguments: ``letters`` int64 (rows): variables whose condition each row fulfils; ``when``, ``until`` (rows, int64 or float64): a row's place in its window's
-measure, and the first place outside a window that begins with it; ``positions`` int64 (rows): the row's number in its stream, which
+measure, and the last place inside a window that begins with it; ``positions`` int64 (rows): the row's number in its stream, which
 stays when the buffer moves on.
 """
 
@@ -42,7 +42,7 @@ class ProxyArrays(NamedTuple):
 
 class Chains(NamedTuple):
     """Runs as chains of entries: ``pool`` int64 (n, C_FIELDS) as in ranking.chains, its rows being positions in the stream; ``at`` int64 (n): the row of each
-    entry in the buffer; ``until`` (n): where the run's window ends."""
+    entry in the buffer; ``until`` (n): the last place inside the run's window."""
 
     pool: np.ndarray
     at: np.ndarray
@@ -124,7 +124,7 @@ def proxy_partitions(
                             parent = live[node]
                             if parent < 0:
                                 continue
-                            if when[row] >= chains.until[parent]:
+                            if when[row] > chains.until[parent]:
                                 live[node] = NONE  # outside its window
                                 continue
                         target = edges[e, E_TARGET]
@@ -173,7 +173,7 @@ def proxy_partitions(
                     continue
                 fresh[target] = NONE
                 rival = live[target]
-                if rival < 0 or when[row] >= chains.until[rival] or preferred(chains, entry, rival):
+                if rival < 0 or when[row] > chains.until[rival] or preferred(chains, entry, rival):
                     live[target] = entry
             row += 1
         if outcome != DONE:

@@ -15,7 +15,7 @@ from sparkcep.columns.types import type_of
 from sparkcep.engines import kernels
 from sparkcep.engines.bounds import EXACT
 from sparkcep.engines.endings import EndingEngine
-from sparkcep.engines.run import Data, Prepared
+from sparkcep.engines.run import NARROWER, Data, Prepared
 from sparkcep.engines.selection import SelectionEngine
 from sparkcep.engines.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engines.windows import Slides, slides
@@ -54,7 +54,12 @@ class BestEngine(EndingEngine):
     def _slides(self, columns: dict[str, pa.Array], offsets: np.ndarray) -> Slides | None:
         """The sliding windows of whole partitions."""
         plan = self.plan
-        return slides(plan.windows[0], plan.slide, columns.get(plan.windows[0][2]), offsets) if plan.slide else None
+        if not plan.slide:
+            return None
+        try:
+            return slides(plan.windows[0], plan.slide, columns.get(plan.windows[0][2]), offsets, self._most_windows)
+        except TooMuchStateError:
+            raise self._state_limit(self._at(0), columns, NARROWER) from None
 
     def _timed(self, data: Data, low: int, high: int) -> np.ndarray:
         """Letters of rows; those whose time is NULL are in no match."""

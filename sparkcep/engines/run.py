@@ -21,19 +21,25 @@ from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, h
 from sparkcep.automaton.copies import with_copies
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.automaton.selection import Selection, selection_automaton
-from sparkcep.columns.arrays import boundaries, flat, null_marks, ranges, ranks, words
+from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks, ranges, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
-from sparkcep.columns.types import type_of
+from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD, type_of
 from sparkcep.engines import gather, interpreter, kernels
-from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions
+from sparkcep.engines.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions, output_bytes
 from sparkcep.engines.weights import scores
-from sparkcep.engines.windows import check_slide, check_window, sliding_windows
+from sparkcep.engines.windows import WINDOW_BYTES, check_slide, check_window, sliding_windows
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.pattern.plan import LETTERS, Plan
 from sparkcep.pattern.ranking import Ranking
+from sparkcep.ranking.limits import TooMuchStateError
 
 CHUNK_ROWS = 131_072
+MOST_LABELS, STATE_SHARE = 1 << 20, 64  # of the matches told together, and the share of the state that each may take
+CHUNK_BYTES = 1 << 26  # of a buffer's rows, where they are fewer
+OUTPUT_BYTES = 1 << 25  # about, of one output table
 PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its partition
+NARROWER = "a smaller WINDOW or a larger step of SLIDE"
+MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 SKIPS = {
@@ -285,7 +291,9 @@ class MatchEngine:
         self.back, self.ahead = _max_ahead(prepared)
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
+        self._bytes = 0
         self._wanted = chunk_rows
+        self._wanted_bytes = CHUNK_BYTES
         self._carry = _Carry()
         c = prepared.conditions
         self._stack = max(c.stack, 8)
@@ -301,7 +309,8 @@ class MatchEngine:
             return
         self._batches.append(batch)
         self._rows += batch.num_rows
-        if self._rows >= self._wanted:
+        self._bytes += batch.nbytes
+        if self._rows >= self._wanted or self._bytes >= self._wanted_bytes:
             yield from self._process(last=False)
 
     def finish(self) -> Iterator[pa.Table]:
@@ -316,6 +325,12 @@ class MatchEngine:
         table = pa.Table.from_batches(self._batches).combine_chunks()
         columns = {name: flat(table.column(name)) for name in self.p.input_schema.names}
         return table, columns, boundaries([columns[c] for c in self.plan.keys], table.num_rows)
+
+    def _hold(self, batches: list[pa.RecordBatch], rows: int) -> None:
+        """Keeps ``batches`` for the next buffer, and waits until there are ``rows`` rows, or twice the bytes held."""
+        self._batches, self._rows = batches, sum(batch.num_rows for batch in batches)
+        self._bytes = sum(batch.nbytes for batch in batches)
+        self._wanted, self._wanted_bytes = rows, max(CHUNK_BYTES, 2 * self._bytes)
 
     def _process(self, last: bool) -> Iterator[pa.Table]:
         table, columns, offsets = self._buffer()
@@ -345,16 +360,18 @@ class MatchEngine:
             state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
             if outcome != kernels.FULL:
                 break
-            need = int(state[kernels.S_DETAIL])
-            if need > len(labels):
-                labels = np.empty(2 * need, dtype=np.uint8)
-                scattered = np.empty(2 * need if self.scattering else 0, dtype=np.int64)
+            # the first matches come at once, more of very many together
+            size = min(2 * len(labels), self.limits.max_state_bytes // STATE_SHARE, MOST_LABELS)
+            if max(size, 2 * int(state[kernels.S_DETAIL])) > len(labels):
+                labels = np.empty(max(size, 2 * int(state[kernels.S_DETAIL])), dtype=np.uint8)
+                scattered = np.empty(len(labels) if self.scattering else 0, dtype=np.int64)
+                events = np.empty((max(len(events), len(labels) // 16), self.event_width), dtype=np.int64)
         self._keep(table, state, offsets, last, outcome)
 
     def _keep(self, table: pa.Table, state: np.ndarray, offsets: np.ndarray, last: bool, outcome: int) -> None:
         """Drops the rows no later attempt can need."""
         if last:
-            self._batches, self._rows = [], 0
+            self._hold([], self.chunk_rows)
             return
         open_low = int(offsets[-2])
         start = max(int(state[kernels.S_START]), open_low) if outcome == kernels.SUSPENDED else len(table)
@@ -371,9 +388,8 @@ class MatchEngine:
             taken=self._taken_from(cut),
         )
         # copy, so that the dropped rows' buffers are freed
-        self._batches = [pa.record_batch([_copied(c) for c in keep.columns], schema=keep.schema)] if keep.num_rows else []
-        self._rows = keep.num_rows
-        self._wanted = max(self.chunk_rows, 2 * self._rows)
+        kept = [pa.record_batch([_copied(c) for c in keep.columns], schema=keep.schema)] if keep.num_rows else []
+        self._hold(kept, max(self.chunk_rows, 2 * keep.num_rows))
 
     def _keeps_events(self, state: np.ndarray) -> bool:
         """Whether full output must be enlarged: the search still compares with what it reported."""
@@ -401,8 +417,9 @@ class MatchEngine:
         ints, inull, arrays, codes, bytecode = self._int_columns(columns, rows)
         flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
         fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
-        for i, name in enumerate(c.float_columns):
-            flts[i], fnull[i] = words(columns[name]), null_marks(columns[name])
+        for i, (name, part) in enumerate(c.float_columns):
+            values = columns[name].cast(pa.float64()) if part == AS_DOUBLE else columns[name]
+            flts[i], fnull[i] = words(values), null_marks(values)
         data = Data(kernels.RowArrays(letters, offsets, ints, flts, inull, fnull, *arrays), codes, bytecode)
         for variable in range(len(plan.variables)):
             if c.shift_entry[variable] >= 0:
@@ -420,12 +437,12 @@ class MatchEngine:
         ints = np.empty((len(c.int_columns), rows), dtype=np.int64)
         inull = np.empty((len(c.int_columns), rows), dtype=np.uint8)
         ranked = dict(c.ranked)
-        for i, name in enumerate(c.int_columns):
+        for i, (name, part) in enumerate(c.int_columns):
             inull[i] = null_marks(columns[name])
-            if name not in ranked:
-                ints[i] = words(columns[name])
-        paired = {name: columns[name].flatten() for name in c.pairs}
-        elements = {name: words(values) for name, values in paired.items() if name not in ranked}
+            if part != WORD or name not in ranked:
+                ints[i] = _part(columns[name], part)
+        paired = {name: columns[name].flatten() for name, _ in c.pairs}
+        elements = {(name, part): _part(paired[name], part) for name, part in c.pairs if name not in ranked}
         codes = np.zeros(len(self.plan.variables), dtype=np.int64)
         bytecode = c.code
         domains = sorted(set(ranked.values()) | ({"string"} if c.strings or c.classifier_read else set()))
@@ -435,15 +452,15 @@ class MatchEngine:
             found, fixed = ranks([paired[n] if n in paired else columns[n] for n in names], constants)
             for name, values in zip(names, found):
                 if name in paired:
-                    elements[name] = values
+                    elements[name, WORD] = values
                 else:
-                    ints[c.int_columns.index(name)] = values
+                    ints[c.int_columns.index((name, WORD))] = values
             if domain == "string":
                 bytecode = c.code.copy()
                 for at, which in c.string_patches:
                     bytecode[at, 1] = fixed[which]
                 codes = fixed[len(c.strings) :].copy()
-        arrays = _ragged([columns[n] for n in c.pairs], list(paired.values()), [elements[n] for n in c.pairs], rows)
+        arrays = _ragged([columns[n] for n, _ in c.pairs], [paired[n] for n, _ in c.pairs], [elements[pair] for pair in c.pairs], rows)
         return ints, inull, arrays, codes, bytecode
 
     def _mark(self, variable: int, data: Data) -> None:
@@ -493,7 +510,7 @@ class MatchEngine:
             hi=np.empty(hf.shape, dtype=np.int64),
             hf=hf,
             hbits=hf.view(np.int64),
-            si=np.zeros(self._stack, dtype=np.int64),
+            si=np.zeros(2 * self._stack, dtype=np.int64),
             sf=np.zeros(self._stack, dtype=np.float64),
             sn=np.zeros(self._stack, dtype=np.uint8),
             stack=np.empty((self._depth, 5), dtype=np.int64),
@@ -505,10 +522,20 @@ class MatchEngine:
             key=np.empty(3 + 2 * slots, dtype=np.int64),
         )
 
+    def _most_entries(self, rows: int) -> int:
+        """Of the hashed memo of a buffer with so many rows before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only
+        for one."""
+        slots, most = len(self.p.conditions.slots), self.limits.max_state_bytes // 4
+        if slots:
+            most = min(most, max(MEMO_BYTES, MEMO_BYTES_A_ROW * rows))
+        return self._entries if self._entries * (32 + 8 * (3 + 2 * slots)) < most else self._entries // 2
+
     def _grown(self, scratch: kernels.Scratch, state: np.ndarray, columns: dict[str, pa.Array]) -> kernels.Scratch:
         """Larger stack, trail and hashed memo, up to the bound."""
-        self._depth *= 2
-        self._entries *= 2
+        if 0 < len(scratch.entries) <= state[kernels.S_ENTRIES]:
+            self._entries *= 2
+        else:
+            self._depth *= 2
         state[kernels.S_ENTRIES] = 0
         fresh = self._scratch(len(scratch.labels) - 1, 0)
         size = sum(a.nbytes for a in (fresh.stack, fresh.trail, fresh.entries, fresh.alive, fresh.table))
@@ -533,7 +560,7 @@ class MatchEngine:
             p.nullable, np.int64(p.first), self._memo_kind(len(data.rows.letters)), self._words, p.register_bits,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
             data.rows, scratch, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
-            SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience,
+            SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience, self._most_entries(len(data.rows.letters)),
             self.limits.max_steps, state, events, labels,
         )
 
@@ -555,17 +582,44 @@ class MatchEngine:
         if len(out_event) == 0:
             return
         rows = Rows(events, labels, scattered, offsets, out_event, out_upto, plan.variables, by_event, plan.ansi)
-        leaves = dict(plan.leaves)
+        for piece in self._pieces(rows, out_pos, columns):
+            part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece])
+            yield self._table(part, out_pos[piece], columns)
+
+    def _pieces(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
+        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than there is memory."""
+        leaves = dict(self.plan.leaves)
+        kept = [f.name for f in self.p.output_schema if f.name != "__matched" and f.name not in leaves]
+        sizes = output_bytes(self.plan.leaves, kept, rows, out_pos, columns, OUTPUT_BYTES)
+        if sizes is None:
+            yield slice(0, len(out_pos))
+            return
+        if sizes.max() > self.limits.max_state_bytes:
+            state = np.zeros(self.state_size, dtype=np.int64)
+            state[kernels.S_START] = out_pos[np.argmax(sizes)]
+            raise self._state_limit(state, columns, "measures of fewer rows than whole arrays of them")
+        ends = np.cumsum(sizes)
+        begin = 0
+        while begin < len(sizes):
+            before = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + OUTPUT_BYTES, side="right")))
+            yield slice(begin, end)
+            begin = end
+
+    def _table(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> pa.Table:
+        leaves = dict(self.plan.leaves)
         arrays = []
         taken = pa.array(out_pos)
         for f in self.p.output_schema:
             if f.name == "__matched":
-                arrays.append(pa.array(events[out_event, kernels.E_ROWS] >= 0))
+                arrays.append(pa.array(rows.events[rows.out_event, kernels.E_ROWS] >= 0))
             elif f.name in leaves:
-                arrays.append(leaf_column(leaves[f.name], rows, columns).cast(f.type))
+                values = leaf_column(leaves[f.name], rows, columns)
+                # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same type
+                arrays.append(values if values.type.equals(f.type) else values.cast(f.type))
             else:
                 arrays.append(columns[f.name].take(taken))
-        yield pa.table(arrays, schema=self.p.output_schema)
+        return pa.table(arrays, schema=self.p.output_schema)
 
     def _in_windows(
         self, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, offsets: np.ndarray,
@@ -576,10 +630,22 @@ class MatchEngine:
         kept = np.flatnonzero(events[:, kernels.E_ROWS] > 0)
         first, last = end_rows(events[kept], scattered)
         positions = self._partition_positions(offsets)
-        which, starts, ends = sliding_windows(self.plan.windows[0], self.plan.slide, columns.get(column), positions, first, last)
+        try:
+            which, starts, ends = sliding_windows(
+                self.plan.windows[0], self.plan.slide, columns.get(column), positions, first, last, self._most_windows
+            )
+        except TooMuchStateError:
+            state = np.zeros(self.state_size, dtype=np.int64)
+            state[kernels.S_START] = events[kept[0], kernels.E_START]
+            raise self._state_limit(state, columns, NARROWER) from None
         which = kept[which]
         chosen = {name: values if name == "kind" else values.take(pa.array(which)) for name, values in by_event.items()}
         return events[which], chosen | {"window_start": starts, "window_end": ends}
+
+    @property
+    def _most_windows(self) -> int:
+        """How many sliding windows are told at a time."""
+        return self.limits.max_state_bytes // WINDOW_BYTES
 
     def _partition_positions(self, offsets: np.ndarray) -> np.ndarray:
         """int64: the number of each row of the buffer in its partition."""
@@ -645,6 +711,11 @@ class Data:
     bytecode: np.ndarray
 
 
+def _part(column: pa.Array, part: str) -> np.ndarray:
+    """What the kernels see of a column: its values, or one of the two words of its decimals."""
+    return words(column) if part == WORD else decimal_words(column)[part == HIGH]
+
+
 def _ragged(lists: list[pa.Array], values: list[pa.Array], elements: list[np.ndarray], rows: int) -> tuple[np.ndarray, ...]:
     """List columns one behind the other: starts int64 (columns, rows + 1), int64 and float64 values, NULL marks."""
     starts = np.zeros((len(lists), rows + 1), dtype=np.int64)
@@ -689,11 +760,9 @@ def _condition_error(code: int, where: str = "") -> MatchRuntimeError:
         )
     if code == interpreter.OVERFLOW:
         return MatchRuntimeError(
-            "ARITHMETIC_OVERFLOW", f"integer overflow in a DEFINE condition{where}; cast to a wider type", sqlstate="22003"
+            "ARITHMETIC_OVERFLOW", f"overflow of a number in a DEFINE condition{where}; cast to a wider type", sqlstate="22003"
         )
-    return MatchRuntimeError(
-        "DECIMAL_RANGE", f"a decimal in a DEFINE condition exceeds 64 bits{where}; cast to DOUBLE", sqlstate="22003"
-    )
+    raise ValueError(f"a condition failed with the unknown code {code}")
 
 
 def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:

@@ -21,6 +21,7 @@ class SelectionEngine(ScatteringEngine):
 
     state_size = selecting.SELECTION_STATE + 1
     _errors = _EXACT
+    _longest = 0  # rows of the largest partition of the buffer
     uses_ends = False  # whether completion ends prune without merging as well
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
@@ -68,6 +69,7 @@ class SelectionEngine(ScatteringEngine):
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         data = super()._kernel_data(columns, offsets, rows)
+        self._longest = int(np.diff(offsets).max(initial=0))
         self._sums = self._prefix_sums(data.rows.letters)
         automaton = self.p.selection
         self._ends = np.zeros((0, 0), dtype=np.int64)
@@ -97,12 +99,18 @@ class SelectionEngine(ScatteringEngine):
         scratch = super()._scratch(rows, offsets)
         scratch.labels[:] = interpreter.UNTAKEN
         width = 3 + len(self.plan.windows) - 1 + 2 * len(self.p.conditions.slots)
-        entries = MEMO_ENTRIES if self.memo else 1
+        entries = self._memo_entries(width) if self.memo else 1
         return scratch._replace(
             entries=np.empty((entries, width), dtype=np.int64),
             table=np.zeros(4 * entries, dtype=np.int64),
             key=np.empty(width, dtype=np.int64),
         )
+
+    def _memo_entries(self, width: int) -> int:
+        """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more apart, a full memo begins anew."""
+        wanted = 1 << max(2 * self._longest * self.p.selection.nodes - 1, MEMO_ENTRIES - 1).bit_length()
+        fits = self.limits.max_state_bytes // 4 // (32 + 8 * width)
+        return max(min(wanted, 1 << max(fits, 1).bit_length() - 1), MEMO_ENTRIES)
 
     def _path(self, labels: np.ndarray) -> np.ndarray:
         """Where the kernel writes the edge of each label."""

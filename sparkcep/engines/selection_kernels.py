@@ -54,6 +54,7 @@ from sparkcep.engines.kernels import (
     SKIP_TO_FIRST,
     SUSPENDED,
     TOO_MANY,
+    clear_memo,
     put_event,
 )
 
@@ -694,8 +695,7 @@ def select_partitions(
         number = 0
         covered = high
         if state[S_ENTRIES] > 0:
-            table[:] = 0
-            state[S_ENTRIES] = 0
+            clear_memo(entries, table, state)
     state[S_PART] = part
     state[S_START] = s
     state[S_NUMBER] = number
@@ -803,8 +803,7 @@ def _failed(key, entries, table):
 def _remember(key, entries, table, state):
     """Marks a key as failed; a full memo begins anew, so that memory stays bounded."""
     if state[S_ENTRIES] == entries.shape[0]:
-        table[:] = 0
-        state[S_ENTRIES] = 0
+        clear_memo(entries, table, state)
     h = _place(key, entries, table)
     if table[h] == 0:
         e = state[S_ENTRIES]

@@ -31,7 +31,11 @@ def mark(folder: Path) -> None:
 def remove(root: Path) -> list[Path]:
     """Removes the folders of kernels below ``root`` that were not marked for KEPT_DAYS, and returns them."""
     oldest = time.time() - KEPT_DAYS * 86_400
-    found = [path for path in root.iterdir() if _FOLDER.fullmatch(path.name) and path.is_dir() and path.stat().st_mtime < oldest]
+    try:
+        found = [path for path in root.iterdir() if _FOLDER.fullmatch(path.name) and path.is_dir() and path.stat().st_mtime < oldest]
+    except OSError as error:  # another process removes them, too
+        log.debug("%s cannot be looked through: %s", root, error)
+        return []
     for path in found:
         shutil.rmtree(path, onerror=lambda _, at, error: log.debug("%s cannot be removed: %s", at, error[1]))
     return [path for path in found if not path.exists()]

@@ -14,8 +14,13 @@ from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.pattern.options import NO_WINDOW
-from sparkcep.pattern.window import MICROS, ROWS
+from sparkcep.pattern.window import MICROS, ROWS, common_unit
+from sparkcep.ranking.limits import TooMuchStateError
 
+_TOP = np.iinfo(np.int64).max
+_UNSIGNED_TOP = np.iinfo(np.uint64).max
+_HALF = np.uint64(1 << 63)
+WINDOW_BYTES = 24  # of a sliding window
 _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
@@ -42,7 +47,7 @@ def check_window(window: tuple, schema: pa.Schema) -> None:
 
 
 class Measured(NamedTuple):
-    """Rows in the measure of a window, int64 or float64 (rows): ``when``; ``until``: the first place outside a window that begins with the row; ``near``: the
+    """Rows in the measure of a window, int64 or float64 (rows): ``when``; ``until``: the last place inside a window that begins with the row; ``near``: the
     last place no farther than the window's size. ``null`` bool (rows): the place is NULL, so that the row is in no match."""
 
     when: np.ndarray
@@ -54,31 +59,58 @@ class Measured(NamedTuple):
 def measured(window: tuple, column: pa.Array | None, positions: np.ndarray, descending: bool) -> Measured:
     """Rows with these ``positions`` in the measure of a plan's window; ``column``: its order column, if it is not of rows."""
     kind, size, *_ = window
-    whole = np.zeros(len(positions), dtype=bool)
+    never = np.zeros(len(positions), dtype=bool)
     if kind == NO_WINDOW:
         everywhere = np.zeros(len(positions), dtype=np.int64)
-        return Measured(everywhere, everywhere + 1, everywhere, whole)
+        return Measured(everywhere, everywhere, everywhere, never)
     if kind == ROWS:
-        return _measured(positions, Fraction(size), whole)
+        return _measured(positions, Fraction(size), never)
     assert column is not None
     t = type_of(column.type)
-    scaled = Fraction(size) / _UNITS[t.kind] if kind == MICROS else Fraction(size) * 10**t.scale
-    values, null = words(column), null_marks(column).astype(bool)
-    if t.is_float:
-        null |= np.isnan(values)
-    return _measured(-values if descending else values, scaled, null)
+    values, null = _ordered(column, descending)
+    return _measured(values, _scaled(kind, size, t), null)
 
 
 def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
     if when.dtype.kind == "f":
-        return Measured(when, when + float(size), when + float(size), null)
-    # whole values are apart by the next whole number or more
-    return Measured(when, _added(when, -(-size.numerator // size.denominator)), _added(when, size.numerator // size.denominator), null)
+        reach = _float(size)
+        return Measured(when, np.maximum(np.nextafter(when + reach, -np.inf), when), when + reach, null)
+    # whole values inside are less than the next whole number apart
+    return Measured(when, _added(when, _next_whole(size) - 1), _added(when, size.numerator // size.denominator), null)
 
 
 def _added(values: np.ndarray, more: int) -> np.ndarray:
-    top = np.iinfo(np.int64).max
-    return np.where(values > top - min(more, top), top, values + min(more, top))
+    """``values`` int64 with 0 or more added, the largest int64 where that is too much."""
+    if more > _UNSIGNED_TOP:
+        return np.full(len(values), _TOP)
+    places = values.view(np.uint64) ^ _HALF
+    return (np.where(places > np.uint64(_UNSIGNED_TOP - more), np.uint64(_UNSIGNED_TOP), places + np.uint64(more)) ^ _HALF).view(np.int64)
+
+
+def _ordered(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(places int64 or float64, bool NULL) of a window's order column, as far apart as its values and ascending in the clause's order. An infinite value
+    has no distance to itself, as NULL has none."""
+    values, null = words(column), null_marks(column).astype(bool)
+    if values.dtype.kind == "f":
+        null |= ~np.isfinite(values)
+        return -values if descending else values, null
+    return ~values if descending else values, null  # the least int64 has no negative
+
+
+def _scaled(kind: str, size: str, t: Type) -> Fraction:
+    """The size of a window in units of its order column's words."""
+    return Fraction(size) / _UNITS[t.kind] if kind == MICROS else Fraction(size) * 10**t.scale
+
+
+def _next_whole(size: Fraction) -> int:
+    return -(-size.numerator // size.denominator)
+
+
+def _float(size: Fraction) -> float:
+    try:
+        return float(size)
+    except OverflowError:
+        return np.inf
 
 
 def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -95,26 +127,40 @@ def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarr
         n = min(int(size), rows + 1)
         return np.minimum(at + n, high), np.maximum(at - n + 1, low)
     assert column is not None
-    t, exact = type_of(column.type), Fraction(size)
-    scaled = exact / _UNITS[t.kind] if kind == MICROS else exact * 10**t.scale
-    values = words(column)
-    # whole values are apart by the next whole number or more
-    reach = float(scaled) if t.is_float else -(-scaled.numerator // scaled.denominator)
-    null = null_marks(column).astype(bool)
-    if t.is_float:
-        null |= np.isnan(values)
+    values, null = _ordered(column, False)
+    scaled = _scaled(kind, size, type_of(column.type))
     ends, backs = at.copy(), at + 1
     for begin, end in zip(offsets.tolist(), offsets[1:].tolist()):
         kept = np.flatnonzero(~null[begin:end])
         if len(kept) == 0:
             continue
         first, last = begin + int(kept[0]), begin + int(kept[-1]) + 1
-        x = values[first:last]
-        if x[0] > x[-1]:
-            x = -x  # descending: the distance counts
-        ends[first:last] = first + np.searchsorted(x, x + reach, side="left")
-        backs[first:last] = first + np.searchsorted(x, x - reach, side="right")
+        inside = _float_window if values.dtype.kind == "f" else _whole_window
+        until, since = inside(values[first:last], scaled)
+        ends[first:last], backs[first:last] = first + until, first + since
     return ends, backs
+
+
+def _float_window(x: np.ndarray, size: Fraction) -> tuple[np.ndarray, np.ndarray]:
+    """For each of the sorted values the first place outside a window that begins with it, and the first inside one that ends with it."""
+    if x[0] > x[-1]:
+        x = -x  # descending: the distance counts
+    reach = _float(size)
+    # values so large that adding the size rounds to themselves are inside their own window
+    ends = np.searchsorted(x, np.maximum(x + reach, np.nextafter(x, np.inf)), side="left")
+    return ends, np.searchsorted(x, np.minimum(x - reach, np.nextafter(x, -np.inf)), side="right")
+
+
+def _whole_window(x: np.ndarray, size: Fraction) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`_float_window`, of whole numbers, which are apart by the next whole number or more."""
+    # counted from the least int64, no distance is too large for 64 bits
+    places = (~x if x[0] > x[-1] else x).view(np.uint64) ^ _HALF
+    reach = _next_whole(size)
+    if reach > _UNSIGNED_TOP:
+        return np.full(len(x), len(x)), np.zeros(len(x), dtype=np.int64)
+    ends = np.searchsorted(places, places + np.uint64(reach), side="left")
+    backs = np.searchsorted(places, places - np.uint64(reach), side="right")
+    return np.where(places > np.uint64(_UNSIGNED_TOP - reach), len(x), ends), np.where(places < np.uint64(reach), 0, backs)
 
 
 def check_slide(window: tuple, slide: tuple, schema: pa.Schema) -> None:
@@ -155,47 +201,73 @@ class _Grid:
         if t is not None:
             unit = Fraction(1, _UNITS[t.kind]) if window[0] == MICROS else Fraction(10**t.scale)
             size, step = size * unit, step * unit
-        target = window_type(column, slide[1])
+        target = window_type(column, common_unit(slide[1], window[1]))
         if t is not None and t.is_float:
-            return _Grid(t, target, 1, float(step), float(size))
+            return _Grid(t, target, 1, _float(step), _float(size))
         # in whole parts of a value, so that both are whole
         parts = lcm(size.denominator, step.denominator)
         return _Grid(t, target, parts, int(step * parts), int(size * parts))
 
+    def exact(self, places: np.ndarray) -> np.ndarray:
+        """Places of an order column, or numbers of windows, as Python's own whole numbers where arithmetic on them could pass 64 bits."""
+        if places.dtype.kind == "f" or not len(places):
+            return places
+        far = max(abs(int(places.min())), abs(int(places.max()))) + 1
+        return places.astype(object) if far * max(self.parts, self.pace) + self.reach + self.pace > _TOP else places
+
     def holding(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the first and the last window that hold both places."""
-        if self.type is not None and self.type.is_float:
-            return np.floor((high - self.reach) / self.pace).astype(np.int64) + 1, np.floor(low / self.pace).astype(np.int64)
+        if low.dtype.kind == "f":
+            return np.floor((high - self.reach) / self.pace) + 1, np.floor(low / self.pace)
         bottom = (high * self.parts - self.reach) // self.pace + 1
         return (np.maximum(bottom, 0) if self.type is None else bottom), low * self.parts // self.pace
 
     def values(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
-        """WINDOW_START and WINDOW_END of the windows with these numbers."""
+        """WINDOW_START and WINDOW_END of the windows with these numbers; NULL where the type does not hold them."""
+        numbers = self.exact(numbers)
         return self._places(numbers * self.pace), self._places(numbers * self.pace + self.reach)
 
     def _places(self, values: np.ndarray) -> pa.Array:
         t, target = self.type, self.target
         if pa.types.is_floating(target):
-            return pa.array(values / (self.parts * (10**t.scale if t is not None and not t.is_float else 1)), type=target)
+            return pa.array((values / (self.parts * (10**t.scale if t is not None and not t.is_float else 1))).astype(np.float64), type=target)
         whole = values // self.parts
         if pa.types.is_decimal(target):
-            raw = b"".join(v.to_bytes(16, "little", signed=True) for v in whole.tolist())
-            return pa.Array.from_buffers(target, len(whole), [None, pa.py_buffer(raw)])
-        return pa.array(whole.astype(np.int32) if pa.types.is_date32(target) else whole).cast(target)
+            top = 10**target.precision
+            held = [abs(v) < top for v in whole.tolist()]
+            raw = b"".join((v if fits else 0).to_bytes(16, "little", signed=True) for v, fits in zip(whole.tolist(), held))
+            return pa.Array.from_buffers(target, len(whole), [pa.array(held, pa.bool_()).buffers()[1], pa.py_buffer(raw)])
+        word = np.iinfo(np.int32 if pa.types.is_date32(target) else np.int64)
+        beyond = (whole < word.min) | (whole > word.max)
+        return pa.array(np.where(beyond, 0, whole).astype(word.dtype), mask=beyond.astype(bool)).cast(target)
+
+
+def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers, how many of them) of the windows that hold each pair of places. Raises TooMuchStateError where they are more than ``most``."""
+    bottom, top = grid.holding(low, high)
+    counts = np.maximum(top - bottom + 1, 0)
+    if not counts.sum() <= most:  # not a number, too
+        raise TooMuchStateError
+    if bottom.dtype.kind == "f":
+        if np.abs(bottom).max(initial=0.0) >= _TOP or np.abs(top).max(initial=0.0) >= _TOP:
+            raise TooMuchStateError  # windows so narrow that the type does not tell them apart
+        bottom = bottom.astype(np.int64)
+    counts = counts.astype(np.int64)
+    return ranges(bottom, counts), counts
 
 
 def sliding_windows(
-    window: tuple, slide: tuple, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray
+    window: tuple, slide: tuple, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[np.ndarray, pa.Array, pa.Array]:
     """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin at the
-    multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on."""
+    multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on. Raises TooMuchStateError where they are more
+    than ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)
     values = positions if column is None else words(column)
     ends = np.stack([values[first], values[last]])
-    bottom, top = grid.holding(ends.min(axis=0), ends.max(axis=0))
-    counts = np.maximum(top - bottom + 1, 0)
+    numbers, counts = _listed(grid, grid.exact(ends.min(axis=0)), grid.exact(ends.max(axis=0)), most)
     which = np.repeat(np.arange(len(first)), counts)
-    return which, *grid.values(ranges(bottom, counts))
+    return which, *grid.values(numbers)
 
 
 @dataclass(frozen=True)
@@ -223,23 +295,23 @@ class Slides:
         return self.grid.values(numbers)
 
 
-def slides(window: tuple, slide: tuple, column: pa.Array | None, offsets: np.ndarray) -> Slides:
-    """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions."""
+def slides(window: tuple, slide: tuple, column: pa.Array | None, offsets: np.ndarray, most: int) -> Slides:
+    """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions. Raises TooMuchStateError where those of the
+    rows of one partition are more than ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)
     bounds, numbers, first, until = [0], [], [], []
-    values = None if column is None else words(column)
-    null = np.zeros(int(offsets[-1]), dtype=bool) if column is None else null_marks(column)[: int(offsets[-1])].astype(bool)
-    if values is not None and values.dtype.kind == "f":
-        null |= np.isnan(values[: len(null)])
+    values = null = None
+    if column is not None:
+        values, null = _ordered(column, False)
     for low, high in zip(offsets.tolist(), offsets[1:].tolist()):
-        kept = np.flatnonzero(~null[low:high])
+        kept = np.arange(high - low) if null is None else np.flatnonzero(~null[low:high])
         if len(kept):
             begin, end = low + int(kept[0]), low + int(kept[-1]) + 1
-            x = np.arange(begin - low, end - low) if values is None else values[begin:end]
+            x = np.arange(begin - low, end - low) if values is None else grid.exact(values[begin:end])
             down = x[0] > x[-1]
-            bottom, top = grid.holding(x, x)
-            found = np.unique(ranges(bottom, np.maximum(top - bottom + 1, 0)))
-            start, stop = found * grid.pace, found * grid.pace + grid.reach
+            found = np.unique(_listed(grid, x, x, most)[0])
+            place = grid.exact(found)
+            start, stop = place * grid.pace, place * grid.pace + grid.reach
             y = (x[::-1] if down else x) * grid.parts
             left, right = np.searchsorted(y, start, side="left"), np.searchsorted(y, stop, side="left")
             if down:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from sparkcep.sql.lexer import Span
 PROXY, ALL, BUNDLES = "PROXY", "ALL", "BUNDLES"
 EXTRA = "EXTRA"
 MAX_COST = 1 << 40  # of a bound or weight in units of their common denominator
+_NUMBER = re.compile(r"[+-]?\d{0,400}(\.\d{0,400})?([eE][+-]?\d{1,3})?(/\d{1,400})?")
 BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
 
 
@@ -100,9 +102,10 @@ def approx_of(clause: MatchClause, variables: tuple[str, ...]) -> Approx | None:
 
 
 def constant(text: str, expr: Expr) -> Fraction | None:
-    """A literal number, with its sign; None for anything else."""
+    """A literal number, with its sign; None for anything else, and for one of hundreds of digits."""
+    written = expr.span.of(text).replace(" ", "")
     try:
-        return Fraction(expr.span.of(text).replace(" ", ""))
+        return Fraction(written) if _NUMBER.fullmatch(written) else None
     except (ValueError, ZeroDivisionError):
         return None
 

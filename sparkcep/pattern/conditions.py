@@ -9,10 +9,12 @@ The trees of the second part are tuples:
 ``("cls", cur|F|L, mask, n, k)``            CLASSIFIER there
 ``("mno",)``                                MATCH_NUMBER()
 ``("agg", fn, mask, column, filter, distinct)``  running aggregate, candidate included
+``("by", min|max, mask, column, key, filter)``  what the last row of the extreme key has; ``None``: its label
 ``("pair", column, number, rows)``          a Spark function over several rows, computed by Spark for every choice of them:
                                             an array column; ``number`` is the row number's column, ``rows`` are one
                                             or two ``(F|L, mask, n, k)``
-``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``
+``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``;
+                                            a ``col`` in it is a constant
 ``("isfirst", mask)``                       whether the row is the first one of ``mask``
 ``("lit", kind, text)``                     number, string, boolean or null
 ``("call", name, arg...)``                  an operator or function the engine computes itself
@@ -24,7 +26,8 @@ The trees of the second part are tuples:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
@@ -54,7 +57,9 @@ _FUNCTIONS = {
 _AGGREGATES = {
     "COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "BOOL_AND", "EVERY", "BOOL_OR", "ANY", "SOME", "COUNT_IF",
     "STDDEV", "STD", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP",
+    "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE", "MAX_BY", "MIN_BY",
 }
+_ENDS = {"ANY_VALUE": "F", "FIRST_VALUE": "F", "LAST_VALUE": "L"}
 _LISTS = frozenset(["ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET"])
 _OF_LISTS = {"SIZE": "COUNT", "CARDINALITY": "COUNT", "ARRAY_SIZE": "COUNT", "ARRAY_MAX": "MAX", "ARRAY_MIN": "MIN"}
 _ALIASES = {
@@ -64,6 +69,7 @@ _ALIASES = {
 }
 ORDER = "{sparkcep:order}"  # in the text of an ordered input: PARTITION BY and ORDER BY of the clause
 ROW_NUMBER = f"row_number() OVER ({ORDER})"
+MAX_LABELLED = 64  # ways to choose variables for the CLASSIFIERs in one Spark function
 MAX_PAIRED = 2  # other rows that a Spark function in DEFINE may look at: the array's size is that power of the rows
 # functions known to give NULL when any argument is NULL; others get an explicit value for an absent row
 _STRICT_CALLS = frozenset(
@@ -86,6 +92,8 @@ class ConditionSplitter:
         self.finished = finished  # mask of the variables whose conditions see the finished match: under ~, in a side of &
         self._ordered: dict[str, str] = {}
         self._in_prior = False
+        self._labels: dict[Span, str | None] = {}  # calls of CLASSIFIER, and navigations to one, that stand for a known variable's name
+        self._by_labels = 0  # how often a function of CLASSIFIER became a choice by the variable
 
     def ordered_inputs(self) -> tuple[tuple[str, str], ...]:
         """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
@@ -104,6 +112,7 @@ class ConditionSplitter:
     def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list]:
         """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column, given as text, is not NULL."""
         self.scope.check_semantics(condition)
+        self._check_boolean(condition.bare(), variable)
         rows, others = [], []
         for conjunct in conjuncts(condition):
             if conjunct.span in implied:
@@ -115,6 +124,14 @@ class ConditionSplitter:
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
         return " AND ".join(rows), others
+
+    def _check_boolean(self, condition: Expr, variable: int) -> None:
+        if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):
+            raise self.scope.error(
+                condition,
+                "DATATYPE_MISMATCH",
+                f"the condition of {self.scope.variables[variable]} is {condition.value}, not BOOLEAN; write a comparison, TRUE or FALSE",
+            )
 
     # -- references -----------------------------------------------------------------------------------------
 
@@ -162,12 +179,12 @@ class ConditionSplitter:
         """Every row ``expr`` looks at."""
         scope = self.scope
         out: set[Row] = set()
-        inner = list(scope.match_functions(expr))
-        spans = {m.span for m in inner}
+        inner = list(self._match_functions(expr))
+        spans = {m.span for m in inner} | self._labels.keys()
         for m in inner:
             if m.value in NAVIGATIONS:
                 row, body = self._nav_row(m, variable)
-                if any(f.value == "CLASSIFIER" for f in scope.match_functions(body)):
+                if any(f.value == "CLASSIFIER" for f in self._match_functions(body)):
                     out.add(Row("special"))
                 out.add(row)
             elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *OF_MATCHES):
@@ -178,6 +195,13 @@ class ConditionSplitter:
             out.add(self._row_of(scope.qualifier(node), variable))
         return out
 
+    def _match_functions(self, expr: Expr) -> Iterator[Expr]:
+        """As the scope's, without the calls whose value is known."""
+        return (m for m in self.scope.match_functions(expr) if m.span not in self._labels)
+
+    def _row_text(self, expr: Expr, wrap=None) -> str:
+        return self.scope.row_text(expr, wrap, {span: _label_text(label) for span, label in self._labels.items()})
+
     def _special(self, expr: Expr, variable: int):
         for m in self.scope.match_functions(expr):
             if m.value not in NAVIGATIONS:
@@ -187,10 +211,10 @@ class ConditionSplitter:
 
     def _cur_text(self, expr: Expr, variable: int, wrap=None) -> str:
         """Text over the looked-at row: navigations replaced by their bodies, qualifiers dropped."""
-        swaps = {}
-        for m in self.scope.match_functions(expr):
+        swaps = self._known(expr)
+        for m in self._match_functions(expr):
             _, body = self._nav_row(m, variable)
-            inner = "(" + self.scope.row_text(body) + ")"
+            inner = "(" + self._row_text(body) + ")"
             swaps[m.span] = wrap(inner) if wrap else inner
         for node in self.scope.columns(expr):
             if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
@@ -198,10 +222,17 @@ class ConditionSplitter:
             swaps[node.span] = self.scope.row_text(node, wrap)
         return render(self.scope.text, expr, swaps)
 
+    def _known(self, expr: Expr) -> dict[Span, str]:
+        """The texts of the calls at the top of ``expr`` whose value is known."""
+        return {m.span: _label_text(self._labels[m.span]) for m in self.scope.match_functions(expr) if m.span in self._labels}
+
     # -- lowering -------------------------------------------------------------------------------------------
 
     def _lower(self, expr: Expr, variable: int):
         expr = expr.bare()
+        if expr.span in self._labels:
+            label = self._labels[expr.span]
+            return ("lit", "null", "NULL") if label is None else ("lit", "string", label)
         rows = self._rows(expr, variable)
         special = Row("special") in rows
         if not special and len(rows) <= 1:
@@ -211,10 +242,15 @@ class ConditionSplitter:
                 return literal or ("col", self.inputs.column(self._cur_text(expr, variable)))
             if self._strict(expr):
                 return self._at(row, self.inputs.column(self._cur_text(expr, variable)), None)
+        before, chosen = (dict(self._ordered), self.inputs.mark()), self._by_labels
         native = self._native(expr, variable)
         if native is not None:
-            return native
-        if not special and len(rows) == 1:
+            by_label = special and self._by_labels > chosen and _compares(expr) and self._labelled(expr, variable)
+            if not by_label and (special or not self._compares_for_spark(expr, native, rows)):
+                return native
+            self._ordered = before[0]
+            self.inputs.back_to(before[1])
+        elif not special and len(rows) == 1:
             row = next(iter(rows))
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
             return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
@@ -223,14 +259,79 @@ class ConditionSplitter:
         others = [r for r in rows if r.which != "cur"]
         if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
             return self._paired(expr, variable, others)
-        what = f"{expr.value}()" if expr.op == "call" else f"this {expr.op}"
+        if special and (labelled := self._labelled(expr, variable)):
+            return self._by_label(expr, variable, *labelled)
+        what = f"{expr.value}()" if expr.op == "call" else f"this {_spoken(expr)}"
+        if any(n.op == "subquery" for n in expr.walk()):
+            raise self.scope.error(
+                expr,
+                "MATCH_DEPENDENT_EXPRESSION",
+                f"{what} holds a subquery beside values of the match, which is not computed in DEFINE; join the table below the clause instead",
+                UNSUPPORTED,
+            )
         raise self.scope.error(
             expr,
             "MATCH_DEPENDENT_EXPRESSION",
-            f"{what} looks at an aggregate, a CLASSIFIER or more than {MAX_PAIRED + 1} rows of the match at once, which is not "
+            f"{what} looks at an aggregate, MATCH_NUMBER() or more than {MAX_PAIRED + 1} rows of the match at once, which is not "
             "computed in DEFINE; use comparisons, arithmetic and number functions there, or apply it to at most "
-            f"{MAX_PAIRED + 1} rows",
+            f"{MAX_PAIRED + 1} rows, or to CLASSIFIER() of few of them",
             UNSUPPORTED,
+        )
+
+    def _labelled(self, expr: Expr, variable: int) -> tuple[tuple, tuple[Span, ...], list[str | None]] | None:
+        """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what it may be. None where
+        there is none or anything else."""
+        found: dict[tuple, list[Span]] = {}
+        for m in self._match_functions(expr):
+            if m.value == "CLASSIFIER":
+                row, spans = self._row_of(self.scope.classifier_mask(m), variable), [m.span]
+            elif m.value in NAVIGATIONS:
+                row, body = self._nav_row(m, variable)
+                spans = [f.span for f in self._match_functions(body)]
+                if body.bare().span in spans:
+                    spans = [m.span]
+            else:
+                return None
+            if spans:
+                found.setdefault(("cls", row.which, row.mask, row.logical, row.physical), []).extend(spans)
+        ways = 1
+        for tree in found:
+            ways *= len(self._may_be(tree, variable))
+        if not found or ways > MAX_LABELLED:
+            return None
+        tree, spans = next(iter(found.items()))
+        return tree, tuple(spans), self._may_be(tree, variable)
+
+    def _may_be(self, tree: tuple, variable: int) -> list[str | None]:
+        """What a CLASSIFIER may be: names of variables, and None for NULL."""
+        _, which, mask, _, physical = tree
+        if which == "cur" and not physical:
+            return [self.scope.variables[variable]]
+        return [name for v, name in enumerate(self.scope.variables) if physical or mask >> v & 1] + [None]
+
+    def _by_label(self, expr: Expr, variable: int, tree: tuple, spans: tuple[Span, ...], labels: list[str | None]) -> tuple:
+        """A Spark function of CLASSIFIER: chosen by the variable among its values for each, which Spark computes."""
+        self._by_labels += 1
+        chosen = None
+        for label in reversed(labels):
+            self._labels.update(dict.fromkeys(spans, label))
+            value = self._lower(expr, variable)
+            chosen = value if chosen is None else ("call", "if", ("call", "=", tree, ("lit", "string", label)), value, chosen)
+        for span in spans:
+            del self._labels[span]
+        assert chosen is not None
+        return chosen
+
+    def _compares_for_spark(self, expr: Expr, tree: tuple, rows: set[Row]) -> bool:
+        """Whether the whole comparison is Spark's: an operand is, at the same rows. Spark then compares by its types and collations, and
+        what it ships is a BOOLEAN."""
+        if not _compares(expr) or any(n.op == "subquery" for n in expr.walk()):
+            return False
+        leaves = list(_operands(tree))
+        others = {(r.which, r.mask, r.logical, r.physical) for r in rows if r.which != "cur"}
+        return not any(leaf[0] == "call" for leaf in leaves) and any(
+            set(leaf[3]) == others if leaf[0] == "pair" else not others and leaf[0] == "col" and leaf[1] in self._ordered.values()
+            for leaf in leaves
         )
 
     def _at(self, row: Row, column: str, absent: str | None):
@@ -259,7 +360,7 @@ class ConditionSplitter:
         With ``fields``: navigations to those rows are read from a lambda's variable of that name, whose fields are
         collected in ``bodies`` (row expression to field name).
         """
-        swaps = {}
+        swaps = self._known(expr)
 
         def at(row: Row, text: str) -> str:
             if fields and row in fields:
@@ -269,9 +370,9 @@ class ConditionSplitter:
                 text = f"{name}({text}, {abs(row.physical)}) OVER ({ORDER})"
             return f"({text})"
 
-        for m in self.scope.match_functions(expr):
+        for m in self._match_functions(expr):
             row, body = self._nav_row(m, variable)
-            swaps[m.span] = at(row, self.scope.row_text(body))
+            swaps[m.span] = at(row, self._row_text(body))
         for node in self.scope.columns(expr):
             if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
                 swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
@@ -307,6 +408,9 @@ class ConditionSplitter:
 
         op, args = expr.op, expr.args
         if op in ("and", "or"):
+            decides = "FALSE" if op == "and" else "TRUE"
+            if any(a.bare().op == "lit" and a.bare().value == decides for a in args):
+                return ("lit", "bool", decides)  # Spark's optimizer computes nothing else of it either
             return ("call", op, *map(low, args))
         if op == "un":
             if expr.value == "NOT":
@@ -342,10 +446,10 @@ class ConditionSplitter:
         args = list(expr.args)
         subject = low(args.pop(0)) if expr.value.startswith("o") else None
         default = low(args.pop()) if expr.value.endswith("e") else ("lit", "null", "NULL")
-        for then, when in zip(args[-1::-2], args[-2::-2]):
-            test = low(when) if subject is None else ("call", "=", subject, low(when))
-            default = ("call", "if", test, low(then), default)
-        return default
+        branches = []
+        for when, then in zip(args[::2], args[1::2]):
+            branches += [low(when) if subject is None else ("call", "=", subject, low(when)), low(then)]
+        return ("call", "if", *branches, default)
 
     def _call(self, expr: Expr, variable: int, low):
         name, scope = expr.value, self.scope
@@ -371,11 +475,13 @@ class ConditionSplitter:
         if name in AGGREGATES:
             return self._aggregate(expr)
         if name in _OF_LISTS:
-            return self._of_list(expr)
+            return self._of_array(expr, low) or self._of_list(expr)
         bounds = _FUNCTIONS.get(name)
         if bounds is None or expr.flags or not bounds[0] <= len(expr.args) <= bounds[1]:
             return None
         name = _ALIASES.get(name, name)
+        if name == "IF" and expr.args[0].bare().op == "lit" and expr.args[0].bare().value in ("TRUE", "FALSE"):
+            return low(expr.args[1 if expr.args[0].bare().value == "TRUE" else 2])
         if name == "POSITIVE":
             return low(expr.args[0])
         if name == "NVL2":
@@ -414,6 +520,14 @@ class ConditionSplitter:
         finally:
             self._in_prior = False
 
+    def _of_array(self, expr: Expr, low):
+        """The largest or smallest of an array's elements, one by one; None for others."""
+        inner = expr.args[0].bare() if len(expr.args) == 1 else None
+        if inner is None or inner.op != "call" or inner.value != "ARRAY" or not inner.args or expr.value not in ("ARRAY_MAX", "ARRAY_MIN"):
+            return None
+        values = [low(a) for a in inner.args]
+        return values[0] if len(values) == 1 else ("call", "greatest" if expr.value == "ARRAY_MAX" else "least", *values)
+
     def _of_list(self, expr: Expr):
         """A function of array_agg, collect_list or collect_set as the aggregate it amounts to; None for others."""
         distinct = False
@@ -427,40 +541,121 @@ class ConditionSplitter:
             flags = flags | {"distinct"}
         return self._aggregate(replace(inner, value=_OF_LISTS[expr.value], flags=flags))
 
-    def _over_labels(self, expr: Expr, mask: int, keep: Expr | None):
-        """COUNT, MIN and MAX of CLASSIFIER: put together from the counts of the single variables."""
-        name = expr.value
-        if name not in ("COUNT", "MIN", "MAX"):
+    def _over_labels(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """An aggregate whose argument or filter holds CLASSIFIER: put together from those of the single variables, in which it is a constant."""
+        parts = (*arguments, *conditions)
+        labels = [f for part in parts for f in self._match_functions(part) if f.value == "CLASSIFIER"]
+        bare = len(arguments) == 1 and arguments[0].bare().span in {f.span for f in labels}
+        distinct = "distinct" in expr.flags and name not in ("MIN", "MAX", "BOOL_AND", "BOOL_OR")
+        if name not in ("COUNT", "COUNT_IF", "SUM", "MIN", "MAX", "BOOL_AND", "BOOL_OR") or (distinct and not (name == "COUNT" and bare)):
             raise self.scope.error(
-                expr, "AGGREGATE_IN_DEFINE", f"of CLASSIFIER(), DEFINE takes count, min and max, not {name}", UNSUPPORTED
+                expr,
+                "AGGREGATE_IN_DEFINE",
+                f"over CLASSIFIER(), DEFINE takes count, count_if, sum, min, max, bool_and, bool_or and count(DISTINCT CLASSIFIER()), not this {expr.value}",
+                UNSUPPORTED,
             )
-        column = None if keep is None else self.inputs.column(_filter_text(None, keep, self.scope))
-        if name == "COUNT" and "distinct" not in expr.flags:
-            return ("agg", "count", mask, None, column, False)
-        chosen = []
+        whole = name == "COUNT" and not distinct and bare and not any(f.span.start >= c.span.start for f in labels for c in conditions)
+        if whole:  # each row has a label
+            return self._of_rows("COUNT", mask, (), conditions, False)
+        chosen, counts = [], []
         for v, label in enumerate(self.scope.variables):
             if mask >> v & 1:
-                some = ("call", ">", ("agg", "count", 1 << v, None, column, False), ("lit", "int", "0"))
-                value = ("lit", "int", "1") if name == "COUNT" else self._of_label(expr, label)
-                chosen.append(("call", "if", some, value, ("lit", *(("int", "0") if name == "COUNT" else ("null", "NULL")))))
+                self._labels.update({f.span: label for f in labels})
+                count = self._of_rows("COUNT", 1 << v, () if bare else arguments, conditions, False)
+                if distinct:
+                    chosen.append(("call", "if", ("call", ">", count, ("lit", "int", "0")), ("lit", "int", "1"), ("lit", "int", "0")))
+                elif bare:
+                    found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), ("lit", "int", "0"))
+                    chosen.append(("call", "if", found, ("lit", "string", label), ("lit", "null", "NULL")))
+                else:
+                    chosen.append(self._of_rows(name, 1 << v, arguments, conditions, False))
+                counts.append(count)
+        for f in labels:
+            self._labels.pop(f.span, None)
         if len(chosen) == 1:
             return chosen[0]
-        if name == "COUNT":
+        if name in ("COUNT", "COUNT_IF"):
             return reduce(lambda a, b: ("call", "+", a, b), chosen)
-        return ("call", "least" if name == "MIN" else "greatest", *chosen)
+        if name == "SUM":
+            total = reduce(lambda a, b: ("call", "+", a, b), (("call", "coalesce", c, ("lit", "int", "0")) for c in chosen))
+            some = ("call", ">", reduce(lambda a, b: ("call", "+", a, b), counts), ("lit", "int", "0"))
+            return ("call", "if", some, total, ("lit", "null", "NULL"))
+        return ("call", "least" if name in ("MIN", "BOOL_AND") else "greatest", *chosen)
 
-    def _of_label(self, expr: Expr, label: str):
-        """The aggregate's argument for a row of one variable: a constant, where nothing but CLASSIFIER stands in it."""
-        argument = expr.args[0]
-        labels = list(self.scope.match_functions(argument))
-        if argument.bare() in labels:
-            return ("lit", "string", label)
-        if any(not any(f.span.start <= n.span.start and n.span.end <= f.span.end for f in labels) for n in self.scope.columns(argument)):
-            raise self.scope.error(
-                expr, "AGGREGATE_IN_DEFINE", "beside CLASSIFIER(), an aggregate's argument in DEFINE takes no column", UNSUPPORTED
-            )
-        literal = "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        return ("col", self.inputs.column(render(self.scope.text, argument, {f.span: literal for f in labels})))
+    def _over_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """An aggregate whose argument or filter holds MATCH_NUMBER(), which is a constant while a match is tried."""
+        of_number = [c for condition in conditions for c in conjuncts(condition) if self._numbered(c)]
+        rest = tuple(c for condition in conditions for c in conjuncts(condition) if not self._numbered(c))
+        distinct = "distinct" in expr.flags
+        apart = next((a for a in (*arguments[1:], *filter(self._reads_rows, of_number)) if self._numbered(a)), None)
+        if apart is not None:
+            raise self._beside_number(expr, apart)
+        if arguments and self._numbered(arguments[0]):
+            tree = self._of_number(expr, name, mask, arguments, rest, distinct)
+        else:
+            tree = self._aggregate_of(expr, name, mask, arguments, rest)
+        if not of_number:
+            return tree
+        kept = reduce(lambda a, b: ("call", "and", a, b), (self._lower(c, -1) for c in of_number))
+        return ("call", "if", kept, tree, ("lit", "int", "0") if name in ("COUNT", "COUNT_IF") else ("lit", "null", "NULL"))
+
+    def _of_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], rest: tuple[Expr, ...], distinct: bool) -> tuple:
+        """The same where the argument holds it: it is a constant itself, or a constant is added to what a row has."""
+        argument = arguments[0].bare()
+        zero, nothing = ("lit", "int", "0"), ("lit", "null", "NULL")
+        if not self._reads_rows(argument):
+            value, rows = self._lower(argument, -1), self._of_rows("COUNT", mask, (), rest, False)
+            some = ("call", ">", rows, zero)
+            if name in ("MAX_BY", "MIN_BY") and len(arguments) == 2:
+                keyed = ("call", ">", self._aggregate_of(expr, "COUNT", mask, arguments[1:], rest), zero)
+                return ("call", "if", keyed, value, nothing)
+            if name == "COUNT":
+                return ("call", "if", ("call", "isnull", value), zero, ("call", "if", some, ("lit", "int", "1"), zero) if distinct else rows)
+            if name == "COUNT_IF":
+                return ("call", "if", value, rows, zero)
+            if name in ("MIN", "MAX", "BOOL_AND", "BOOL_OR", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE") or (name == "SUM" and distinct):
+                return ("call", "if", some, value, nothing)
+            if name == "SUM":
+                return ("call", "if", some, ("call", "*", value, rows), nothing)
+            if name == "AVG":
+                return ("call", "if", some, ("call", "/", ("call", "*", value, rows), rows), nothing)
+        elif argument.op == "bin" and not distinct and (found := self._constant_beside(argument)) is not None:
+            constant, of_row, swapped = found
+            n = self._lower(constant, -1)
+            if name in ("MIN", "MAX") and argument.value in ("+", "-"):
+                if swapped and argument.value == "-":
+                    name = "MAX" if name == "MIN" else "MIN"
+                rows = self._aggregate_of(expr, name, mask, (of_row,), rest)
+                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
+            if name == "SUM" and argument.value in ("+", "-", "*"):
+                rows = ("call", "exact", self._aggregate_of(expr, "SUM", mask, (of_row,), rest))
+                if argument.value != "*":
+                    n = ("call", "*", n, self._aggregate_of(expr, "COUNT", mask, (of_row,), rest))
+                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
+        raise self._beside_number(expr, argument)
+
+    def _constant_beside(self, argument: Expr) -> tuple[Expr, Expr, bool] | None:
+        """The side of an operator that MATCH_NUMBER() makes, the side that a row has, and whether the first stands first."""
+        for constant, of_row in (argument.args, argument.args[::-1]):
+            if self._numbered(constant) and not self._reads_rows(constant) and not self._numbered(of_row):
+                return constant, of_row, constant is argument.args[0]
+        return None
+
+    def _beside_number(self, expr: Expr, part: Expr):
+        return self.scope.error(
+            part,
+            "AGGREGATE_IN_DEFINE",
+            f"in DEFINE, {expr.value} does not take this of MATCH_NUMBER() and a row together, but sum, min and max take x + n and x - n, and sum x * n; "
+            "compute with MATCH_NUMBER() around the aggregate",
+            UNSUPPORTED,
+        )
+
+    def _numbered(self, expr: Expr) -> bool:
+        return any(f.value == "MATCH_NUMBER" for f in self._match_functions(expr))
+
+    def _reads_rows(self, expr: Expr) -> bool:
+        """Whether an expression reads a column or a label."""
+        return any(True for _ in self.scope.columns(expr)) or any(f.value == "CLASSIFIER" for f in self._match_functions(expr))
 
     def _label_sequence(self, expr: Expr):
         """``array_agg(CLASSIFIER(U)) = array('A', 'B')`` or ``array_join(array_agg(CLASSIFIER(U)), ',') = 'A,B'``: so many rows, with
@@ -500,37 +695,106 @@ class ConditionSplitter:
         return tree
 
     def _aggregate(self, expr: Expr):
-        scope, name = self.scope, expr.value
-        if name not in _AGGREGATES or "ordered" in expr.flags:
+        scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
+        nulls = name in _ENDS and expr.args and words_behind(scope.text, expr.args, (), expr, "(?:IGNORE|RESPECT)", "NULLS")
+        if expr.value in _AGGREGATES and "ordered" in expr.flags and not nulls:
+            raise scope.error(
+                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out", UNSUPPORTED
+            )
+        if expr.value not in _AGGREGATES:
             raise scope.error(
                 expr,
                 "AGGREGATE_IN_DEFINE",
-                f"the aggregate {name} cannot stand in DEFINE; there are {', '.join(sorted(_AGGREGATES))}",
+                f"the aggregate {expr.value} cannot stand in DEFINE; there are {', '.join(sorted(_AGGREGATES))}",
                 UNSUPPORTED,
             )
         if "final" in expr.flags:
             raise scope.error(expr, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
-        mask, argument, keep = aggregate_parts(scope, expr)
-        name = _ALIASES.get(name, name)
-        distinct = "distinct" in expr.flags
-        column = filter_column = None
-        if argument is not None:
-            if any(f.value == "CLASSIFIER" for f in scope.match_functions(argument)):
-                return self._over_labels(expr, mask, keep)
-            text = scope.row_text(argument)
-            if name == "COUNT_IF":
-                name, argument = "COUNT", None
-                filter_column = self.inputs.column(_filter_text(text, keep, scope))
-            else:
-                column = self.inputs.column(text)
-        if keep is not None and filter_column is None:
-            filter_column = self.inputs.column(_filter_text(None, keep, scope))
-        return ("agg", name.lower(), mask, column, filter_column, distinct)
+        mask, argument, keep = aggregate_parts(scope, expr, inside=("CLASSIFIER", "MATCH_NUMBER"))
+        arguments = () if argument is None else expr.args[: len(expr.args) - (keep is not None)]
+        return self._aggregate_of(expr, name, mask, arguments, () if keep is None else (keep,))
+
+    def _aggregate_of(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        if len(arguments) > 1 and name not in ("COUNT", "MAX_BY", "MIN_BY", *_ENDS):
+            raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes one argument")
+        if any(map(self._numbered, (*arguments, *conditions))):
+            return self._over_number(expr, name, mask, arguments, conditions)
+        if name in _ENDS:
+            return self._end(expr, _ENDS[name], mask, arguments, conditions)
+        if name in ("MAX_BY", "MIN_BY"):
+            return self._by(expr, name[:3].lower(), mask, arguments, conditions)
+        if any(f.value == "CLASSIFIER" for part in (*arguments, *conditions) for f in self._match_functions(part)):
+            return self._over_labels(expr, name, mask, arguments, conditions)
+        return self._of_rows(name, mask, arguments, conditions, "distinct" in expr.flags)
+
+    def _of_rows(self, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], distinct: bool) -> tuple:
+        """An aggregate over what the rows have; no arguments stand for ``*``."""
+        if name == "COUNT_IF":
+            name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
+        text = self._row_text(arguments[0]) if arguments else None
+        if len(arguments) > 1:
+            # rows count where none of the values is NULL
+            texts = [f"({self._row_text(a)})" for a in arguments]
+            missing = " OR ".join(f"{t} IS NULL" for t in texts)
+            text = f"IF({missing}, NULL, struct({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
+        column = None if text is None else self.inputs.column(text)
+        return ("agg", name.lower(), mask, column, self._kept(conditions), distinct)
+
+    def _kept(self, conditions: tuple[Expr, ...], also: str = "") -> str | None:
+        """The input column that tells which rows an aggregate is over; None for all."""
+        texts = [f"({self._row_text(c)})" for c in conditions] + ([also] if also else [])
+        return self.inputs.column(f"COALESCE({' AND '.join(texts)}, false)") if texts else None
+
+    def _end(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """The value at the first or last row, or at that which a filter or IGNORE NULLS keeps."""
+        if any(True for part in (*arguments, *conditions) for _ in self._match_functions(part)):
+            if arguments[0].bare().value == "CLASSIFIER" and not conditions:
+                return ("cls", which, mask, 0, 0)
+            raise self.scope.error(
+                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes CLASSIFIER() or values of the row; write FIRST or LAST of it", UNSUPPORTED
+            )
+        ignoring = skips_nulls(self.scope.text, arguments, conditions, expr)
+        text = self._row_text(arguments[0])
+        if not conditions and not ignoring:
+            return ("nav", which, mask, 0, 0, self.inputs.column(text), None)
+        number = self._over_order(ROW_NUMBER, expr)
+        kept = self._kept(conditions, f"({text}) IS NOT NULL" if ignoring else "")
+        return ("by", "min" if which == "F" else "max", mask, self.inputs.column(text), number, kept)
+
+    def _by(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """max_by and min_by: what the last row of the extreme value has."""
+        if len(arguments) != 2:
+            raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes a value and what it is ordered by")
+        key = arguments[1].bare()
+        if key.op == "call" and key.value == "CLASSIFIER" and not conditions and not any(True for _ in self._match_functions(arguments[0])):
+            # the value of the last row of the variable with the greatest or least name
+            value, chosen = self.inputs.column(self._row_text(arguments[0])), ("lit", "null", "NULL")
+            names = [(name.encode(), v) for v, name in enumerate(self.scope.variables) if mask >> v & 1]
+            for _, v in sorted(names, reverse=which == "min"):
+                some = ("call", ">", ("agg", "count", 1 << v, None, None, False), ("lit", "int", "0"))
+                chosen = ("call", "if", some, ("nav", "L", 1 << v, 0, 0, value, None), chosen)
+            return chosen
+        labelled = arguments[0].bare().value == "CLASSIFIER"
+        if any(True for part in (*arguments[labelled:], *conditions) for _ in self._match_functions(part)):
+            raise self.scope.error(
+                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as one of its arguments", UNSUPPORTED
+            )
+        value = None if labelled else self.inputs.column(self._row_text(arguments[0]))
+        return ("by", which, mask, value, self.inputs.column(self._row_text(arguments[1])), self._kept(conditions))
 
 
-def _filter_text(text: str | None, keep: Expr | None, scope: Scope) -> str:
-    parts = ([f"({text})"] if text else []) + ([f"({scope.row_text(keep)})"] if keep is not None else [])
-    return f"COALESCE({' AND '.join(parts)}, false)"
+def skips_nulls(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr) -> bool:
+    """Whether first_value, last_value or any_value is called with true or IGNORE NULLS behind its argument."""
+    if len(arguments) > 1:
+        return arguments[1].span.of(text).upper() == "TRUE"
+    return words_behind(text, arguments, conditions, call, "IGNORE", "NULLS")
+
+
+def words_behind(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr, *words: str) -> bool:
+    """Whether the words stand between an aggregate's first argument and its FILTER."""
+    end = conditions[0].span.start if conditions else call.span.end
+    behind = text[arguments[0].span.end : end]
+    return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
 
 def aggregate_parts(
@@ -593,6 +857,31 @@ def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
     return found
 
 
+def _operands(tree: tuple) -> Iterator[tuple]:
+    """What the comparisons at the top of a tree compare."""
+    if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not"):
+        for part in tree[2:]:
+            yield from _operands(part)
+    else:
+        yield tree
+
+
+def _compares(expr: Expr) -> bool:
+    """Whether an expression is a comparison."""
+    return expr.op in ("between", "in", "is") or (expr.op == "bin" and expr.value in _COMPARISONS)
+
+
+def _label_text(label: str | None) -> str:
+    """A variable's name as a literal of Spark's."""
+    return "CAST(NULL AS STRING)" if label is None else "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _spoken(expr: Expr) -> str:
+    """The kind of an expression as a user calls it."""
+    named = {"index": "subscript", "field": "field", "lambda": "lambda", "special": "expression", "cast": "CAST"}
+    return str(expr.value) if expr.op in ("bin", "un", "like") else named.get(expr.op, expr.op.upper())
+
+
 def _negate(expr: Expr, tree):
     return ("call", "not", tree) if "not" in expr.flags else tree
 
@@ -609,6 +898,8 @@ def _literal(expr: Expr):
         return None if sign else ("lit", "null", "NULL")
     if text in ("TRUE", "FALSE"):
         return None if sign else ("lit", "bool", text)
+    if text.isdigit() and len(text) > 38:
+        return None
     if text.isdigit():
         value = int(sign + text)
         if -(2**31) <= value < 2**31:
@@ -627,7 +918,7 @@ def _literal(expr: Expr):
 
 def looks_at_match(tree: tuple) -> bool:
     """Whether a condition tree needs the match so far (not only physical neighbours)."""
-    if tree[0] in ("nav", "cls", "mno", "agg", "pair", "prior", "isfirst"):
+    if tree[0] in ("nav", "cls", "mno", "agg", "by", "pair", "prior", "isfirst"):
         return True
     return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
 

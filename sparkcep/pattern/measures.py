@@ -27,12 +27,12 @@ of ``array_distinct``). For any other the splitter names arrays and the aggregat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.approx import BUNDLE_LEAVES, BUNDLES, Approx
-from sparkcep.pattern.conditions import aggregate_parts
+from sparkcep.pattern.conditions import aggregate_parts, skips_nulls, words_behind
 from sparkcep.pattern.scope import (
     AGGREGATES,
     ALL_ROWS,
@@ -86,7 +86,7 @@ class _Aggregate:
 
 class MeasureSplitter:
     """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
-    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: of its SLIDE, "" for none; ``ranked``: those of
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, "" for none; ``ranked``: those of
     MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give."""
 
     def __init__(
@@ -326,8 +326,11 @@ class MeasureSplitter:
                     place(call, CLASSIFIER_COLUMN)
                 else:
                     places[call.span] = self._call(call)
+            whole = list(self._with_subqueries(expr))
+            for node in whole:
+                place(node, self.inputs.column(scope.row_text(node)))
             for node in scope.columns(expr):
-                if not any(c.span.start <= node.span.start and node.span.end <= c.span.end for c in calls):
+                if not any(c.span.start <= node.span.start and node.span.end <= c.span.end for c in (*calls, *whole)):
                     place(node, self.inputs.column(scope.row_text(node)))
 
         def over(expr: Expr, row: str) -> str:
@@ -336,12 +339,25 @@ class MeasureSplitter:
 
         return self._leaf(("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
 
+    def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
+        """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input columns."""
+        if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
+            if self._looks_at_match(expr):
+                raise self.scope.error(
+                    expr, "AGGREGATE", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(); test what the aggregate gives",
+                    UNSUPPORTED,
+                )
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self._with_subqueries(arg)
+
     def _is_constant(self, expr: Expr) -> bool:
         return not self._looks_at_match(expr) and not any(True for _ in self.scope.columns(expr))
 
     def _by_spark(self, agg: _Aggregate) -> str:
         """Any other aggregate: over the elements of an array, one for each row that counts."""
-        if agg.name in _OVER_ARRAY and agg.arguments and self._has_words(agg, "ORDER", "BY"):
+        if agg.name in _OVER_ARRAY and agg.arguments and words_behind(self.scope.text, agg.arguments, agg.conditions, agg.call, "ORDER", "BY"):
             raise self.scope.error(
                 agg.call, "AGGREGATE", f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))", UNSUPPORTED
             )
@@ -363,25 +379,13 @@ class MeasureSplitter:
             body = re.sub(r"\bDISTINCT\b", "", body, count=1, flags=re.IGNORECASE)
         if agg.name in _ENDS:
             value = swaps.get(agg.arguments[0].span, agg.arguments[0].span.of(self.scope.text))
-            if self._skips_nulls(agg):
+            if skips_nulls(self.scope.text, agg.arguments, agg.conditions, agg.call):
                 conditions.append(f"({value}) IS NOT NULL")
             body, option = f"{'max_by' if agg.name == 'LAST_VALUE' else 'min_by'}({value}, {POSITION})", ""
         elif agg.name in ("LISTAGG", "STRING_AGG") and agg.plain:
             body += f" WITHIN GROUP (ORDER BY {POSITION})"
         text = f"{body} FILTER (WHERE {' AND '.join(conditions)}){option}"
         return self._aggregates.setdefault(text, f"__a{len(self._aggregates)}")
-
-    def _skips_nulls(self, agg: _Aggregate) -> bool:
-        """Whether first_value, last_value or any_value is called with true or IGNORE NULLS behind its argument."""
-        if len(agg.arguments) > 1:
-            return agg.arguments[1].span.of(self.scope.text).upper() == "TRUE"
-        return self._has_words(agg, "IGNORE", "NULLS")
-
-    def _has_words(self, agg: _Aggregate, *words: str) -> bool:
-        """Whether the words stand between the first argument and the FILTER."""
-        end = agg.conditions[0].span.start if agg.conditions else agg.call.span.end
-        behind = self.scope.text[agg.arguments[0].span.end : end]
-        return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
     def _element(self, array: str) -> str:
         return f"{ELEMENT}.{self._arrays.setdefault(array, f'__d{len(self._arrays)}')}"

@@ -120,10 +120,8 @@ class PatternParser:
         low = self._bound()
         if c.take_op(","):
             high = self._bound()
-            if low is None and high is None:
-                raise error_at(c.text, start, c.token.end, "QUANTIFIER", "{,} has no bound; write * or {n,m}")
         elif low is None:
-            raise c.error("expected a number in the quantifier, as in {2}, {2,}, {,5} or {2,5}")
+            raise c.error("expected a number in the quantifier, as in {2}, {2,}, {,5}, {2,5} or {,}")
         else:
             high = low
         if not (c.token.kind == OP and c.token.text == "}"):

@@ -11,13 +11,15 @@ A :class:`Plan` is plain data (``to_json``/``from_json``): the argument of the t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
-from sparkcep.pattern import nodes
+from sparkcep.pattern import checked, nodes
 from sparkcep.pattern.approx import Approx, approx_of
+from sparkcep.pattern.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.pattern.conditions import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.pattern.equivalence import equal_columns, implied_tests
 from sparkcep.pattern.measures import MeasureSplitter
@@ -26,6 +28,7 @@ from sparkcep.pattern.options import check_options, selection, windows
 from sparkcep.pattern.prefilter import ignorable, prefilter
 from sparkcep.pattern.ranking import Ranking, ranking_of, slide_of, with_join
 from sparkcep.pattern.scope import ALL_ROWS, ENDINGS, PRIOR, Inputs, Scope
+from sparkcep.pattern.window import common_unit
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import (
     NEXT_ROW,
@@ -36,12 +39,10 @@ from sparkcep.sql.clause import (
 )
 from sparkcep.sql.lexer import Span, quote
 
-MAX_VARIABLES = 62
-MAX_PERMUTE = 30
-
 LETTERS = "__letters"
 
 
+_NAMED = re.compile(r"[\w.]{1,60}|`[^`]{1,60}`")
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
 
 
@@ -78,6 +79,8 @@ class Plan:
     candidates: tuple = ()  # (variables, SQL condition) that a row of every match fulfils; empty where that may not part rows
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
     slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
+    format: int = checked.FORMAT
+    made_by: str = checked.MADE_BY
     given: tuple = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
 
     @property
@@ -134,14 +137,22 @@ class Plan:
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        return Plan(**{k: _freeze(v) for k, v in json.loads(text).items()})
+        """Raises ClauseError where ``text`` is no plan, or another version's."""
+        try:
+            members = json.loads(text)
+        except (ValueError, RecursionError):
+            raise checked.wrong("it cannot be read") from None
+        checked.check_version(members, set(Plan.__dataclass_fields__))
+        plan = Plan(**{k: _freeze(v) for k, v in members.items()})
+        checked.check(plan)
+        return plan
 
     def without_sql(self) -> Plan:
         """What the table function needs: the plan less the texts that Spark computes outside it."""
         return Plan(
             **{
                 **{k: getattr(self, k) for k in self.__dataclass_fields__},
-                "inputs": tuple((name, "") for name, _ in self.inputs),
+                "inputs": tuple((name, text if _NAMED.fullmatch(text) else "") for name, text in self.inputs),  # names are for errors
                 "letters": tuple((v, b, "") for v, b, _ in self.letters),
                 "ordered_inputs": tuple((name, "") for name, _ in self.ordered_inputs),
                 "outputs": (),
@@ -170,7 +181,7 @@ def make_plan(
     """
     check_options(clause)
     variables, ids = _variables(clause)
-    scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables))
+    scope = Scope(clause.text, ids, _subsets(clause, ids), tuple(variables), qualifiers)
     _check_pattern(clause, clause.pattern)
     inputs = Inputs()
     partition = _keys(clause, inputs, scope, qualifiers)
@@ -182,7 +193,7 @@ def make_plan(
     approx = approx_of(clause, tuple(variables))
     slide = slide_of(clause)
     measures = MeasureSplitter(
-        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else "", step=slide[1],
+        scope, inputs, one_row=clause.rows == ONE_ROW, approx=approx, timed=bounded[0][2] if bounded else "", step=common_unit(slide[1], bounded[0][1]) if slide[1] else "",
         ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
     )
     outputs = _measures(clause, measures, settings.case_sensitive)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import NamedTuple
 
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
@@ -74,7 +75,7 @@ def _check_slide(clause: MatchClause) -> None:
     step_kind, step = window_size(window.slide, clause.text, window.slide_rows or (window.rows and window.slide.bare().op == "lit"))
     if kind != step_kind:
         raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE is of the same unit as the size of its WINDOW")
-    if float(step) > float(size):
+    if Fraction(step) > Fraction(size):
         raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE must not be larger than the WINDOW, or rows between windows would be lost")
     if clause.approx is not None and report(clause) == BUNDLES:
         raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of each window and MATCH BUNDLES joins windows; use one of them")

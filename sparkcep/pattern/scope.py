@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
 from sparkcep.sql.expression import Expr, render
@@ -20,13 +21,25 @@ APPROXIMATE = {
 MAX_OFFSET = (1 << 31) - 1
 MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
-    """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE ARRAY_AGG AVG BIT_AND BIT_OR BIT_XOR BOOL_AND BOOL_OR
-    COLLECT_LIST COLLECT_SET CORR COUNT COUNT_IF COVAR_POP COVAR_SAMP EVERY FIRST_VALUE HISTOGRAM_NUMERIC KURTOSIS
+    """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K APPROX_TOP_K_ACCUMULATE APPROX_TOP_K_COMBINE ARRAY_AGG AVG
+    BIT_AND BIT_OR BIT_XOR BITMAP_AND_AGG BITMAP_OR_AGG BOOL_AND BOOL_OR COLLECT_LIST COLLECT_SET COLLECT_UNION CORR COUNT COUNT_IF
+    COUNT_MIN_SKETCH COVAR_POP COVAR_SAMP EVERY FIRST_VALUE HISTOGRAM_NUMERIC HLL_UNION_AGG KLL_MERGE_AGG_BIGINT KLL_MERGE_AGG_DOUBLE
+    KLL_MERGE_AGG_FLOAT KLL_SKETCH_AGG_BIGINT KLL_SKETCH_AGG_DOUBLE KLL_SKETCH_AGG_FLOAT KURTOSIS
     LAST_VALUE LISTAGG MAX MAX_BY MEAN MEDIAN MIN MIN_BY MODE PERCENTILE PERCENTILE_APPROX PERCENTILE_CONT
     PERCENTILE_DISC REGR_AVGX REGR_AVGY REGR_COUNT REGR_INTERCEPT REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY
     SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP STRING_AGG SUM TRY_AVG TRY_SUM VARIANCE VAR_POP VAR_SAMP
-    BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG""".split()
+    BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG THETA_INTERSECTION_AGG THETA_SKETCH_AGG THETA_UNION_AGG TUPLE_INTERSECTION_AGG_DOUBLE
+    TUPLE_INTERSECTION_AGG_INTEGER TUPLE_SKETCH_AGG_DOUBLE TUPLE_SKETCH_AGG_INTEGER TUPLE_UNION_AGG_DOUBLE TUPLE_UNION_AGG_INTEGER""".split()
 )
+# Functions of Spark's that no expression of the clause may call, and what each kind does; they would change the number of the input's rows.
+_OVER = "is a window function, which needs OVER; PREV and NEXT look at neighbouring rows, or compute it in a subquery below the clause"
+_SPREADS = "makes several rows of one; use it in a subquery below the clause"
+_GROUPS = "belongs to GROUP BY; compute it in a subquery below the clause"
+NOT_OF_A_ROW = {
+    **dict.fromkeys("COUNTER_DIFF CUME_DIST DENSE_RANK LAG LEAD NTH_VALUE NTILE PERCENT_RANK RANK ROW_NUMBER".split(), _OVER),
+    **dict.fromkeys("EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK".split(), _SPREADS),
+    **dict.fromkeys("GROUPING GROUPING_ID MEASURE".split(), _GROUPS),
+}
 PRIOR = "PRIOR"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
@@ -40,6 +53,7 @@ class Inputs:
     def __init__(self) -> None:
         self._by_text: dict[str, str] = {}
         self._named: list[tuple[str, str]] = []
+        self._columns = 0
 
     def key(self, name: str, text: str) -> str:
         """A partition or order key: it always gets its own name, which later uses share."""
@@ -52,13 +66,23 @@ class Inputs:
         if text.startswith("(") and text.endswith(")") and text[1:-1].replace("_", "").replace("`", "").isalnum():
             text = text[1:-1]
         if text not in self._by_text:
-            name = f"__c{sum(1 for n in self._by_text.values() if n.startswith('__c'))}"
+            name = f"__c{self._columns}"
+            self._columns += 1
             self._by_text[text] = name
             self._named.append((name, text))
         return self._by_text[text]
 
     def columns(self) -> tuple[tuple[str, str], ...]:
         return tuple(self._named)
+
+    def mark(self) -> tuple[dict[str, str], int]:
+        """What is collected by now, for :meth:`back_to`."""
+        return dict(self._by_text), len(self._named)
+
+    def back_to(self, mark: tuple[dict[str, str], int]) -> None:
+        """Forgets what came behind the mark."""
+        self._by_text, named = dict(mark[0]), mark[1]
+        del self._named[named:]
 
 
 @dataclass(frozen=True)
@@ -78,12 +102,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Scope:
-    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids."""
+    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids, ``tables`` those that may qualify
+    the input's columns (lower case)."""
 
     text: str
     ids: dict[str, int]
     subsets: dict[str, int]
     variables: tuple[str, ...]
+    tables: frozenset[str] = frozenset()
 
     def mask_of(self, name: str) -> int | None:
         """Bit mask of a variable or subset; None where there is none of that name."""
@@ -113,8 +139,10 @@ class Scope:
         )
 
     def check_semantics(self, expr: Expr) -> None:
-        """RUNNING and FINAL stand before FIRST, LAST and aggregates only."""
+        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions and generators nowhere."""
         for node in expr.walk():
+            if node.op == "call" and node.value in NOT_OF_A_ROW:
+                raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} {NOT_OF_A_ROW[node.value]}")
             if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):
                 raise self.error(
                     node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
@@ -140,11 +168,12 @@ class Scope:
         for arg in expr.args:
             yield from self.match_functions(arg)
 
-    def row_text(self, expr: Expr, wrap=None) -> str:
-        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given."""
-        swaps: dict[Span, str] = {}
+    def row_text(self, expr: Expr, wrap=None, fixed: Mapping[Span, str] = MappingProxyType({})) -> str:
+        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given; ``fixed``: calls whose value is known, with
+        its text."""
+        swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.start <= s.start and s.end <= expr.span.end}
         for node in self.columns(expr):
-            if node.op != "col":
+            if node.op != "col" or any(s.start <= node.span.start and node.span.end <= s.end for s in fixed):
                 continue
             text = node.span.of(self.text)
             if self.qualifier(node) is not None:
@@ -158,15 +187,25 @@ class Scope:
 
     def plain_text(self, expr: Expr, where: str) -> str:
         """The text of an expression that may not look at the match."""
-        for node in expr.walk():
-            if node.op == "call" and (node.value in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER") or node.value in AGGREGATES):
-                raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} cannot stand in {where}")
+        self.check_semantics(expr)
+        for node in self.match_functions(expr):
+            raise self.error(
+                node, "NOT_A_ROW_EXPRESSION", f"{node.value} cannot stand in {where}, whose expressions are of one row each"
+            )
         return expr.span.of(self.text)
 
     def one_variable(self, expr: Expr, what: Expr) -> int:
         """The mask all column references (and CLASSIFIER arguments) below ``expr`` share; ALL_ROWS for none."""
         masks = self._masks(expr)
         if len(masks) > 1:
+            for node in self.columns(expr):
+                if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and node.value[0].lower() not in self.tables:
+                    raise self.error(
+                        node,
+                        "MIXED_VARIABLES",
+                        f"{node.value[0]} is no row pattern variable, and beside one {what.value}() takes no column without a variable; "
+                        "a column of an outer query cannot stand in the clause at all",
+                    )
             raise self.error(
                 what,
                 "MIXED_VARIABLES",
@@ -253,6 +292,9 @@ class Scope:
         if len(node.args) == 1:
             return default
         arg = node.args[1].bare()
-        if arg.op != "lit" or not str(arg.value).isdigit() or int(arg.value) > MAX_OFFSET:
+        if arg.op != "lit" or not str(arg.value).isdigit():
             raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be a whole number, 0 or more")
-        return int(arg.value)
+        digits = str(arg.value).lstrip("0")
+        if len(digits) > len(str(MAX_OFFSET)) or int(digits or 0) > MAX_OFFSET:
+            raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be at most {MAX_OFFSET}")
+        return int(digits or 0)

@@ -6,15 +6,18 @@ The package ships Java source only: one jar could not fit every Spark, and the c
 from __future__ import annotations
 
 import hashlib
-import os
+import io
+import logging
 import subprocess
 import tempfile
 import zipfile
 from importlib import resources
 from pathlib import Path
 
+from sparkcep import storage
 from sparkcep.spark.java import find_java_tool
-from sparkcep.storage import cache_root
+
+log = logging.getLogger("sparkcep")
 
 EXTENSION_CLASS = "org.sparkcep.SparkcepExtensions"
 _RELEASE = "17"  # what Spark 4 itself is compiled for
@@ -35,10 +38,25 @@ def extension_jar(*, java_home: str | None = None, spark_home: str | None = None
     """
     jars = _spark_jars(spark_home)
     sources = _sources()
-    jar = _cache_dir() / f"sparkcep-parser-{_fingerprint(sources, jars)}.jar"
-    if not jar.exists():
-        _compile(sources, jars, jar, java_home)
-    return jar
+    name = f"sparkcep-parser-{_fingerprint(sources, jars)}.jar"
+    places = storage.places(storage.cache_root())
+    built = next((place / name for place in places if _is_whole(place / name)), None)
+    if built is None:
+        built = places[-1] / name
+        _compile(sources, jars, built, java_home)
+    return built
+
+
+def _is_whole(jar: Path) -> bool:
+    """Whether a jar is there that nobody but the user or root can have written, and that is not damaged: the driver loads what is in it."""
+    if not storage.trusted(jar):
+        return False
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return bool(archive.namelist()) and archive.testzip() is None
+    except Exception as error:  # zipfile raises a dozen kinds over damaged archives
+        log.info("%s is damaged (%s), and is compiled again", jar, error)
+        return False
 
 
 def _sources() -> dict[str, str]:
@@ -66,18 +84,6 @@ def _fingerprint(sources: dict[str, str], jars: Path) -> str:
     return hashlib.sha256("\n".join([*sources, *sources.values(), _RELEASE, *versions]).encode()).hexdigest()[:20]
 
 
-def _cache_dir() -> Path:
-    base = cache_root()
-    try:
-        # for the user alone: what lies here is loaded into the driver
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise JvmBuildError(
-            f"cannot write to the cache directory {base} ({error}); set SPARKCEP_CACHE_DIR to one that is writable"
-        ) from error
-    return base
-
-
 def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | None) -> None:
     javac = find_java_tool("javac", java_home)
     if javac is None:
@@ -95,11 +101,11 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise JvmBuildError(f"{javac} failed:\n{done.stdout}{done.stderr}")
-            built = Path(work, "parser.jar")
-            with zipfile.ZipFile(built, "w", zipfile.ZIP_DEFLATED) as archive:
+            content = io.BytesIO()
+            with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n\n")
                 for path in sorted(classes.rglob("*.class")):
                     archive.write(path, path.relative_to(classes).as_posix())
-            os.replace(built, jar)  # another process may be doing the same
+            storage.write(jar, content.getvalue())  # another process may be doing the same
     except OSError as error:
-        raise JvmBuildError(f"cannot compile into {jar.parent}: {error}") from error
+        raise JvmBuildError(f"cannot compile into {jar.parent}: {error}; set SPARKCEP_CACHE_DIR to a folder that is writable") from error

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from sparkcep.spark.java import require_java
 from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar, find_spark_home
@@ -142,10 +143,22 @@ def _conf_dir() -> Path:
 
 
 def _chooses_host(arguments: Sequence[str]) -> bool:
-    if os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST") or any(_BIND_HOST in a for a in arguments):
+    """Whether somebody gave the server's host a value; a mention or an empty value does not count, since Hive then takes all interfaces."""
+    if os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST"):
         return True
-    hive = _conf_dir() / "hive-site.xml"
-    return any(_BIND_HOST in key for key in _defaults(arguments)) or (hive.is_file() and _BIND_HOST in hive.read_text("utf-8"))
+    given = [re.search(rf"(?:^|[=.]){re.escape(_BIND_HOST)}=\s*\S", argument) for argument in arguments]
+    defaults = [value for key, value in _defaults(arguments).items() if f".{key}".endswith(f".{_BIND_HOST}")]
+    return any(given) or any(defaults) or bool(_hive_property(_conf_dir() / "hive-site.xml", _BIND_HOST))
+
+
+def _hive_property(file: Path, name: str) -> str:
+    """What a configuration file of Hive's says of ``name``; empty where it says nothing, or cannot be read."""
+    try:
+        properties = list(ElementTree.parse(file).iter("property"))
+    except (OSError, ElementTree.ParseError):
+        return ""
+    values = [p.findtext("value") or p.get("value", "") for p in properties if (p.findtext("name") or p.get("name", "")).strip() == name]
+    return values[-1].strip() if values else ""
 
 
 def _is_local(arguments: Sequence[str]) -> bool:

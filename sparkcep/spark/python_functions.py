@@ -15,7 +15,15 @@ from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
 from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
 
-from sparkcep.spark.table_function import GRAPH_FUNCTIONS, NAME, MatchRecognize, analyze_planned, is_plan, match_batches, stream_error
+from sparkcep.spark.table_function import (
+    GRAPH_FUNCTIONS,
+    NAME,
+    MatchRecognize,
+    analyze_planned,
+    is_plan,
+    match_batches,
+    stream_error,
+)
 
 
 def describe() -> dict[str, Any]:

@@ -31,11 +31,13 @@ import sys
 import traceback
 from typing import Any, BinaryIO
 
-from sparkcep.errors import ClauseError, position
+from sparkcep.errors import INTERNAL, ClauseError, position
 from sparkcep.settings import Settings
 from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, known, rewrite_statement, rewritten_from
 from sparkcep.spark.told import Failure, clause_error, spots, tell
 from sparkcep.sql.lexer import Span
+
+log = logging.getLogger("sparkcep")
 
 
 def answer(request: str) -> str:
@@ -53,7 +55,8 @@ def answer(request: str) -> str:
 
         try:
             return json.dumps(analyze(asked["schema"], asked["distinct"], asked["streaming"]))
-        except ClauseError as error:
+        except Exception as raised:
+            error = _of_ours(raised)
             return json.dumps({"error": _fields(error, str(error))})
     if kind == "mapper":
         from sparkcep.spark.python_functions import mapper
@@ -73,7 +76,8 @@ def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
     try:
         settings = Settings.read(asked["settings"].get)
         sql = rewrite_statement(asked["sql"], settings=settings, named_markers=asked["named_markers"])
-    except ClauseError as error:
+    except Exception as raised:
+        error = _of_ours(raised)
         return {"error": _fields(error, f"{error}{excerpt(asked['sql'], error)}")}
     return {"sql": sql, "marker_prefix": MARKER_PREFIX, "placed": rewritten_from(sql) is not None}
 
@@ -103,6 +107,15 @@ def _origin(span: Span | None, text: str) -> dict[str, int] | None:
         return None
     line, column = position(text, span.start)
     return {"line": line, "position": column - 1, "start": span.start, "stop": span.end - 1}
+
+
+def _of_ours(raised: Exception) -> ClauseError:
+    """``raised``, or what is told of an exception that should not have been: Spark's users see an error of a statement, the log has the traceback."""
+    if isinstance(raised, ClauseError):
+        return raised
+    log.error("sparkcep failed over a clause", exc_info=raised)
+    what = f"{type(raised).__name__}: {raised}".split("\n")[0][:300]
+    return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement; please report it with the statement and the log: {what}", sqlstate=INTERNAL)
 
 
 def _fields(error: ClauseError, description: str) -> dict[str, Any]:

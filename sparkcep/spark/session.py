@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import secrets
 import sys
 import threading
 import weakref
@@ -279,8 +280,6 @@ def _teach_parser(spark: SparkSession) -> None:
 def _load_extension(spark: SparkSession) -> Any:
     """The Java extension in this driver's JVM, with this process as its rewriter."""
     global _parser
-    from pyspark.java_gateway import ensure_callback_server_started
-
     from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar
 
     gateway = spark.sparkContext._gateway
@@ -299,10 +298,31 @@ def _load_extension(spark: SparkSession) -> Any:
         .getDeclaredConstructor(gateway.new_array(jvm.java.lang.Class, 0))
         .newInstance(gateway.new_array(jvm.java.lang.Object, 0))
     )
-    ensure_callback_server_started(gateway)
+    _open_callbacks(gateway, extension)
     extension.setRewriter(_Rewriter())
     _parser = (gateway, extension)
     return extension
+
+
+def _open_callbacks(gateway: Any, extension: Any) -> None:
+    """Starts Py4J's server for callbacks, a port of this machine, so that only this session's JVM can use it. A server that runs stays as it is."""
+    from py4j.java_gateway import JavaObject
+    from py4j.protocol import Py4JError
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    if gateway.__dict__.get("_callback_server") is not None:
+        return
+    parameters = gateway.callback_server_parameters
+    if parameters.auth_token is not None:  # that of a gateway whose threads are not pinned has one, and the JVM knows it
+        ensure_callback_server_started(gateway)
+        return
+    parameters.auth_token = secrets.token_hex(32)
+    try:
+        ensure_callback_server_started(gateway)
+        extension.setToken(JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters.auth_token)
+    except Py4JError as error:
+        parameters.auth_token = None
+        log.warning("Py4J's port for callbacks asks for no token, so other users of this machine can reach it: %s", error)
 
 
 class _Rewriter:

@@ -14,14 +14,16 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkRuntimeError
+from pyspark import TaskContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
@@ -42,8 +44,9 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeErro
 from sparkcep.pattern.measures import CLASSIFIER_COLUMN
 from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
 from sparkcep.pattern.scope import RANK, SCORE
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.clause import ONE_ROW
-from sparkcep.sql.lexer import quote
+from sparkcep.sql.lexer import quote, tokenize
 from sparkcep.sql.parser import parse_clause
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ class MatchAnalysis(AnalyzeResult):
     prepared: Prepared | None = None
     plan: Plan | None = None
     columns: list[tuple[str, str]] | None = None
+    collated: dict[str, str] | None = None  # what :func:`_perhaps_collated` gives
 
 
 class MatchRecognize:
@@ -100,6 +104,8 @@ class MatchRecognize:
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
+            strings = {f.name for f in schema if _holds_strings(f.type)}
+            _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings})
             return engine_for(prepare(self.analysis.plan, schema))
         plan = next(filter(is_plan, reversed(schema.names)))
         if Plan.from_json(plan) != self.analysis.prepared.plan:
@@ -141,8 +147,8 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
     if streaming:
         raise stream_error(plan.place)
     _check_names(plan, schema.names, distinct)
-    _check_collations(plan, schema)
-    prepared = prepare(plan, arrow_schema(schema))
+    _check_collations(plan, _collations(schema))
+    prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
     return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
 
 
@@ -191,7 +197,7 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
     if first is not None:
         engine = run.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
-        whole = merged(itertools.chain([first], batches), engine.chunk_rows)
+        whole = merged(itertools.chain([first], batches), engine.chunk_rows, run.CHUNK_BYTES)
         for table in run.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
             yield from table.to_batches()
 
@@ -204,8 +210,11 @@ def _prepared(plan: str, schema: pa.Schema) -> Prepared:
     return prepare(Plan.from_json(plan), schema)
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's."""
+def arrow_schema(schema: StructType, written: Mapping[str, str] = MappingProxyType({})) -> pa.Schema:
+    """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's.
+
+    ``written``: columns as the user wrote them. Raises ClauseError for types that are not shipped.
+    """
     months = [f.name for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)]
     if months:
         raise ClauseError(
@@ -217,12 +226,50 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         )
     # Spark 4.1 means UTC without being told
     zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, prefers_large_types=False, **zone)
+    try:
+        return to_arrow_schema(schema, prefers_large_types=False, **zone)
+    except PySparkException as error:
+        raise _not_shipped(schema, written, zone) or error from None
 
 
-def _check_collations(plan: Plan, schema: StructType) -> None:
+def _not_shipped(schema: StructType, written: Mapping[str, str], zone: dict) -> ClauseError | None:
+    """The error that names the first column whose type has no place in Arrow, such as a calendar interval."""
+    for f in schema.fields:
+        try:
+            to_arrow_schema(StructType([f]), prefers_large_types=False, **zone)
+        except PySparkException:
+            name = written.get(f.name) or f.name
+            return ClauseError(
+                "COLUMN_TYPE",
+                f"{name} is of type {f.dataType.simpleString()}, which cannot be sent to Python; make a column of another type of it below the clause, such as "
+                "a string or, of a calendar interval, an interval of days or a number of months",
+                sqlstate=UNSUPPORTED,
+                fragment=name,
+            )
+    return None
+
+
+def _collations(schema: StructType) -> dict[str, str]:
+    """The columns that hold strings of another collation than that of the bytes, with that collation."""
+    return {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
+
+
+def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
+    """Input columns of a clause text that may hold strings of another collation: expressions, whose types only Spark knows, over such
+    columns or with COLLATE."""
+    collations, found = _collations(schema), {}
+    for column, sql in plan.inputs:
+        words = {t.text.strip("`").lower() for t in tokenize(sql)}
+        named = [c for name, c in collations.items() if name.lower() in words]
+        if re.search(r"\bCOLLATE\s+UTF8_BINARY$", sql, re.IGNORECASE):
+            continue
+        if named or "collate" in words:
+            found[column] = named[0] if named else "other than UTF8_BINARY"
+    return found
+
+
+def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
     """The engine compares strings byte by byte, so it refuses to compare those of another collation."""
-    collations = {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
     for output, column, _ in plan.partition:
         if column in collations:
             raise _collated(collations[column], "be a key of PARTITION BY", fragment=output)
@@ -244,16 +291,25 @@ def _collated(collation: str, what: str, **place) -> ClauseError:
 
 
 def _compared_columns(tree: tuple) -> set[str]:
+    """The columns whose values a condition's tree compares, or may hand to what compares them."""
     match tree:
-        case ("col", column) | ("off", column, *_) | ("nav", _, _, _, _, column, *_):
+        case ("call", "isnull", ("col" | "off" | "nav" | "pair", *_)):
+            return set()
+        case ("col" | "off" | "pair", column, *_) | ("nav", _, _, _, _, column, *_):
             return {column}
-        case ("agg", fn, _, column, _, distinct):
-            return {column} if fn != "count" or distinct else set()
-        case ("prior" | "first", _, inner):
+        case ("agg", "count", _, _, _, False):
+            return set()
+        case ("agg", _, _, column, _, _):
+            return {column}
+        case ("by", _, _, column, key, _):
+            return {key} if column is None else {column, key}
+        case ("prior", _, inner):
             return _compared_columns(inner)
         case ("call", _, *arguments):
             return set().union(*map(_compared_columns, arguments))
-    return set()
+        case ("lit" | "cls" | "mno" | "isfirst", *_):
+            return set()
+    raise ValueError(f"a condition's tree of an unknown kind: {tree[0]}")
 
 
 def _collation(data_type: DataType) -> str | None:
@@ -269,6 +325,13 @@ def _collation(data_type: DataType) -> str | None:
         case StructType():
             return next((c for f in data_type.fields if (c := _collation(f.dataType))), None)
     return None
+
+
+def _holds_strings(t: pa.DataType) -> bool:
+    """Whether a string stands anywhere inside values of the type."""
+    if pa.types.is_nested(t):
+        return any(_holds_strings(t.field(i).type) for i in range(t.num_fields))
+    return pa.types.is_string(t) or pa.types.is_large_string(t)
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
@@ -372,7 +435,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
     known = _known_types(plan, schema)
-    _check_collations(plan, known)
+    _check_collations(plan, _collations(known))
     engine_columns = {f.name: f.dataType for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
     columns = _columns(plan, schema)
     selected = [SelectedColumn(sql, alias) for alias, sql in plan.inputs]
@@ -395,11 +458,18 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
         select=selected,
         plan=plan,
         columns=columns,
+        collated=_perhaps_collated(plan, schema),
     )
 
 
+def _bounds() -> Settings:
+    """The session's, which Spark tells its tasks with all that begins with "spark"."""
+    task = TaskContext.get()
+    return DEFAULT if task is None else Settings.read(task.getLocalProperty)
+
+
 def _expand(graph: list | None, limit: int | None) -> list | None:
-    return None if graph is None else graphs.expand_matches(graph, limit)
+    return None if graph is None else graphs.expand_matches(graph, limit, _bounds())
 
 
 def _count(graph: list | None) -> Decimal | None:
@@ -412,7 +482,7 @@ def _count(graph: list | None) -> Decimal | None:
 
 
 def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
-    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed)
+    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _bounds())
 
 
 _MATCHES = ArrayType(ArrayType(StructType([StructField("position", LongType()), StructField("variable", StringType())])))

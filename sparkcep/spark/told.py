@@ -44,6 +44,10 @@ def clause_error(text: str) -> ClauseError | None:
     )
 
 
+# names that sql/rewrite.py gives to columns beside the input's own
+_COMPUTED = re.compile(r"__(?:[acglopw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
+
+
 @dataclass(frozen=True)
 class Failure:
     """An error as Spark raised it: its condition, its message, the message's parameters, and (fragment, offset) of each place that it names in the text
@@ -97,7 +101,7 @@ def tell(failure: Failure, statement: str, places: Places | None = None) -> Told
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_condition(failure, places, span, statement)
+    own = _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -136,6 +140,16 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
     found = failure.parameters.get("inputType", "").strip('"').lower()
     message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
     return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
+
+
+def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a column of the input that is called like one which the rewriter computes beside it."""
+    name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
+    written = span.of(statement).replace("`", "").rpartition(".")[2]
+    if failure.condition != "AMBIGUOUS_REFERENCE" or not _COMPUTED.fullmatch(name) or name == written:
+        return None
+    message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
+    return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
 
 
 def _call(failure: Failure, statement: str, span: Span) -> Span:

@@ -334,6 +334,9 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         _, fn, mask, column, keep, distinct = tree
         inner = ("DISTINCT " if distinct else "") + (column or "*")
         return f"{fn}({_set_text(mask, variables)}: {inner})" + (f" FILTER ({keep})" if keep else "")
+    if kind == "by":
+        _, which, mask, column, key, keep = tree
+        return f"{which}_by({_set_text(mask, variables)}: {column or 'CLASSIFIER'}, {key})" + (f" FILTER ({keep})" if keep else "")
     name, args = tree[1], [show(t, variables) for t in tree[2:]]
     if len(args) == 2 and not name[0].isalpha():
         return f"({args[0]} {name} {args[1]})"

@@ -7,6 +7,7 @@ of Spark's grammar.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -26,7 +27,7 @@ _UNIT_FUNCTIONS = frozenset(
 _CONSTANTS = frozenset(
     "TRUE FALSE NULL CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER SESSION_USER CURRENT_TIME LOCALTIMESTAMP".split()
 )
-_TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME".split())
+_TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 _CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
 _STOP = frozenset(
     "AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split()
@@ -152,9 +153,10 @@ class Cursor:
         return error_at(self.text, t.start, t.end, error_class, message, sqlstate)
 
 
-_COMPARE = ("<=>", "<=", ">=", "<>", "!=", "==", "=", "<", ">")
+_COMPARE = ("<=>", "<=", ">=", "<>", "!=", "!<", "!>", "==", "=", "<", ">")
+_SAME = {"==": "=", "<>": "!=", "!<": ">=", "!>": "<="}
 _BINARY = [  # loosest to tightest, below comparison
-    ("|",), ("^",), ("&",), (">>>", "<<", ">>"), ("||", "+", "-"), ("*", "/", "%"),
+    ("|",), ("^",), ("&",), (">>>", "<<", ">>"), ("||", "+", "-"), ("*", "/", "%", "DIV"),
 ]
 
 
@@ -220,51 +222,56 @@ class ExpressionParser:
         return node
 
     def _predicate(self) -> Expr:
-        """Comparisons chain, to the left; after them at most one other predicate, as in Spark."""
+        """A value and at most one predicate of it, as in Spark."""
+        c, start = self.c, self.c.token.start
+        left = self._comparison()
+        if c.take_word("IS"):
+            negated = frozenset(["not"]) if c.take_word("NOT") else frozenset()
+            if c.take_word("DISTINCT"):
+                c.expect_word("FROM", "after IS DISTINCT")
+                right = self._comparison()
+                return self._node("is", "DISTINCT", (left, right), start, negated)
+            if c.token.kind == WORD and c.token.upper in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
+                return self._node("is", c.next().upper, (left,), start, negated)
+            raise c.error("expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
+        j = 1 if c.at_word("NOT") else 0
+        word = c.peek(j).upper if c.peek(j).kind == WORD else ""
+        if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
+            return left
+        c.i += j + 1
+        negated = frozenset(["not"]) if j else frozenset()
+        if word == "BETWEEN":
+            low = self._comparison()
+            c.expect_word("AND", "in BETWEEN")
+            return self._node("between", None, (left, low, self._comparison()), start, negated)
+        if word == "IN":
+            if not c.at_op("("):
+                raise c.error("expected '(' after IN")
+            if c.peek().upper in ("SELECT", "WITH") and c.peek().kind == WORD:
+                return self._node("in", "query", (left, self._primary()), start, negated)
+            c.next()
+            items = self._list(")")
+            return self._node("in", None, (left, *items), start, negated)
+        if word in ("LIKE", "ILIKE") and c.token.upper in ("ANY", "ALL", "SOME") and c.peek().text == "(":
+            c.next()
+            c.next()
+            return self._node("like", word, (left, *self._list(")")), start, negated)
+        args = [left, self._comparison()]
+        if c.take_word("ESCAPE"):
+            args.append(self._binary(0))
+        return self._node("like", word, tuple(args), start, negated)
+
+    def _comparison(self) -> Expr:
+        """Operators and comparisons, which are of one level and chain to the left."""
         c, start = self.c, self.c.token.start
         left = self._binary(0)
         while True:
             compare = next((op for op in _COMPARE if c.at_op(op)), None)
-            if compare:
-                c.take_op(compare)
-                right = self._binary(0)
-                left = self._node("bin", {"==": "=", "<>": "!="}.get(compare, compare), (left, right), start)
-                continue
-            if c.take_word("IS"):
-                negated = frozenset(["not"]) if c.take_word("NOT") else frozenset()
-                if c.take_word("DISTINCT"):
-                    c.expect_word("FROM", "after IS DISTINCT")
-                    right = self._binary(0)
-                    return self._node("is", "DISTINCT", (left, right), start, negated)
-                if c.token.kind == WORD and c.token.upper in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
-                    return self._node("is", c.next().upper, (left,), start, negated)
-                raise c.error("expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
-            j = 1 if c.at_word("NOT") else 0
-            word = c.peek(j).upper if c.peek(j).kind == WORD else ""
-            if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
+            if compare is None:
                 return left
-            c.i += j + 1
-            negated = frozenset(["not"]) if j else frozenset()
-            if word == "BETWEEN":
-                low = self._binary(0)
-                c.expect_word("AND", "in BETWEEN")
-                return self._node("between", None, (left, low, self._binary(0)), start, negated)
-            if word == "IN":
-                if not c.at_op("("):
-                    raise c.error("expected '(' after IN")
-                if c.peek().upper in ("SELECT", "WITH") and c.peek().kind == WORD:
-                    return self._node("in", "query", (left, self._primary()), start, negated)
-                c.next()
-                items = self._list(")")
-                return self._node("in", None, (left, *items), start, negated)
-            if word in ("LIKE", "ILIKE") and c.token.upper in ("ANY", "ALL", "SOME") and c.peek().text == "(":
-                c.next()
-                c.next()
-                return self._node("like", word, (left, *self._list(")")), start, negated)
-            args = [left, self._binary(0)]
-            if c.take_word("ESCAPE"):
-                args.append(self._binary(0))
-            return self._node("like", word, tuple(args), start, negated)
+            c.take_op(compare)
+            right = self._binary(0)
+            left = self._node("bin", _SAME.get(compare, compare), (left, right), start)
 
     def _binary(self, level: int) -> Expr:
         """Precedence climbing: operators of ``level`` and tighter ones."""
@@ -280,11 +287,9 @@ class ExpressionParser:
 
     def _operator(self, level: int) -> tuple[str, int] | None:
         """The binary operator that stands here and its level, if that is at least ``level``."""
-        if self.c.at_word("DIV"):
-            return "DIV", len(_BINARY) - 1
         for at in range(level, len(_BINARY)):
             for op in _BINARY[at]:
-                if self._at_binary(op):
+                if self.c.at_word(op) if op == "DIV" else self._at_binary(op):
                     return op, at
         return None
 
@@ -305,14 +310,19 @@ class ExpressionParser:
             signs.append(c.next())
             if len(signs) > MAX_DEPTH:
                 raise c.error(f"more than {MAX_DEPTH} signs", "EXPRESSION_TOO_DEEP", LIMIT)
-        node = self._postfix()
+        if signs and signs[-1].text == "-" and c.token.kind == NUMBER:
+            # the sign is the number's own: -1L::INT casts a negative number
+            number = self._primary()
+            node = self._postfix(self._node("un", "-", (number,), signs.pop().start))
+        else:
+            node = self._postfix(self._primary())
         for sign in reversed(signs):
             node = self._node("un", sign.text, (node,), sign.start)
         return node
 
-    def _postfix(self) -> Expr:
-        c, start = self.c, self.c.token.start
-        node = self._primary()
+    def _postfix(self, node: Expr) -> Expr:
+        """Subscripts, fields, casts and collations behind ``node``."""
+        c, start = self.c, node.span.start
         while True:
             if c.take_op("["):
                 index = self.parse()
@@ -320,7 +330,7 @@ class ExpressionParser:
                 node = self._node("index", None, (node, index), start)
             elif c.take_op("::"):
                 node = self._node("cast", self._type(), (node,), start)
-            elif c.at_op(".") and c.peek().kind in (WORD, QUOTED) and node.op not in ("lit",):
+            elif c.at_op(".") and c.peek().kind in (WORD, QUOTED):
                 c.next()
                 node = self._node("field", name_of(c.next()), (node,), start)
             elif c.at_op(":") and c.peek().kind in (WORD, QUOTED) and not c.at_op("::"):
@@ -446,7 +456,7 @@ class ExpressionParser:
     def _call(self, start: int, prefix: str = "") -> Expr:
         c = self.c
         name = prefix + name_of(c.next())
-        upper = name.upper()
+        upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # Spark's own functions under their full names
         c.expect_op("(", f"after {name}")
         flags: set[str] = set()
         if c.take_word("DISTINCT"):
@@ -482,9 +492,9 @@ class ExpressionParser:
                 flags.add("named")
                 args.append(self.parse())
             elif upper == "POSITION" and not args:
-                args.append(self._binary(0))
+                args.append(self._comparison())
                 if c.take_word("IN"):
-                    args.append(self._binary(0))
+                    args.append(self._comparison())
             else:
                 args.append(self.parse())
             if c.take_word("AS"):  # struct(x AS name)

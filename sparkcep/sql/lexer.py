@@ -27,18 +27,19 @@ class Token(NamedTuple):
     end: int
 
 
+LINE_COMMENT = r"--(?:[^\r\n\\]++|\\\n?)*+"  # a backslash at the line's end continues it
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?!\w)"
 _TOKEN = re.compile(
-    rf"""(?P<space>\s+|--[^\n]*)
+    rf"""(?P<space>\s+|{LINE_COMMENT})
     |(?P<comment>/\*)
-    |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]'[^']*'|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
-    |(?P<quoted>`(?:[^`]|``)*`)
+    |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]'[^']*'|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")
+    |(?P<quoted>`(?:[^`]++|``)*+`)
     |(?P<number>{_NUMBER})
     |(?P<word>\w+)
     |(?P<op>.)""",
     re.X | re.S,
 )
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 
 def tokenize(text: str) -> list[Token]:
@@ -57,7 +58,7 @@ def tokenize(text: str) -> list[Token]:
             pos = end
             continue
         if kind == "comment":
-            pos = _comment_end(text, pos)
+            pos = comment_end(text, pos)
             continue
         piece = m.group()
         if kind == "op" and piece in "'\"`":
@@ -71,9 +72,10 @@ def tokenize(text: str) -> list[Token]:
     return out
 
 
-def _comment_end(text: str, start: int) -> int:
-    depth, pos = 0, start
-    while True:
+def comment_end(text: str, start: int) -> int:
+    """The offset behind the comment that begins with ``/*`` at ``start``; a hint inside it does not nest, as in Spark."""
+    depth, pos = 1, start + 2
+    while depth:
         m = _COMMENT_EDGE.search(text, pos)
         if m is None:
             raise error_at(
@@ -81,8 +83,7 @@ def _comment_end(text: str, start: int) -> int:
             )
         depth += 1 if m.group() == "/*" else -1
         pos = m.end()
-        if depth == 0:
-            return pos
+    return pos
 
 
 def name_of(token: Token) -> str:

@@ -1,10 +1,13 @@
-"""Under which WITH a part of a statement can be read by itself."""
+"""What names of a statement mean: under which WITH a part of it can be read by itself, and by which names tables are known."""
 
 from __future__ import annotations
 
-from sparkcep.sql.lexer import QUOTED, WORD, Token
+from sparkcep.sql.lexer import QUOTED, WORD, Token, name_of
 
 _QUERIES = frozenset(["SELECT", "WITH", "FROM", "INSERT", "EXPLAIN", "CREATE"])
+_JOINS = frozenset("JOIN INNER CROSS LEFT RIGHT FULL OUTER SEMI ANTI NATURAL LATERAL".split())
+_NO_NAMES = _JOINS | frozenset("AS TABLE TABLESAMPLE VALUES UNION INTERSECT EXCEPT MINUS ALL DISTINCT".split())
+_INNER_QUERIES = frozenset("SELECT WITH FROM VALUES TABLE".split())
 
 
 def runs_at_once(tokens: list[Token]) -> bool:
@@ -43,6 +46,62 @@ def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list
     return found
 
 
+def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> frozenset[str]:
+    """The lower-case names of the tables among ``tokens[start:stop]``, what stands in FROM: those that may qualify a column there. Names inside
+    subqueries, of columns and in the conditions of joins are none of them."""
+    found: set[str] = set()
+    condition, i = False, start
+    while i < stop:
+        t = tokens[i]
+        if t.text == "(":
+            joined = i == start or tokens[i - 1].text in (",", "(") or tokens[i - 1].upper in _JOINS
+            if joined and not condition and i in close and tokens[i + 1].upper not in _INNER_QUERIES:
+                found |= table_names(tokens, close, i + 1, close[i])
+            i = close.get(i, i)
+        elif t.kind == QUOTED and not condition:
+            found.add(name_of(t).lower())
+        elif t.kind == WORD and t.upper in ("ON", "USING"):
+            condition = True
+        elif t.text == "," or (t.kind == WORD and t.upper in _JOINS):
+            condition = False
+        elif t.kind == WORD and not condition and t.upper not in _NO_NAMES:
+            found.add(name_of(t).lower())
+        i += 1
+    return frozenset(found)
+
+
+def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> Token | None:
+    """Where ``tokens[start:stop]``, the input of a clause, reads a name that the WITH RECURSIVE around it is still defining; None if nowhere."""
+    recursive: set[str] = set()
+    for i, t in enumerate(tokens[:start]):
+        if t.kind == WORD and t.upper == "WITH" and tokens[i + 1].upper == "RECURSIVE":
+            recursive |= _defining(tokens, close, i + 2, start)
+    for i in range(start, stop if recursive else start):
+        t, before = tokens[i], tokens[i - 1]
+        as_table = i == start or before.text in (",", "(") or before.upper in ("FROM", "TABLE", *_JOINS)
+        if t.kind in (WORD, QUOTED) and as_table and name_of(t).lower() in recursive:
+            return t
+    return None
+
+
+def _defining(tokens: list[Token], close: dict[int, int], i: int, at: int) -> set[str]:
+    """The names whose definitions, listed from ``i`` on, are around the token ``at``."""
+    found: set[str] = set()
+    while i < at:
+        name = tokens[i]
+        while i < at and not (tokens[i].upper == "AS" and tokens[i + 1].text == "("):
+            i = close.get(i, i) + 1
+        end = close.get(i + 1)
+        if end is None or i >= at:
+            break
+        if end > at:
+            found.add(name_of(name).lower())
+        if tokens[end + 1].text != ",":
+            break
+        i = end + 2
+    return found
+
+
 def _defines(tokens: list[Token], i: int) -> bool:
     """Whether the WITH at ``i`` begins definitions."""
     name, after = tokens[i + 1], tokens[i + 2]
@@ -56,7 +115,7 @@ def _listed(tokens: list[Token], close: dict[int, int], i: int) -> list[tuple[in
     while True:
         start, i = i, i + 1
         if tokens[i].text == "(":
-            i = close[i] + 1
+            i = close.get(i, i) + 1
         if tokens[i].upper != "AS" or tokens[i + 1].text != "(" or i + 1 not in close:
             return None
         end = close[i + 1]

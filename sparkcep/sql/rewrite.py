@@ -33,8 +33,8 @@ from sparkcep.pattern.slicing import undivided
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.sql.lexer import OP, QUOTED, STRING, WORD, Span, Token, name_of, quote, tokenize
-from sparkcep.sql.names import definitions, runs_at_once
+from sparkcep.sql.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
+from sparkcep.sql.names import definitions, reads_itself, runs_at_once, table_names
 from sparkcep.sql.parser import parse_between, parse_clause
 from sparkcep.sql.places import Origin
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
@@ -45,6 +45,7 @@ log = logging.getLogger("sparkcep")
 KEYWORD = "MATCH_RECOGNIZE"
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
+_HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,11 @@ class _Rewriter:
         self.settings = settings
         self.months = months
         self.tokens = tokenize(text)
-        self.close = _matching(self.tokens)
+        self.close = _matching(self.tokens, "(", ")")
+        brackets = (self.close, _matching(self.tokens, "[", "]"))
+        self.open = {end: start for pairs in brackets for start, end in pairs.items()}
+        self.heads = _heads(self.tokens)
+        self.recursive = any(t.upper == "RECURSIVE" for t in self.tokens)
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
         self.explaining = self.tokens[0].upper == "EXPLAIN"
@@ -157,6 +162,7 @@ class _Rewriter:
                 "a MATCH_RECOGNIZE cannot stand inside another one's parentheses; put it in a CTE or in the input table",
                 UNSUPPORTED,
             )
+        self._check_recursion(start, i, i)
         clause = parse_between(self.text, self.tokens, open_at, close)
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
@@ -169,7 +175,7 @@ class _Rewriter:
         ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
         begin = self.tokens[start].start
         origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
-        qualifiers = frozenset(name_of(t).lower() for t in self.tokens[start:stop] if t.kind in (WORD, QUOTED))
+        qualifiers = table_names(self.tokens, self.close, start, stop)
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         if moved is not None:
             plan = plan.moved(moved)
@@ -243,29 +249,36 @@ class _Rewriter:
                 pos = piece.end
         return "".join([*out, self.text[pos:end]])
 
+    def _check_recursion(self, start: int, stop: int, at: int) -> None:
+        """The input of a clause, tokens ``start`` to before ``stop``, may not be a table that is not finished yet."""
+        own = reads_itself(self.tokens, self.close, start, stop) if self.recursive else None
+        if own is not None:
+            t = self.tokens[at]
+            raise error_at(
+                self.text, t.start, t.end, "RECURSION",
+                f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE; match over the finished table instead",
+                UNSUPPORTED,
+            )
+
     # -- where the input table begins -----------------------------------------------------------------------
 
     def _primary_start(self, i: int) -> int | None:
         """Index of the first token of the table before the clause at token ``i``; ``i`` itself for the function
         form; None where the word is no clause (a column or CTE of that name)."""
-        depth, join_done, j = 0, False, i - 1
+        join_done, j = False, i - 1
         while j >= 0:
             t = self.tokens[j]
             if t.kind == OP and t.text in ")]":
-                depth += 1
-            elif t.kind == OP and t.text in "([":
-                if depth == 0:
-                    break
-                depth -= 1
-            elif depth == 0 and t.kind == OP and t.text == ";":
+                j = self.open.get(j, 0)
+            elif t.kind == OP and t.text in "([;":
                 break
-            elif depth == 0 and t.kind == OP and t.text == ",":
+            elif t.kind == OP and t.text == ",":
                 values = self._values_before(j)
                 if values is None:
                     break
                 j = values
                 continue
-            elif depth == 0 and t.kind == WORD and not self._after_dot(j):
+            elif t.kind == WORD and not self._after_dot(j):
                 if t.upper in ("ON", "USING") and j > 0 and not join_done:
                     join_done = True
                 elif t.upper == "JOIN" and join_done:
@@ -290,7 +303,8 @@ class _Rewriter:
         before = self.tokens[j] if j >= 0 else None
         is_from = before is not None and (before.upper in _STARTS or before.text == ",")
         after = self.tokens[i + 2] if i + 2 < len(self.tokens) else None
-        if is_from and after is not None and (after.upper == "TABLE" or self.tokens[i + 3].text == "="):
+        named = i + 3 < len(self.tokens) and self.tokens[i + 3].text == "="
+        if is_from and after is not None and (after.upper == "TABLE" or named):
             return i
         if before is not None and before.kind == WORD and before.upper in ("FROM", "JOIN") and after is not None:
             at = self.tokens[i]
@@ -305,22 +319,8 @@ class _Rewriter:
 
     def _values_before(self, j: int) -> int | None:
         """Index of VALUES when the comma at ``j`` separates rows of an inline table."""
-        depth, k = 0, j
-        while k >= 0:
-            t = self.tokens[k]
-            if t.kind == OP and t.text == ")":
-                depth += 1
-            elif t.kind == OP and t.text == "(":
-                if depth == 0:
-                    return None
-                depth -= 1
-            elif depth == 0 and t.kind == WORD:
-                if t.upper == "VALUES":
-                    return k
-                if t.upper in _STARTS or t.upper in _NOT_A_TABLE or t.upper in ("AS", "ON"):
-                    return None
-            k -= 1
-        return None
+        k = self.heads[j]
+        return k if k is not None and self.tokens[k].upper == "VALUES" else None
 
     # -- match_recognize(TABLE(t), '...') -------------------------------------------------------------------
 
@@ -334,8 +334,12 @@ class _Rewriter:
             return close + 1  # already rewritten
         literal = self.tokens[close - 1]
         comma = self.tokens[close - 2]
-        if literal.kind != STRING or comma.text != ",":
+        if literal.kind != STRING or literal.text[0] in "xX" or comma.text != ",":
             return i + 1
+        if table_close == i + 4:
+            table = self.tokens[i + 2]
+            raise error_at(self.text, table.start, self.tokens[table_close].end, "SYNTAX", "expected a table or a query in TABLE(...)")
+        self._check_recursion(i + 4, table_close, i)
         text = _string_value(literal.text)
         if text.lstrip().startswith("--sparkcep"):
             return close + 1  # already rewritten
@@ -437,41 +441,52 @@ def _unasked(names: str | None) -> str:
     return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
 
 
-def _matching(tokens: list[Token]) -> dict[int, int]:
-    """Index of the closing parenthesis for each opening one."""
+def _matching(tokens: list[Token], opening: str, closing: str) -> dict[int, int]:
+    """Index of the closing bracket for each opening one."""
     out, stack = {}, []
     for i, t in enumerate(tokens):
-        if t.kind == OP and t.text == "(":
+        if t.kind == OP and t.text == opening:
             stack.append(i)
-        elif t.kind == OP and t.text == ")" and stack:
+        elif t.kind == OP and t.text == closing and stack:
             out[stack.pop()] = i
     return out
+
+
+def _heads(tokens: list[Token]) -> list[int | None]:
+    """For each token the last word before it, inside the same parentheses, that tells what a list is of: VALUES, FROM, SELECT and the like."""
+    out: list[int | None] = []
+    outer, head = [], None
+    for i, t in enumerate(tokens):
+        out.append(head)
+        if t.kind == OP and t.text == "(":
+            outer.append(head)
+            head = None
+        elif t.kind == OP and t.text == ")" and outer:
+            head = outer.pop()
+        elif t.kind == WORD and t.upper in _HEADS:
+            head = i
+    return out
+
+
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|[01][0-7]{2}|.)|''|\"\"", re.S)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 def _string_value(literal: str) -> str:
     """The text of a Spark string literal."""
     if literal[0] in "rR":
         return literal[2:-1]
-    quote_char, body = literal[0], literal[1:-1]
-    out, i = [], 0
-    escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
-    while i < len(body):
-        c = body[i]
-        if c == "\\" and i + 1 < len(body):
-            nxt = body[i + 1]
-            if nxt == "u" and i + 6 <= len(body):
-                out.append(chr(int(body[i + 2 : i + 6], 16)))
-                i += 6
-                continue
-            out.append(escapes.get(nxt, nxt if nxt not in "%_" else "\\" + nxt))
-            i += 2
-        elif c == quote_char and body[i : i + 2] == quote_char * 2:
-            out.append(c)
-            i += 2
-        else:
-            out.append(c)
-            i += 1
-    return "".join(out)
+
+    def value(found: re.Match[str]) -> str:
+        escape = found[1]
+        if escape is None:
+            return literal[0] if found[0][0] == literal[0] else found[0]
+        if escape[0] in "uU" and len(escape) > 1:
+            return chr(int(escape[1:], 16))
+        return chr(int(escape, 8)) if len(escape) == 3 else _ESCAPES.get(escape, escape)
+
+    text = _ESCAPED.sub(value, literal[1:-1])
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be the halves of one character
 
 
 # -- the subquery ---------------------------------------------------------------------------------------------
@@ -550,7 +565,7 @@ def _kept_leaves(plan: Plan) -> list[str]:
     """The leaf columns next to the aggregates: what only those need is left behind."""
     texts = [text for _, text in plan.outputs]
     if plan.ranking:
-        texts += [*plan.ranking.objectives, *plan.ranking.order]
+        texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
     used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
     used |= {name for name, spec in plan.leaves if spec[0] == "rank" or (plan.slide and spec[0] == "window_start")}
     return [name for name, _ in plan.leaves if name in used or not plan.aggregates]

@@ -6,7 +6,8 @@ reads give the same rows (``pattern.necessary`` says why); who chooses a filter 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import ceil
 
 from sparkcep.pattern.plan import Plan
@@ -63,15 +64,20 @@ def near(plan: Plan, order_type: str) -> Near | None:
         return None
     kind, size = plan.windows[0][:2]
     if kind == MICROS and order_type == "timestamp":
-        return Near("unix_micros(__o0)", int(size)) if int(size) < _MAX else None
+        return _bounded(Near("unix_micros(__o0)", int(size)))
     if kind == MICROS and order_type == "timestamp_ntz":  # without a time zone's jumps: by its own clock
         seconds = "unix_date(CAST(__o0 AS DATE)) * 86400L + hour(__o0) * 3600 + minute(__o0) * 60 + CAST(second(__o0) AS BIGINT)"
-        return Near(seconds, int(size) // _SECOND + 2)
+        return _bounded(Near(seconds, int(size) // _SECOND + 2))
     if kind == MICROS and order_type == "date":
-        return Near("CAST(unix_date(__o0) AS BIGINT)", int(size) // _DAY + 1)
+        return _bounded(Near("CAST(unix_date(__o0) AS BIGINT)", int(size) // _DAY + 1))
     if kind != MICROS and order_type in _INTEGERS:
-        return Near("CAST(__o0 AS BIGINT)", ceil(float(size))) if float(size) < 1 << 52 else None
+        return _bounded(Near("CAST(__o0 AS BIGINT)", ceil(Fraction(size))))
     return None
+
+
+def _bounded(found: Near) -> Near | None:
+    """Buckets of two units or more, so that each has neighbours in a BIGINT; None where the width is too large for one: all rows are near."""
+    return replace(found, width=max(found.width, 2)) if found.width < _MAX else None
 
 
 def candidate_text(plan: Plan, chosen: Filter) -> str:

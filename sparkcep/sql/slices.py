@@ -8,6 +8,7 @@ the slice whose own its first row is.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import ceil
 
 from sparkcep.pattern.plan import Plan
@@ -72,7 +73,7 @@ def slices_of(plan: Plan, order_type: str, windows: int = WINDOWS) -> Slices | s
         if plan.slide and order_type not in _WHOLE:
             return "where windows of rounded numbers begin is not known exactly" if order_type else "the type of the order key is not known"
         # floor and rounded differences never fall; the window's own size may be rounded up by less than one
-        place, width = f"CAST(greatest(least(floor({{0}}), {_FAR}L), -{_FAR}L) AS BIGINT)", ceil(float(size)) + 1
+        place, width = f"CAST(greatest(least(floor({{0}}), {_FAR}L), -{_FAR}L) AS BIGINT)", ceil(Fraction(size)) + 1
     if plan.order[0][2]:
         place = f"~({place})"
     # a search that begins in a window of another slice's looks one window farther

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 from sparkcep.errors import error_at
 from sparkcep.sql.clause import MatchClause
-from sparkcep.sql.lexer import OP, QUOTED, WORD, Span, Token, split_statements, tokenize
+from sparkcep.sql.lexer import LINE_COMMENT, OP, QUOTED, WORD, Span, Token, comment_end, split_statements, tokenize
 from sparkcep.sql.parser import parse_between
 
 # behind these words the name is that of a function or of a column
 _NO_TABLE = frozenset(
     "SELECT FROM JOIN LATERAL WHERE AND OR NOT ON BY HAVING SET USING WHEN THEN ELSE CASE IN WITH DISTINCT ALL FUNCTION TABLE VIEW".split()
 )
-_COMMENT = re.compile(r"--[^\n]*|/\*")
-_EDGE = re.compile(r"/\*|\*/")
+_COMMENT = re.compile(rf"{LINE_COMMENT}|/\*")
 
 
 @dataclass(frozen=True)
@@ -77,15 +76,5 @@ def comments(text: str, start: int, end: int) -> Iterator[Span]:
     """The comments of ``text[start:end]``, which holds no tokens."""
     at = start
     while found := _COMMENT.search(text, at, end):
-        at = found.end() if found[0] != "/*" else _comment_end(text, found.start(), end)
+        at = found.end() if found[0] != "/*" else comment_end(text, found.start())
         yield Span(found.start(), at)
-
-
-def _comment_end(text: str, start: int, end: int) -> int:
-    depth, at = 0, start
-    while edge := _EDGE.search(text, at, end):
-        depth += 1 if edge[0] == "/*" else -1
-        at = edge.end()
-        if depth == 0:
-            break
-    return at

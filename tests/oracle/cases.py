@@ -110,8 +110,13 @@ def _random_measure(rng, used, subsets):
         inner = ("agg", fn, over, argument, False, *keep)
     elif roll < 0.55:
         inner = ("agg", "count", over, "*", False)
-    elif roll < 0.65:
+    elif roll < 0.61:
         return ("classifier", over)
+    elif roll < 0.66:
+        # a label behind the current row is known: the match is complete
+        label = ("classifier", None)
+        inner = ("nav", rng.choice(["FIRST", "LAST"]), over, rng.choice([0, 0, 1]), label)
+        return (rng.choice(["prev", "next", "next"]), rng.choice([1, 1, 2]), rng.choice([label, inner, ("running", inner), ("final", inner)]))
     elif roll < 0.72:
         inner = ("nav", rng.choice(["FIRST", "LAST"]), over, rng.choice([0, 1]), ("classifier", None))
     elif roll < 0.86:

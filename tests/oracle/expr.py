@@ -71,7 +71,8 @@ def _value(e, context, seen, row, reached):
         return context.number
     if kind == "classifier":
         if reached:
-            return next((label for i, label in enumerate(context.labels) if context.row_of(i) == row), None)
+            # of two labels on one row the last, as CLASSIFIER() says of the current row
+            return next((context.labels[i] for i in reversed(range(len(context.labels))) if context.row_of(i) == row), None)
         mapped = _labels_of(e[1], context, seen)
         return context.labels[mapped[-1]] if mapped else None
     if kind == "prior":

@@ -78,7 +78,7 @@ def _inside(p, outer, rng) -> str:
 def _quantifier(least, most, greedy, rng) -> str:
     ways = []
     if most is None:
-        ways += {0: ["*"], 1: ["+"]}.get(least, [])
+        ways += {0: ["*", "{,}"], 1: ["+"]}.get(least, [])
         ways.append(f"{{{least},}}")
     else:
         if (least, most) == (0, 1):

@@ -232,3 +232,15 @@ def test_classes_taken_out_of_a_crowded_table_hide_no_others():
 def test_explain_says_how(selected, condition, said):
     text = explain(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES {selected} PATTERN (A+) DEFINE A AS {condition})")
     assert said in text and selected.partition(" ")[0] in text
+
+
+@pytest.mark.parametrize("constant", ["1e-3", "abs(-2)"])
+def test_a_constant_inside_prior_keeps_no_runs_apart(constant):
+    rows = {0: [{"id": i, "v": 10 * (i % 5), "w": 0, "s": ""} for i in range(12)]}
+    queries = [
+        f"""ORDER BY id {COUNTED} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B+) DEFINE B AS v > {bound}"""
+        for bound in (f"PRIOR(MAX(B.v) + {constant})", f"PRIOR(MAX(B.v)) + {constant}")
+    ]
+    inside, outside = (results(query, rows, True, None) for query in queries)
+    assert inside == outside and inside[1]
+    assert inside[0] == results(queries[0], rows, False, None)[0]

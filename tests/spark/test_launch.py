@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,40 @@ def test_thrift_server_listens_on_loopback(configuration):
     assert not [a for a in launch.thrift_server([])[0] if host in a]
 
 
+@pytest.mark.parametrize(
+    ("hive_site", "defaults", "arguments"),
+    [
+        ("<configuration><!-- {host} is left at its default --></configuration>", "", []),
+        ("<configuration><property><name>{host}</name><value> </value></property></configuration>", "", []),
+        ("<configuration><property><name>other.{host}</name><value>0.0.0.0</value></property></configuration>", "", []),
+        ("{host} 0.0.0.0, no XML", "", []),
+        ("", "spark.{host}", []),
+        ("", "# spark.{host} 0.0.0.0", []),
+        ("", "", ["--hiveconf", "{host}="]),
+        ("", "", ["--name", "about {host}"]),
+    ],
+)
+def test_a_mention_of_the_host_does_not_open_the_server(configuration, hive_site, defaults, arguments):
+    host = "hive.server2.thrift.bind.host"
+    (configuration / "hive-site.xml").write_text(hive_site.format(host=host))
+    (configuration / "spark-defaults.conf").write_text(defaults.format(host=host))
+    command, _ = launch.thrift_server([a.format(host=host) for a in arguments])
+    assert command[-2:] == ["--hiveconf", f"{host}=127.0.0.1"]
+
+
+@pytest.mark.parametrize("where", ["hive-site.xml", "spark-defaults.conf", "arguments"])
+def test_a_host_with_a_value_is_left_alone(configuration, where):
+    host = "hive.server2.thrift.bind.host"
+    texts = {
+        "hive-site.xml": f"<configuration>\n<property>\n<name>{host}</name>\n<value>0.0.0.0</value></property></configuration>",
+        "spark-defaults.conf": f"spark.hadoop.{host} 0.0.0.0",
+    }
+    if where in texts:
+        (configuration / where).write_text(texts[where])
+    command, _ = launch.thrift_server([] if where in texts else ["--conf", f"spark.hadoop.{host}=0.0.0.0"])
+    assert f"{host}=127.0.0.1" not in command
+
+
 @pytest.mark.parametrize("arguments", [["--master", "yarn"], ["--master=spark://x:7077"], ["--conf", "spark.master=yarn"]])
 def test_the_web_page_of_a_cluster_is_left_alone(arguments):
     assert "SPARK_LOCAL_IP" not in launch.thrift_server(arguments)[1]
@@ -181,6 +216,7 @@ class TestWithoutAJdk:
         (tmp_path / "java").chmod(0o755)
         name = f"sparkcep-parser-{jvm_build._fingerprint(jvm_build._sources(), jvm_build._spark_jars(None))}.jar"
         (tmp_path / "cache").mkdir()
-        (tmp_path / "cache" / name).touch()
+        with zipfile.ZipFile(tmp_path / "cache" / name, "w") as archive:
+            archive.writestr("some.class", "")
         assert main(["jar"]) == 0
         assert name in capsys.readouterr().out

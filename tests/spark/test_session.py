@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
 import re
+import socket
 import struct
 import subprocess
 import sys
+import tempfile
+import threading
+import zipfile
+from unittest.mock import MagicMock
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from py4j.java_gateway import CallbackServerParameters, JavaObject  # noqa: E402
+from py4j.protocol import Py4JError  # noqa: E402
 from pyspark.errors import AnalysisException, ParseException  # noqa: E402
 
+from sparkcep import storage  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark import jvm_build, session  # noqa: E402
 from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java  # noqa: E402
@@ -281,6 +291,58 @@ class TestTheJvmParser:
             extension.setRewriter(session._Rewriter())
 
 
+@needs_javac
+def test_the_port_for_callbacks_asks_for_a_token(enabled, caplog):
+    gateway = enabled.sparkContext._gateway
+    port = gateway._callback_server.get_listening_port()
+    call = b'c\np0\napply\ns{"sql": "SELECT 1", "settings": {}, "named_markers": false}\ne\n'
+    for before in (b"", b"A\nswrong\n"):
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(before + call)
+            said = bytearray()
+            with contextlib.suppress(ConnectionResetError):
+                while part := connection.recv(4096):
+                    said += part
+        assert b"SELECT" not in said
+    # the JVM shows it, from a thread that Python has not called before, and when somebody moves its client to another port
+    jvm_rows = []
+    query = f"SELECT * FROM ticks {MATCH}"
+    thread = threading.Thread(target=lambda: jvm_rows.extend(enabled._jsparkSession.sql(query).collectAsList()))
+    thread.start()
+    thread.join()
+    assert len(jvm_rows) == len(EXPECTED)
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    server.resetCallbackClient(server.getCallbackClient().getAddress(), port)
+    assert len(enabled._jsparkSession.sql(query).collectAsList()) == len(EXPECTED)
+
+
+def test_callbacks_that_somebody_opened_stay_as_they_are(monkeypatch, caplog):
+    import pyspark.java_gateway
+
+    class Gateway:
+        def __init__(self, token=None):
+            self._gateway_client = MagicMock()
+            self.callback_server_parameters = CallbackServerParameters(auth_token=token)
+
+    class Extension:
+        def setToken(self, server, token):
+            raise Py4JError("no such client")
+
+    started = []
+    monkeypatch.setattr(pyspark.java_gateway, "ensure_callback_server_started", started.append)
+    running = Gateway()
+    running._callback_server = object()
+    session._open_callbacks(running, Extension())
+    assert started == [] and running.callback_server_parameters.auth_token is None
+    unpinned = Gateway("its own")
+    session._open_callbacks(unpinned, Extension())
+    assert started == [unpinned] and unpinned.callback_server_parameters.auth_token == "its own"
+    other = Gateway()
+    session._open_callbacks(other, Extension())  # a Py4J that is made otherwise
+    assert started == [unpinned, other] and other.callback_server_parameters.auth_token is None
+    assert "asks for no token" in caplog.text
+
+
 def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(session, "_parser", None)
     monkeypatch.setattr(jvm_build, "find_java_tool", lambda *_: None)
@@ -299,7 +361,18 @@ def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
     stamp = jar.stat().st_mtime_ns
     assert jvm_build.extension_jar() == jar and jar.stat().st_mtime_ns == stamp
     assert [p.name for p in jar.parent.iterdir()] == [jar.name]
-    assert jar.parent.stat().st_mode & 0o077 == 0
+    assert jar.parent.stat().st_mode & 0o022 == 0
+    whole = jar.read_bytes()
+    for damaged in (b"", b"not a jar", whole[:-100], whole[:1000] + bytes(100) + whole[1100:]):
+        jar.write_bytes(damaged)
+        assert jvm_build.extension_jar() == jar and zipfile.ZipFile(jar).testzip() is None
+    jar.chmod(0o666)  # somebody else may have written it
+    assert jvm_build.extension_jar() == jar and jar.stat().st_mode & 0o022 == 0
+    jar.parent.chmod(0o777)
+    storage.places.cache_clear()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert jvm_build.extension_jar() == tmp_path / f"sparkcep-{os.geteuid()}" / jar.name
+    jar.parent.chmod(0o755)
     monkeypatch.setattr(jvm_build, "_RELEASE", "21")
     assert jvm_build._fingerprint(jvm_build._sources(), jvm_build._spark_jars(None)) not in jar.name
 

@@ -54,7 +54,7 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
         sources[i] = sent.get(id);
         if (sources[i] == null) {
           boolean numbered = isKey && isPlainString(value);
-          String name = own(call.name(i), taken);
+          String name = own(sentName(call, i), taken);
           String number = numbered ? own(call.name(i) + " number", taken) : "";
           columns.addAll(numbered ? numbered(value, name, number) : List.of(MatchStrategy.named(value, name)));
           sources[i] = new String[] {name, number};
@@ -71,7 +71,12 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
 
   /** The engine's name of an input column: the user's may be called as they like, even alike. */
   static String engineName(Call call, int i) {
-    return call.isUsers(i) ? "__u" + i : call.name(i);
+    return call.isUsers(i) ? "__u" + i : sentName(call, i);
+  }
+
+  /** The plan is a name that the engine has already: its column is sent only where rows would have no column without it. */
+  private static String sentName(Call call, int i) {
+    return i == call.size() - 1 ? "__row" : call.name(i);
   }
 
   /** {@code name}, or one like it, that no other column has. */

@@ -8,6 +8,7 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.internal.SessionState;
+import py4j.JavaServer;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -43,6 +44,11 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   /** The function that answers requests; null goes back to the helper process. */
   public static void setRewriter(Function<String, String> function) {
     rewriter = function;
+  }
+
+  /** From now on callbacks into the Python driver show it this token. */
+  public static void setToken(JavaServer server, String token) throws ReflectiveOperationException {
+    TokenClient.install(server, token);
   }
 
   static Function<String, String> rewriter() throws HelperProcess.HelperException {

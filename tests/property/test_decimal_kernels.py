@@ -1,0 +1,138 @@
+"""Decimals of two words against Python's whole numbers, with Spark's roundings."""
+
+from __future__ import annotations
+
+import random
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sparkcep.columns.bytecode import OP
+from sparkcep.engines.decimal_kernels import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
+
+WIDE = Context(prec=400)
+MODES = {-1: ROUND_FLOOR, 0: ROUND_HALF_UP, 1: ROUND_CEILING, 2: ROUND_DOWN}
+STACK = 4
+
+
+def words(value: int) -> tuple[int, int]:
+    raw = value.to_bytes(16, "little", signed=True)
+    return tuple(int.from_bytes(raw[i : i + 8], "little", signed=True) for i in (0, 8))
+
+
+def run(op: str, operands: tuple, *values: int | None):
+    """The value, None for NULL, or the error that the instruction leaves; an int of one word for those that give one."""
+    si, sf, sn = np.zeros(2 * STACK, dtype=np.int64), np.zeros(STACK), np.zeros(STACK, dtype=np.uint8)
+    for at, value in enumerate(values):
+        sn[at] = value is None
+        si[at], si[STACK + at] = words(value or 0)
+    a, b, c, d = (*operands, 0, 0, 0, 0)[:4]
+    sp, bad = wide(OP[op], a, b, c, d, len(values) - 1, si, sf, sn)
+    assert sp == 0
+    if bad:
+        return {OVERFLOW: "overflow", DIVIDE_BY_ZERO: "zero"}[bad]
+    if sn[0]:
+        return None
+    if op == "W2F":
+        return float(sf[0])
+    if op in ("CMPW", "W2I"):
+        return int(si[0])
+    return int.from_bytes(b"".join(int(w).to_bytes(8, "little", signed=True) for w in (si[0], si[STACK])), "little", signed=True)
+
+
+def rounded(value: Fraction, scale: int, mode: int = 0) -> int:
+    """The unscaled value with ``scale`` digits behind the point."""
+    x = value * 10**scale
+    whole, rest = divmod(abs(x.numerator), x.denominator)
+    up = {0: 2 * rest >= x.denominator, 2: False, -1: rest > 0 and x < 0, 1: rest > 0 and x > 0}[mode]
+    return (whole + up) * (-1 if x < 0 else 1)
+
+
+def limited(value: int, precision: int, ansi: bool):
+    return value if abs(value) < 10**precision else "overflow" if ansi else None
+
+
+def some(rng: random.Random, precision: int) -> int:
+    digits = rng.choice([1, precision, rng.randint(1, precision)])
+    value = rng.choice([rng.randrange(10**digits), 10**digits - 1, 10 ** (digits - 1), 5 * 10 ** (digits - 1), 0])
+    return rng.choice([1, -1]) * value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_arithmetic(seed):
+    rng = random.Random(seed)
+    for _ in range(4000):
+        p, q = rng.randint(1, 38), rng.randint(1, 38)
+        s, r = rng.randint(0, p), rng.randint(0, q)
+        x, y, ansi = some(rng, p), some(rng, q), rng.random() < 0.5
+        exact_x, exact_y = Fraction(x, 10**s), Fraction(y, 10**r)
+        precision = rng.choice([38, rng.randint(1, 38)])
+        fitting, scale = 2 * precision + ansi, max(s, r)
+        shown = (x, s, y, r, precision)
+        kept = rng.randint(0, scale)
+        for op, value in (("ADDW", exact_x + exact_y), ("SUBW", exact_x - exact_y)):
+            found = run(op, (scale - s, scale - r, scale - kept, fitting), x, y)
+            assert found == limited(rounded(value, kept), precision, ansi), (op, shown, kept)
+        kept = rng.randint(0, min(38, s + r))
+        found = run("MULW", (0, 0, s + r - kept, fitting), x, y)
+        assert found == limited(rounded(exact_x * exact_y, kept), precision, ansi), ("MULW", shown, kept)
+        kept = rng.randint(max(0, min(38, s - r)), 38)
+        found = run("DIVW", (kept + r - s, 39 - kept, 0, fitting), x, y)
+        zero = "zero" if ansi else None
+        twice = rounded(Fraction(rounded(exact_x / exact_y, 39), 10**39), kept) if y else 0
+        assert found == (limited(twice, precision, ansi) if y else zero), ("DIVW", shown, kept)
+        found = run("DIVW", (r - s, -1, 0, fitting), x, y)
+        assert found == (limited(rounded(exact_x / exact_y, 0, 2), precision, ansi) if y else zero), ("DIV", shown)
+        found = run("MODW", (scale - s, scale - r, 0, 2 * 38 + ansi), x, y)
+        assert found == (rounded(exact_x - exact_y * rounded(exact_x / exact_y, 0, 2), scale) if y else zero), ("MODW", shown)
+
+
+def test_quotients_are_rounded_twice_as_spark_does():
+    # 0.4999... with 39 digits behind the last one kept: Spark's first rounding makes a half of it
+    for x, y in ((5 * 10**37 - 1, 10**38 - 1), (10**37 + 1, 2 * 10**37 + 3), (49999999999999999999999999999999999999, 10**37)):
+        for kept in (0, 6, 37, 38):
+            exact = Fraction(x, y)
+            twice = rounded(Fraction(rounded(exact, 39), 10**39), kept)
+            assert run("DIVW", (kept, 39 - kept, 0, 77), x, y) == limited(twice, 38, True)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_one_value(seed):
+    rng = random.Random(seed)
+    for _ in range(4000):
+        p = rng.randint(1, 38)
+        x, s = some(rng, p), rng.randint(0, p)
+        assert run("NEGW", (), x) == -x
+        assert run("ABSW", (), x) == abs(x)
+        assert run("W2F", (s,), x) == float(WIDE.divide(Decimal(x), Decimal(10) ** s)), (x, s)
+        grow, precision, mode = rng.randint(-38, 38 - p), rng.randint(1, 38), rng.choice(list(MODES))
+        wanted = int(WIDE.scaleb(Decimal(x), grow).to_integral_value(rounding=MODES[mode]))
+        assert run("FITW", (grow, mode, precision, 1), x) == limited(wanted, precision, True), (x, grow, mode, precision)
+        for limit in (127, 2**31 - 1, 2**63 - 1):
+            fits = -limit - 1 <= x <= limit
+            assert run("W2I", (limit, 1), x) == (x if fits else "overflow")
+            assert run("W2I", (limit, 2), x) == (x if fits else None)
+            assert run("W2I", (limit, 0), x) == (x + limit + 1) % (2 * limit + 2) - limit - 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_two_values(seed):
+    rng = random.Random(seed)
+    for _ in range(3000):
+        x = some(rng, rng.randint(1, 38))
+        y = rng.choice([x, -x, x + 1, some(rng, rng.randint(1, 38))])
+        if abs(y) >= 10**38:
+            continue
+        order = (x > y) - (x < y)
+        assert compared(*words(x), *words(y)) == order
+        for i, wanted in enumerate((x == y, x != y, x < y, x <= y, x > y, x >= y, x == y)):
+            assert run("CMPW", (i,), x, y) == wanted
+        assert run("EXTREMEW", (1,), x, y) == max(x, y) and run("EXTREMEW", (0,), x, y) == min(x, y)
+        high = summed_high(*words(x), *words(y))
+        assert high == (words(x + y)[1] if abs(x + y) < 10**38 else NO_SUM)
+        assert summed_high(0, NO_SUM, *words(y)) == NO_SUM
+    assert [run("CMPW", (6,), None, 1), run("CMPW", (6,), None, None), run("CMPW", (0,), None, 1)] == [0, 1, None]
+    assert [run("EXTREMEW", (1,), None, 1), run("EXTREMEW", (0,), 1, None), run("ADDW", (0, 0, 0, 76), 1, None)] == [1, 1, None]
+    assert run("WIDEN", (), -5) == -5

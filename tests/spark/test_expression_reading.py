@@ -1,0 +1,104 @@
+"""Our reader of expressions means what Spark's parser means: a text and the same text with all of our tree's brackets are one expression to Spark."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+
+import pytest
+
+from sparkcep.sql.expression import Cursor, Expr, ExpressionParser
+from sparkcep.sql.lexer import END, tokenize
+from tests.property.expression_texts import Texts, bracketed
+
+LONGEST = 250  # Spark's parser takes seconds over some longer texts
+
+TEXTS = """v * PREV(x) DIV 7
+v DIV x * y DIV z
+a || b + c || d - e
+a | b ^ c & d << e + f
+a >> b >>> c << d
+a & b = c | d
+a = b <> c <= d
+a = b IN (1)
+a < b LIKE c = d
+a <=> b IS NULL
+a IS DISTINCT FROM b = c
+a BETWEEN b = c AND d < e
+NOT a = b AND c
+NOT a IN (b) OR ! c
+a !< b !> c
+-1L::INT
+- -1L::INT
+-x::INT
+~-1L::SMALLINT
++1::STRING
+-1.5BD::DECIMAL(3, 1)[0]
+- 1 * -2::INT
+X '1010' || x'AB'
+a -> b + c = d OR e
+'a' 'b'.f
+1.f
+INTERVAL -3 MONTHS * 2
+INTERVAL '1' DAY + INTERVAL '2' HOUR * 3
+CASE a = b WHEN c OR d THEN e + f ELSE g AND h END
+cast(a + b AS MAP<STRING, ARRAY<INT>>) >> 2
+a::ARRAY<INT>[b + c].d
+position(a = b IN c || d)
+trim(BOTH a || b FROM c = d)
+1 /* a /*+ b */ + 2
+1 -- it \\
+ goes 'on
+ + 2"""
+
+
+@pytest.fixture(scope="module")
+def tree(spark):
+    """Spark's tree of an expression as text, None where Spark refuses it."""
+    package = spark._jvm.org.apache.spark.sql.catalyst.parser
+    parser = getattr(getattr(package, "CatalystSqlParser$"), "MODULE$")
+    from pyspark.errors import ParseException
+
+    def of(text: str) -> str | None:
+        try:
+            read = parser.parseExpression(f"f({text}\n)").treeString()  # in a call, so that no alias may stand behind it
+        except ParseException:
+            return None
+        return re.sub(r"(?<=\b[uv])_\d+|#\d+", "", read)  # numbers that each parse gives anew
+
+    logging.disable(logging.CRITICAL)
+    yield of
+    logging.disable(logging.NOTSET)
+
+
+def _read(text: str) -> Expr:
+    cursor = Cursor(text, tokenize(text))
+    node = ExpressionParser(cursor).parse()
+    assert cursor.token.kind == END, text
+    return node
+
+
+@pytest.mark.parametrize("text", re.split(r"\n(?! )", TEXTS))
+def test_precedence_is_that_of_spark(tree, text):
+    assert tree(text) is not None
+    assert tree(bracketed(text, _read(text))) == tree(text)
+
+
+def _compare(tree, seed: int, number: int) -> None:
+    texts, taken = Texts(random.Random(seed)), 0
+    while taken < number:
+        text = texts.expression()
+        plain = tree(text) if len(text) <= LONGEST and not text.lstrip().startswith("--") else None
+        if plain is not None:
+            assert tree(bracketed(text, _read(text))) == plain, text
+            taken += 1
+
+
+def test_random_expressions_are_read_as_spark_reads_them(tree):
+    _compare(tree, 1, 300)
+
+
+@pytest.mark.slow
+def test_many_random_expressions_are_read_as_spark_reads_them(tree):
+    _compare(tree, 2, 20_000)

@@ -1,0 +1,150 @@
+"""Long texts: memory and time that grow with their length, numbers of thousands of digits, comments and escapes as Spark reads them."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+
+import pyarrow as pa
+import pytest
+
+from sparkcep.engines.run import prepare
+from sparkcep.errors import ClauseError
+from sparkcep.pattern.plan import make_plan
+from sparkcep.sql.lexer import tokenize
+from sparkcep.sql.parser import parse_clause
+from sparkcep.sql.rewrite import _string_value, rewrite
+
+CLAUSE = "FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
+DIGITS = "9" * 5_000
+
+
+@pytest.mark.parametrize("piece", ["x", "\\x", "''", "x\\n"])
+def test_a_long_literal_takes_the_memory_of_its_text(piece):
+    text = f"SELECT '{piece * 500_000}'"
+    tracemalloc.start()
+    tokenize(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * len(text)
+
+
+def _seconds(text: str) -> float:
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        rewrite(text)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda n: f"SELECT {'match_recognize (1), ' * n} 1 {CLAUSE}",
+        lambda n: f"SELECT * {CLAUSE} WHERE x IN ({'match_recognize (1), ' * n} 1)",
+        lambda n: f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES {', '.join(f'LAST(a{i}) AS m{i}' for i in range(n))} PATTERN (A))",
+    ],
+)
+def test_time_grows_with_the_length(text):
+    assert _seconds(text(4_000)) < 8 * _seconds(text(1_000))
+
+
+@pytest.mark.parametrize(
+    ("clause", "error"),
+    [
+        (f"PATTERN (A) DEFINE A AS NEXT(A.p, {DIGITS}) > 1", "NAVIGATION_OFFSET"),
+        (f"PATTERN (A) WINDOW {DIGITS}", "WINDOW_SIZE"),
+        (f"PATTERN (A) WINDOW {DIGITS} ROWS", "WINDOW_SIZE"),
+        (f"PATTERN (A) WINDOW INTERVAL '{DIGITS}' DAY", "WINDOW_SIZE"),
+        (f"PATTERN (A) WINDOW INTERVAL '{DIGITS}:1' HOUR TO MINUTE", "WINDOW_SIZE"),
+        (f"EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A) WINDOW 5 APPROX {DIGITS}", "APPROX"),
+        ("EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A) WINDOW 5 APPROX 1 WEIGHTS (A 1e99999999)", "APPROX"),
+        (f"EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A) WINDOW 5 PREF MAX (A.p) TOP {DIGITS}", "TOP"),
+        (f"PATTERN (A) DEFINE A AS CLASSIFIER(x{DIGITS}) = 'A'", "UNKNOWN_VARIABLE"),
+    ],
+)
+def test_a_text_of_thousands_of_digits_is_refused_in_a_short_message(clause, error):
+    with pytest.raises(ClauseError) as raised:
+        rewrite(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY t MEASURES count(*) AS n {clause})")
+    assert raised.value.error_class == f"SPARKCEP.{error}"
+    assert raised.value.line == 1 and raised.value.column > 70
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "size",
+    ["INTERVAL /* x */ '4' MINUTES", "INTERVAL '4' /* b */ MINUTES", "INTERVAL '4' -- x\n MINUTES", "INTERVAL\n4 MINUTES", 'INTERVAL "4" MINUTES', "INTERVAL '0:4' HOUR -- x\n TO MINUTE"],
+)
+def test_a_comment_in_an_interval_is_a_blank(size):
+    for text in (f"PATTERN (A B) WINDOW {size}", f"PATTERN (A B) WINDOW INTERVAL '8' MINUTES SLIDE {size} PREF MAX (A.p) TOP 1", f"PATTERN ((A B) WITHIN {size})"):
+        assert '"240000000"' in rewrite(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY t MEASURES count(*) AS n EVENT SELECTION SKIP TILL ANY MATCH {text})")
+
+
+@pytest.mark.parametrize(
+    ("comment", "rest"),
+    [
+        ("-- x \\\n not it's (\n", "1"),
+        ("-- x\r", "1"),
+        ("-- x \\\\\n not\n", "1"),
+        ("/* a /* b */ c */", "1"),
+        ("/* a /*+ b */", "1"),
+        ("/*+ a */", "1"),
+    ],
+)
+def test_comments_end_where_spark_ends_them(comment, rest):
+    assert [t.text for t in tokenize(comment + rest)] == [rest, ""]
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        (r"'\u00zz'", "u00zz"), (r"'\u0041'", "A"), (r"'\101'", "A"), (r"'\U0001F600'", "\U0001f600"), (r"'\ud83d\ude00'", "\U0001f600"), ("'a''b'", "a'b"),
+        ("'a\"\"b'", 'a""b'), (r"'\%\_\n\'\\'", "\\%\\_\n'\\"), (r"r'\n'", "\\n"), ('"a""b"', 'a"b'),
+    ],
+)
+def test_values_of_literals(literal, value):
+    assert _string_value(literal) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT * FROM match_recognize(", "SELECT * FROM match_recognize(TABLE(), 'PATTERN (A)')", "SELECT * FROM match_recognize(TABLE(t), '\\u00zz PATTERN (A)')"]
+)
+def test_a_broken_call_of_the_function_is_an_error_with_a_place(text):
+    with pytest.raises(ClauseError) as raised:
+        rewrite(text)
+    assert raised.value.line == 1 and raised.value.column > 14
+
+
+def test_a_call_with_a_binary_literal_is_left_to_spark():
+    text = "SELECT * FROM match_recognize(TABLE(t), X'41')"
+    assert rewrite(text) == text
+
+
+def _prepared(condition: str) -> float:
+    """Seconds to read and compile a condition over several rows."""
+    start = time.process_time()
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN (A B+) DEFINE B AS {condition}"))
+    plan.to_json()
+    prepare(plan, pa.schema([(column, pa.int64()) for column, _ in plan.inputs]))
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda n: f"CASE t - A.t {' '.join(f'WHEN {i} THEN true' for i in range(n))} END",
+        lambda n: f"CASE {' '.join(f'WHEN t - A.t = {i} THEN t > A.t + {i}' for i in range(n))} ELSE false END",
+    ],
+)
+def test_a_long_case_is_compiled_in_time_that_grows_with_its_length(condition):
+    short, long = (min(_prepared(condition(n)) for _ in range(3)) for n in (400, 1_600))
+    assert long < 8 * short
+
+
+def test_a_deep_case_is_refused_at_its_place():
+    deep = "t > A.t"
+    for i in range(60):
+        deep = f"CASE WHEN t > A.t + {i} THEN false ELSE {deep} END"
+    with pytest.raises(ClauseError, match="EXPRESSION_TOO_DEEP.*line 1, column"):
+        _prepared(deep)

@@ -1,0 +1,157 @@
+"""Windows at the ends of their types: no distance wraps, no window is too wide."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engines.windows import measured, slides, sliding_windows, window_ends
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.pattern.plan import make_plan
+from sparkcep.sql.parser import parse_clause
+
+LOW, TOP = -(1 << 63), (1 << 63) - 1
+PLACES = [LOW, LOW + 1, LOW + 4, LOW + 9, -7, -1, 0, 3, 8, TOP - 20, TOP - 5, TOP - 1, TOP]
+SIZES = ["1", "2", "4.5", "10", "20", str(1 << 62), str(TOP), str(1 << 63), str((1 << 64) - 1), str(1 << 64), "9" * 20, "9" * 400]
+FLOATS = [float("-inf"), -1e300, -1.5, -0.0, 0.25, 1.0, 7.5, 12.0, 1e300, float("inf"), float("nan")]
+
+
+def inside(first, last, size: str) -> bool:
+    """LANGUAGE section 3, by Python's own numbers."""
+    if isinstance(first, float) and not (np.isfinite(first) and np.isfinite(last)):
+        return False
+    return abs(Fraction(last) - Fraction(first)) < Fraction(size)
+
+
+def cases(values, seed: int):
+    rng = random.Random(seed)
+    for _ in range(150):
+        rows = sorted(rng.choices(values, k=rng.randrange(1, 9)))
+        nulls = [None] * rng.randrange(3)
+        down = rng.random() < 0.5
+        yield ([*nulls, *rows] if not down else [*reversed(rows), *nulls]), rng.choice(SIZES), down
+
+
+@pytest.mark.parametrize(("values", "kind"), [(PLACES, pa.int64()), (FLOATS[:-1], pa.float64())])
+def test_where_windows_end(values, kind):
+    for rows, size, _ in cases(values, 1):
+        ends, backs = window_ends("number", size, pa.array(rows, kind), np.array([0, len(rows)]))
+        for i, x in enumerate(rows):
+            near = [j for j, y in enumerate(rows) if x is not None and y is not None and inside(x, y, size)]
+            assert list(range(i, ends[i])) == [j for j in near if j >= i], (rows, size, i)
+            assert list(range(backs[i], i + 1)) == [j for j in near if j <= i], (rows, size, i)
+
+
+@pytest.mark.parametrize(("values", "kind"), [(PLACES, pa.int64()), (FLOATS[:-1], pa.float64())])
+def test_the_measure_of_a_window(values, kind):
+    for rows, size, down in cases(values, 2):
+        places = measured(("number", size, "__o0"), pa.array(rows, kind), np.arange(len(rows)), down)
+        for i, x in enumerate(rows):
+            assert places.null[i] == (x is None or not np.isfinite(float(x)))
+            for j in range(i, len(rows)):
+                if not places.null[i] and not places.null[j]:
+                    assert (places.when[j] <= places.until[i]) == inside(x, rows[j], size), (rows, size, down)
+                    assert (places.when[j] <= places.near[i]) == (abs(Fraction(rows[j]) - Fraction(x)) <= Fraction(size)), (rows, size, down)
+
+
+def test_a_number_that_is_none_is_in_no_window():
+    ends, _ = window_ends("number", "5", pa.array(FLOATS), np.array([0, len(FLOATS)]))
+    assert ends[0] == 0 and ends[-2:].tolist() == [9, 10]
+
+
+@pytest.mark.parametrize("step", ["5", "2.5", "7", "1"])
+@pytest.mark.parametrize("size", ["10", "7", "12.5"])
+def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
+    for rows, _, down in cases([LOW, LOW + 3, LOW + 14, -3, 0, 2, 11, TOP - 20, TOP - 5, TOP - 1, TOP], 3):
+        column, offsets = pa.array(rows, pa.int64()), np.array([0, len(rows)])
+        window, slide = ("number", size, "__o0"), ("number", step)
+        found = slides(window, slide, column, offsets, 1000)
+        first, until, numbers = found.of(0)
+        expected = {}
+        for i, x in enumerate(rows):
+            if x is not None:
+                for n in range((x - 20) * 2 // int(2 * float(step)) - 2, x * 2 // int(2 * float(step)) + 2):
+                    if n * Fraction(step) <= x < n * Fraction(step) + Fraction(size):
+                        expected.setdefault(n, []).append(i)
+        assert {int(n): list(range(a, b)) for n, a, b in zip(numbers, first, until)} == expected, (rows, down)
+        at = np.array([i for i, x in enumerate(rows) if x is not None])
+        which, starts, ends = sliding_windows(window, slide, column, np.arange(len(rows)), at, at, 1000)
+        told = sorted((int(at[m]), n) for n, some in expected.items() for m in range(len(at)) if at[m] in some)
+        assert sorted(np.repeat(at[which], 1).tolist()) == [row for row, _ in told]
+        for row, start, end in zip(at[which].tolist(), starts.to_pylist(), ends.to_pylist()):
+            assert start is None or float(start) <= float(rows[row])
+            assert end is None or float(rows[row]) <= float(end)
+
+
+def answer(clause: str, order: list, kind: pa.DataType | None = None, **limits) -> list[dict]:
+    plan = make_plan(parse_clause(f"ORDER BY t {clause}"))
+    values = {"t": pa.array(order, kind or pa.int64()), "v": pa.array([float(i) for i in range(len(order))])}
+    table = pa.table({name: values[sql.rpartition(".")[2]] for name, sql in plan.inputs})
+    engine = engine_for(prepare(plan, table.schema), limits=Limits(**limits))
+    out = pa.concat_tables([engine.p.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
+    names = {leaf: name for name, leaf in plan.outputs}
+    return [{names[k]: v for k, v in row.items() if k in names} for row in out.to_pylist()]
+
+
+NEAR_TOP = [TOP - 20, TOP - 5, TOP - 1, TOP]
+
+
+@pytest.mark.parametrize("selection", ["", "EVENT SELECTION SKIP TILL NEXT MATCH", "EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH"])
+@pytest.mark.parametrize("down", [False, True])
+def test_matches_near_the_ends_of_the_order_key(selection, down):
+    clause = "MEASURES count(*) AS n AFTER MATCH SKIP TO NEXT ROW {} PATTERN (A B?) WINDOW {}"
+    order = [-1 - t for t in NEAR_TOP] if down else NEAR_TOP
+    assert [row["n"] for row in answer(clause.format(selection, 10), order)] == [1, 2, 2, 1]
+    assert [row["n"] for row in answer(clause.format(selection, "99999999999999999999"), [LOW, *order] if not down else [TOP, *order])] == [2, 2, 2, 2, 1]
+
+
+def test_timestamps_near_the_end_of_their_type():
+    clause = "MEASURES count(*) AS n AFTER MATCH SKIP TO NEXT ROW PATTERN (A B?) WINDOW INTERVAL '1' DAY"
+    assert [row["n"] for row in answer(clause, [TOP - 7, TOP], pa.timestamp("us"))] == [2, 1]
+
+
+@pytest.mark.parametrize("report", ["PROXY MATCHES", "ALL MATCHES", "MATCH BUNDLES"])
+@pytest.mark.parametrize("down", [False, True])
+def test_approximate_matches_near_the_ends_of_the_order_key(report, down):
+    def found(order):
+        return answer(f"MEASURES count(*) AS n, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 10 APPROX 1 {report}", order)
+
+    offset = [0, 15, 19, 20]  # the same distances in the middle of the type
+    assert found([(LOW + 20 - t) if down else TOP - 20 + t for t in offset]) == found([-t if down else t for t in offset]) != []
+
+
+@pytest.mark.parametrize("preference", ["MAX (A.v + B.v)", "MAX (A.v * B.v)"])
+def test_ranking_of_sliding_windows_near_the_ends_of_the_order_key(preference):
+    clause = f"MEASURES MATCH_SCORE() AS s, FIRST(t) AS f, WINDOW_START() AS w PATTERN (A B) WINDOW 10 SLIDE 5 PREF {preference} TOP 1"
+    middle = answer(clause, [t - TOP + 7 for t in NEAR_TOP])  # TOP is 7 beyond a multiple of ten
+    assert answer(clause, NEAR_TOP) == [row | {"f": row["f"] + TOP - 7, "w": row["w"] + TOP - 7} for row in middle] != []
+    with pytest.raises(MatchRuntimeError, match=r"ARITHMETIC_OVERFLOW.*WINDOW_END"):
+        answer(clause.replace("WINDOW_START", "WINDOW_END"), NEAR_TOP)
+
+
+def test_too_many_sliding_windows_are_an_error():
+    for clause in ("PREF MAX (A.v) TOP 1", "PREF MAX (A.v * B.v / 3) TOP 1"):
+        with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*maxStateBytes = 1000000"):
+            answer(f"MEASURES MATCH_SCORE() AS s PATTERN (A B) WINDOW 1000000000 SLIDE 1 {clause}", list(range(9)), max_state_bytes=1_000_000)
+
+
+def test_a_window_wider_than_the_type_holds_everything():
+    for size in ("99999999999999999999", f"{TOP * 9} ROWS", "INTERVAL '99999999999' DAYS"):
+        for strategy in ("EVENT SELECTION SKIP TILL NEXT MATCH", "", "APPROX 1"):
+            kind = pa.timestamp("us") if "DAYS" in size else pa.int64()
+            rows = answer(f"MEASURES count(*) AS n {strategy} PATTERN (A B) WINDOW {size}", [1, 2], kind)
+            assert 2 in [row["n"] for row in rows]
+    rows = answer("MEASURES count(*) AS n EVENT SELECTION SKIP TILL NEXT MATCH PATTERN ((A B) WITHIN 99999999999999999999)", [LOW, TOP])
+    assert rows == [{"n": 2}]
+
+
+@pytest.mark.parametrize(("size", "step", "end"), [("12.5", "5", 12.5), ("10", "2.5", 10.0), ("10", "5", 10)])
+def test_windows_are_told_in_a_type_that_holds_their_ends(size, step, end):
+    rows = answer(f"MEASURES MATCH_SCORE() AS s, WINDOW_START() AS w, WINDOW_END() AS e PATTERN (A B) WINDOW {size} SLIDE {step} PREF MAX (A.v + B.v) TOP 1", [1, 4])
+    told = [row for row in rows if row["w"] == 0]
+    assert [row["e"] for row in told] == [end] and isinstance(told[0]["e"], type(end))
