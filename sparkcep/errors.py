@@ -5,7 +5,9 @@ Every analysis error is a :class:`ClauseError`, raised before any Spark job star
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 
 _SHOWN = 60  # characters of a text of the user's that a message quotes
 
@@ -80,6 +82,13 @@ def error_at(
     return ClauseError(
         error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=shown(fragment)
     )
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of the ``known`` names that ``name`` may be a misspelling of."""
+    by_upper = {k.upper(): k for k in known}
+    found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=0.6)
+    return by_upper[found[0]] if found else None
 
 
 def shown(text: str) -> str:

@@ -111,6 +111,17 @@ def test_a_rule_is_silent(rule, clause):
     assert rule not in found and not any(c.startswith("SPARKCEP.") for c in found)
 
 
+def test_misspelled_variables():
+    text = f"{HEAD}\n MEASURES LAST({{}}.x) AS a PATTERN (STRT DOWN+) DEFINE DOWN AS x > 1)"
+    (found,) = (f for f in lint(text.format("DONW")) if f.code == "MISSPELLED_VARIABLE")
+    assert (found.severity, found.line, found.column, found.fragment) == ("warning", 2, 16, "DONW.x")
+    assert found.message == "no variable of PATTERN is called DONW; did you mean DOWN?"
+    for right in ("down", "Strt", "address"):  # a variable, another case, what is near none
+        assert "MISSPELLED_VARIABLE" not in [f.code for f in lint(text.format(right))]
+    aliased = text.replace(" MATCH", " AS donw MATCH", 1).format("DONW")
+    assert "AS donw" in aliased and "MISSPELLED_VARIABLE" not in [f.code for f in lint(aliased)]
+
+
 def test_order():
     (found,) = lint("SELECT 1;\nSELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) DEFINE A AS x > 1)")
     assert (found.code, found.severity, found.line, found.column, found.fragment) == (

@@ -147,9 +147,10 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
     def run(statement: str) -> DataFrame:
         """Of statements that were rewritten."""
-        if kwargs:
-            return original(session, _unformat(statement, frames), bound, **frames)
-        return original(session, statement, bound)
+        with without_log():
+            if kwargs:
+                return original(session, _unformat(statement, frames), bound, **frames)
+            return original(session, statement, bound)
 
     try:
         settings = settings_of(session)
@@ -164,8 +165,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
             raise ClauseParseException.from_spark(raised) or raised from None
     try:
-        with without_log():
-            return run(places.rewritten)
+        return run(places.rewritten)
     except PySparkException as raised:
         error = ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places)
         if getattr(error, "error_class", "") != months.ERROR_CLASS:
@@ -175,8 +175,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose)
     assert places is not None
     try:
-        with without_log():
-            return run(places.rewritten)
+        return run(places.rewritten)
     except PySparkException as raised:
         raise ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places) from None
 

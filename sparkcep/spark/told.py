@@ -5,12 +5,12 @@ Knows nothing of pyspark: the JVM asks for it as well (see rewrite_server).
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
+from sparkcep.errors import SEMANTIC, ClauseError, error_at, nearest, position
+from sparkcep.pattern.nodes import Var, walk
 from sparkcep.spark.rewriting import excerpt
 from sparkcep.sql.clause import MatchClause
 from sparkcep.sql.lexer import Span, tokenize
@@ -106,7 +106,6 @@ def tell(failure: Failure, statement: str, places: Places | None = None) -> Told
         return own
     clause = places.clause_at(span)
     if clause is not None:
-        span = _call(failure, statement, span)
         message = _hinted(message, _hint(failure, clause, span.of(statement)))
     return Told(statement, message, span)
 
@@ -152,17 +151,6 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
 
 
-def _call(failure: Failure, statement: str, span: Span) -> Span:
-    """The call in ``span`` that a message is about, where Spark only names an expression around it."""
-    if failure.condition == "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE":
-        name = failure.parameters.get("funcName", "").strip('"').partition("(")[0]
-        tokens = tokenize(span.of(statement))
-        found = next((t for t, after in zip(tokens, tokens[1:]) if name and t.upper == name.upper() and after.text == "("), None)
-        if found is not None:
-            return Span(span.start + found.start, span.start + found.end)
-    return span
-
-
 def _hinted(message: str, hint: str) -> str:
     if not hint or hint in message:
         return message
@@ -177,10 +165,6 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
     if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
         names = _NAMES.findall(parameters.get("objectName", ""))
         return _about_variable(names[0], clause) if len(names) > 1 else ""
-    if kind == "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE":
-        name = parameters.get("funcName", "").strip('"').partition("(")[0].upper()
-        other = {"LAG": "PREV", "LEAD": "NEXT"}.get(name)
-        return f"{name} is {other} here" if other else ""
     if kind == "UNRESOLVED_ROUTINE":
         name = _NAMES.findall(parameters.get("routineName", "``"))[-1].upper()
         return _ELSEWHERE.get(name, "")
@@ -192,12 +176,8 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
 
 
 def _about_variable(name: str, clause: MatchClause) -> str:
-    from sparkcep.pattern.nodes import Var, walk
-
-    variables = list(dict.fromkeys(n.name for n in walk(clause.pattern) if isinstance(n, Var)))
-    known = [*variables, *(s.name for s in clause.subsets)]
-    upper = {v.upper(): v for v in known}
-    if name.upper() in upper:
+    known = [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+    if name.upper() in (k.upper() for k in known):
         return ""
-    near = difflib.get_close_matches(name.upper(), list(upper), n=1, cutoff=0.5)
-    return f"no variable of PATTERN is called {name}" + (f"; did you mean {upper[near[0]]}?" if near else "")
+    near = nearest(name, known)
+    return f"no variable of PATTERN is called {name}" + (f"; did you mean {near}?" if near else "")

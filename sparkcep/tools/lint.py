@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from sparkcep.errors import ClauseError, position
+from sparkcep.errors import ClauseError, nearest, position
 from sparkcep.pattern import nodes
 from sparkcep.pattern.options import selection
 from sparkcep.pattern.scope import ENDINGS
@@ -202,6 +202,19 @@ def _unused_subset(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for subset in clause.subsets:
         if subset.name.lower() not in used:
             yield subset.span, f"nothing refers to the subset {subset.name}"
+
+
+@_rule("MISSPELLED_VARIABLE", WARNING)
+def _misspelled(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    known = [*(n.name for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var)), *(s.name for s in clause.subsets)]
+    variables = {k.lower() for k in known}
+    # the table's name or alias qualifies columns too, and stands ahead of the clause
+    ahead = set(re.findall(r"\w+", clause.text[: clause.span.start].lower()))
+    for node in (n for e in _expressions(clause) for n in e.walk() if n.op == "col" and len(n.value) > 1):
+        name = node.value[0]
+        near = nearest(name, known)
+        if near is not None and name.lower() not in variables | ahead:
+            yield node.span, f"no variable of PATTERN is called {name}; did you mean {near}?"
 
 
 # -- what the rules ask -------------------------------------------------------------------------------------------

@@ -64,7 +64,6 @@ WRONG = {
         UNRESOLVED, "no variable of PATTERN is called DONW; did you mean DOWN? SQLSTATE",
     ),
     "variable in a condition": (over(define="A AS price > ⟦Q.price⟧"), UNRESOLVED, "no variable of PATTERN is called Q. SQLSTATE"),
-    "lag": (over(define="A AS price > ⟦LAG⟧(price)"), "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE", "LAG is PREV here"),
     "another engine's": (over(measures="⟦MATCH_SEQUENCE_NUMBER()⟧ AS m"), "UNRESOLVED_ROUTINE", "RUNNING count(*)"),
     "python over two rows": (
         over(pattern="A+ B", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "one row only",
@@ -109,7 +108,7 @@ def check(error: Exception, condition: str, statement: str, start: int, fragment
 
 
 @pytest.mark.parametrize("restored", [True, False], ids=["restored by the JVM", "found by Python"])
-def test_errors_of_the_analysis(enabled, restored, monkeypatch):
+def test_errors_of_the_analysis(enabled, restored, monkeypatch, capfd):
     if not restored:  # as without a Java compiler, and in Spark Connect
         monkeypatch.setattr("sparkcep.spark.rewrite_server.rewritten_from", lambda rewritten: None)
     failures = {}
@@ -122,6 +121,7 @@ def test_errors_of_the_analysis(enabled, restored, monkeypatch):
             assert said in str(caught.value), str(caught.value)
         except AssertionError as wrong:
             failures[name] = str(wrong)
+    assert "QueryContextLogger" not in capfd.readouterr().err  # pyspark's log of plan and stack
     assert failures == {}, "\n\n".join(f"{name}: {wrong}" for name, wrong in failures.items())
 
 

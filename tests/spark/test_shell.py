@@ -117,7 +117,7 @@ def test_sparks_errors_stay_sparks(shell):
     [
         ("A.price AS p", "LAST(prise) AS p", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "prise"),
         ("price > 10", "price", "SPARKCEP.DATATYPE_MISMATCH", "price"),
-        ("price > 10", "price > LAG(price)", "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE", "LAG"),  # of a plan that is resolved
+        ("BY sym ORDER", "BY sym, parse_json('1') ORDER", "UNSUPPORTED_FEATURE.PARTITION_BY_VARIANT", "parse_json('1')"),  # of a plan that is resolved
         ("price > 10)", "price > 10) WHERE p > nope", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nope"),
         ("price > 10)", "price > 10) WHERE 1 1", "PARSE_SYNTAX_ERROR", "1"),
         ("price > 10", "price / (price - price) > 1", "DIVIDE_BY_ZERO", "price / (price - price)"),  # when it runs

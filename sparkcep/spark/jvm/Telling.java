@@ -34,7 +34,7 @@ final class Telling extends Rule<LogicalPlan> {
 
   /** Errors of resolved plans that no later rule of Spark's mends. */
   private static final Set<String> LASTING = Set.of(
-      "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE", "UNSUPPORTED_FEATURE.PARTITION_BY_VARIANT", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF");
+      "UNSUPPORTED_FEATURE.PARTITION_BY_VARIANT", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF");
 
   private final org.apache.spark.sql.classic.SparkSession session;
 
