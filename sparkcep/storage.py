@@ -111,25 +111,30 @@ def _distrust(folder: Path) -> str | None:
     """Why somebody else may have put there what lies in ``folder``; None where nobody can have."""
     problem = _others(folder.lstat())
     for above in folder.parents:
-        # in a folder such as /tmp nobody can put another one in the place of what is not theirs
-        wrong = _others(above.lstat(), sticky=True)
+        wrong = _others(above.lstat(), above=True)
         problem = problem or (wrong and f"{above}: {wrong}")
     return problem
 
 
-def _others(found: os.stat_result, *, sticky: bool = False) -> str | None:
-    """What lets others than the user and root write there; ``sticky``: a folder is fine where each can only remove what is their own."""
+def _others(found: os.stat_result, *, above: bool = False) -> str | None:
+    """What lets others than the user and root put something there; ``above``: of a folder above, put something else in the place of what is there."""
     if pwd is None:
         return None
-    if found.st_uid not in (os.geteuid(), 0):
+    # in a container without privileges root's folders seem to be somebody's without a name
+    if found.st_uid not in (os.geteuid(), 0) and not (above and found.st_uid == _owner_of_all()):
         return f"it belongs to user {found.st_uid}"
     if stat.S_ISLNK(found.st_mode):
         return "it is a link"
-    if sticky and found.st_mode & stat.S_ISVTX:
+    if above and found.st_mode & stat.S_ISVTX:  # as in /tmp: each can only remove what is their own
         return None
     if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _private(found.st_gid)):
         return f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})"
     return None
+
+
+@functools.cache
+def _owner_of_all() -> int:
+    return os.stat(os.sep).st_uid
 
 
 @functools.cache

@@ -64,6 +64,20 @@ def test_a_folder_of_another_user_is_not_used(tmp_path, own, caplog, monkeypatch
     assert "it belongs to user" in caplog.text
 
 
+@pytest.mark.skipif(getattr(os, "geteuid", int)() != 0, reason="only root can give folders away")
+def test_above_it_may_be_a_folder_of_who_owns_all(tmp_path, own, monkeypatch):
+    wanted = tmp_path / "above" / "kept"
+    wanted.mkdir(parents=True)
+    os.chown(tmp_path / "above", 65534, -1)
+    assert storage.places(wanted) == (own,)
+    storage.places.cache_clear()
+    monkeypatch.setattr(storage, "_owner_of_all", lambda: 65534)
+    assert storage.places(wanted) == (wanted,)
+    storage.places.cache_clear()
+    os.chown(wanted, 65534, -1)
+    assert storage.places(wanted) == (own,)
+
+
 def test_a_group_of_the_user_alone_may_write(tmp_path, monkeypatch):
     wanted = tmp_path / "kept"
     wanted.mkdir()

@@ -291,6 +291,20 @@ class TestTheJvmParser:
             extension.setRewriter(session._Rewriter())
 
 
+@pytest.mark.parametrize("size", ["0", "1", "7"])
+@pytest.mark.parametrize("direct", ["true", "false"])
+def test_batches_of_any_size(enabled, size, direct):
+    wanted = {"spark.sql.execution.arrow.maxRecordsPerBatch": size, "sparkcep.mapInArrow": direct}
+    for key, value in wanted.items():
+        enabled.conf.set(key, value)
+    try:
+        query = "SELECT l, n FROM range(60) MATCH_RECOGNIZE (ORDER BY id MEASURES LAST(id) AS l, count(*) AS n PATTERN (A{3}))"
+        assert rows(enabled.sql(query)) == [(last, 3) for last in range(2, 60, 3)]
+    finally:
+        for key in wanted:
+            enabled.conf.unset(key)
+
+
 @needs_javac
 def test_the_port_for_callbacks_asks_for_a_token(enabled, caplog):
     gateway = enabled.sparkContext._gateway
