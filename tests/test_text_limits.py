@@ -54,6 +54,7 @@ def test_time_grows_with_the_length(text):
     ("clause", "error"),
     [
         (f"PATTERN (A) DEFINE A AS NEXT(A.p, {DIGITS}) > 1", "NAVIGATION_OFFSET"),
+        (f"PATTERN (A) DEFINE A AS t - FIRST(A.t) < {DIGITS}", "DATATYPE_MISMATCH"),
         (f"PATTERN (A) WINDOW {DIGITS}", "WINDOW_SIZE"),
         (f"PATTERN (A) WINDOW {DIGITS} ROWS", "WINDOW_SIZE"),
         (f"PATTERN (A) WINDOW INTERVAL '{DIGITS}' DAY", "WINDOW_SIZE"),

@@ -741,6 +741,8 @@ class _Compiler:
                 self.op("NARROW", _LIMITS[name], mode, -_LIMITS[name] - 1)
             return Type(name)
         precision, _, scale = inside.rstrip(")").partition(",")
+        if max(len(precision), len(scale)) > 2 or int(precision or 10) > 38 or int(scale or 0) > int(precision or 10):
+            raise _error("a DECIMAL has at most 38 digits, and no more of them behind the point")
         target = Type("decimal", int(precision or 10), int(scale or 0))
         if t.is_float:
             raise _error(f"CAST of {t} to {target} across rows is not computed; cast the columns before")

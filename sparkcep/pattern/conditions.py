@@ -33,7 +33,7 @@ from functools import reduce
 from types import MappingProxyType
 
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
+from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 from sparkcep.sql.expression import Expr, render
 from sparkcep.sql.lexer import Span
 
@@ -898,7 +898,7 @@ def _literal(expr: Expr):
         return None if sign else ("lit", "null", "NULL")
     if text in ("TRUE", "FALSE"):
         return None if sign else ("lit", "bool", text)
-    if text.isdigit() and len(text) > 38:
+    if text.isdigit() and len(text) > MAX_DIGITS:
         return None
     if text.isdigit():
         value = int(sign + text)

@@ -19,6 +19,7 @@ APPROXIMATE = {
     "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
 }  # measures of approximate matches, and their leaves
 MAX_OFFSET = (1 << 31) - 1
+MAX_DIGITS = 38  # of Spark's decimals
 MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
     """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K APPROX_TOP_K_ACCUMULATE APPROX_TOP_K_COMBINE ARRAY_AGG AVG
@@ -139,8 +140,12 @@ class Scope:
         )
 
     def check_semantics(self, expr: Expr) -> None:
-        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions and generators nowhere."""
+        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions, generators and endless numbers nowhere."""
+        offsets = {a.bare().span for n in expr.walk() if n.op == "call" and n.value in NAVIGATIONS for a in n.args[1:]}
         for node in expr.walk():
+            digits = str(node.value).lstrip("0") if node.op == "lit" and node.span not in offsets else ""
+            if digits.isdigit() and len(digits) > MAX_DIGITS:
+                raise self.error(node, "DATATYPE_MISMATCH", f"a whole number has at most {MAX_DIGITS} digits; a DOUBLE ends with D")
             if node.op == "call" and node.value in NOT_OF_A_ROW:
                 raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} {NOT_OF_A_ROW[node.value]}")
             if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):

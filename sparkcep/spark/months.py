@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthInt
 
 from sparkcep.pattern.plan import PLAN_HEAD, Plan
 from sparkcep.settings import Settings
-from sparkcep.sql.rewrite import Months, rewrite_all
+from sparkcep.sql.rewrite import AVERAGE, Months, rewrite_all
 
 ERROR_CLASS = "SPARKCEP.YEAR_MONTH_INTERVAL"
 _KEPT = ("min", "max", "sum")  # aggregates of months that are months
@@ -44,5 +44,9 @@ def _months(plan: Plan, schema: StructType) -> Months | None:
             kind = types.get(spec[5], "")
         elif spec is not None and spec[0] == "agg" and spec[3] in types and spec[1] in (*_KEPT, "list"):
             kind = types[spec[3]] if spec[1] in _KEPT else f"array<{types[spec[3]]}>"
+        elif spec is not None and spec[0] == "agg" and spec[3] in types and spec[1] == "avg":
+            kind = AVERAGE
+        elif spec is not None and spec[0] == "rows" and types.keys() & set(spec[2]):
+            kind = f"rows<{','.join(types.get(column, '') for column in spec[2])}>"
         outputs.append((f.name, kind))
     return Months(tuple(types.items()), tuple(outputs))

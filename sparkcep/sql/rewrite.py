@@ -43,6 +43,7 @@ from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices,
 log = logging.getLogger("sparkcep")
 
 KEYWORD = "MATCH_RECOGNIZE"
+AVERAGE = "average"  # of months, to be given back as Spark gives it: an interval of years and months, rounded half up
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
@@ -97,7 +98,7 @@ def rewrite_all(
 @dataclass(frozen=True)
 class Months:
     """Year-month intervals, which Arrow cannot carry to Python: ``columns`` of a clause's input with their SQL type; ``outputs``:
-    the table function's columns in order, each with the type to give back, or "" to leave it."""
+    the table function's columns in order, each with the type to give back, "rows<...>" with the types of a struct's fields, AVERAGE, or "" to leave it."""
 
     columns: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
@@ -531,17 +532,27 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
 
 
 def _as_months(text: str) -> str:
-    return f"CAST(12 * EXTRACT(YEAR FROM {text}) + EXTRACT(MONTH FROM {text}) AS INT)"
+    whole = f"CAST({text} AS INTERVAL YEAR TO MONTH)"  # an interval of one unit has no other to be extracted
+    return f"CAST(12 * EXTRACT(YEAR FROM {whole}) + EXTRACT(MONTH FROM {whole}) AS INT)"
 
 
 def _given_back(name: str, kind: str) -> str:
-    """A column of months as the interval type it was; arrays element by element."""
+    """A column of months as the interval type it was; arrays element by element, rows of a match field by field."""
     if not kind:
         return quote(name)
     if kind.startswith("array<"):
-        element = f"CAST(make_ym_interval(0, CAST(__m AS INT)) AS {kind[6:-1]})"
-        return f"transform({quote(name)}, __m -> {element}) AS {quote(name)}"
-    return f"CAST(make_ym_interval(0, CAST({quote(name)} AS INT)) AS {kind}) AS {quote(name)}"
+        return f"transform({quote(name)}, __m -> {_interval_of('__m', kind[6:-1])}) AS {quote(name)}"
+    if kind.startswith("rows<"):
+        fields = [(f"__m.a{i}", k) for i, k in enumerate(kind[5:-1].split(","))]
+        given = ", ".join(f"{_interval_of(field, k) if k else field} AS {field[4:]}" for field, k in fields)
+        return f"transform({quote(name)}, __m -> struct({given})) AS {quote(name)}"
+    if kind == AVERAGE:
+        return f"{_interval_of(f'round({quote(name)})', 'INTERVAL YEAR TO MONTH')} AS {quote(name)}"
+    return f"{_interval_of(quote(name), kind)} AS {quote(name)}"
+
+
+def _interval_of(months: str, kind: str) -> str:
+    return f"CAST(make_ym_interval(0, CAST({months} AS INT)) AS {kind})"
 
 
 def _aggregated(plan: Plan, call: str) -> str:
