@@ -471,8 +471,13 @@ class _Compiler:
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
-        """Emits both operands, converted to their common type."""
-        target = self._common(self._type(left), self._type(right), what)
+        """Emits both operands, converted to their common type; beside a decimal a whole number that stands there as such is as small as it can be."""
+        a, b = self._type(left), self._type(right)
+        if a.kind == "decimal":
+            b = _literal_type(right, b)
+        elif b.kind == "decimal":
+            a = _literal_type(left, a)
+        target = self._common(a, b, what)
         for side in (left, right):
             self._convert(self.emit(side), target)
         return target
@@ -823,7 +828,8 @@ class _Compiler:
             low = self.slot("SUMLOW", mask, 0, where, keep, count)
             self._two_slots([("SUMLOW", 0, count), ("SUMHIGH", int(t.is_wide), low)], mask, where, keep, count, int(self.ansi))
         else:
-            self.op("SLOTI", self.slot("SUMI", mask, 0, where, keep, count), count)
+            wraps = int(t.is_integer and not self.ansi)
+            self.op("SLOTI", self.slot("SUMI", mask, wraps, where, keep, count), count)
         if fn == "avg":
             # intervals too are divided and rounded half up
             result = adjusted(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t
