@@ -471,8 +471,13 @@ class _Compiler:
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
-        """Emits both operands, converted to their common type."""
-        target = self._common(self._type(left), self._type(right), what)
+        """Emits both operands, converted to their common type; beside a decimal a whole number that stands there as such is as small as it can be."""
+        a, b = self._type(left), self._type(right)
+        if a.kind == "decimal":
+            b = _literal_type(right, b)
+        elif b.kind == "decimal":
+            a = _literal_type(left, a)
+        target = self._common(a, b, what)
         for side in (left, right):
             self._convert(self.emit(side), target)
         return target

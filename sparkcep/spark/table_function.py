@@ -261,7 +261,7 @@ def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
     for column, sql in plan.inputs:
         words = {t.text.strip("`").lower() for t in tokenize(sql)}
         named = [c for name, c in collations.items() if name.lower() in words]
-        if re.search(r"\bCOLLATE\s+UTF8_BINARY$", sql, re.IGNORECASE):
+        if re.search(r"^\(.*\bCOLLATE\s+UTF8_BINARY\)$|\bCOLLATE\s+UTF8_BINARY$", sql, re.IGNORECASE | re.DOTALL):
             continue
         if named or "collate" in words:
             found[column] = named[0] if named else "other than UTF8_BINARY"

@@ -5,7 +5,8 @@
     ("nav", "FIRST"|"LAST", var, offset, e)  e at a row counted among the rows of var (None: of the match)
     ("prev"|"next", offset, e or nav)        e at a row counted in the partition
     ("agg", fn, var, e or "*", distinct, filter or absent)
-                                             fn in count, sum, min, max, avg; over the rows of var
+                                             fn in count, sum, min, max, avg, bool_and, bool_or, any_value; over the rows of var
+    ("by", "max_by"|"min_by", var, e, key)   e at the last row of var with the extreme key
     ("classifier", var)  ("match_number",)
     ("running"|"final", nav or agg)
     ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)
@@ -107,6 +108,13 @@ def _value(e, context, seen, row, reached):
         return _value(argument, context, seen, at, True) if 0 <= at < len(context.rows) else None
     if kind == "agg":
         return _aggregate(e, context, seen)
+    if kind == "by":
+        keys = [(row, _value(e[4], context, seen, row, True)) for row in _rows_of(e[2], context, seen)]
+        known = [key for _, key in keys if key is not None]
+        if not known:
+            return None
+        extreme = (max if e[1] == "max_by" else min)(known)
+        return _value(e[3], context, seen, [row for row, key in keys if key == extreme][-1], True)
     if kind == "and":
         a, b = (_value(x, context, seen, row, reached) for x in e[1:])
         if a is False or b is False:
@@ -157,6 +165,8 @@ def _aggregate(e, context, seen):
     if argument == "*":
         return len(mapped)
     values = [_value(argument, context, seen, row, True) for row in mapped]
+    if fn == "any_value":
+        return values[0] if values else None
     values = [v for v in values if v is not None]
     if distinct:
         values = list(dict.fromkeys(values))
@@ -166,7 +176,7 @@ def _aggregate(e, context, seen):
         return None
     if fn == "avg":
         return sum(values) / len(values)
-    return {"sum": sum, "min": min, "max": max}[fn](values)
+    return {"sum": sum, "min": min, "max": max, "bool_and": all, "bool_or": any}[fn](values)
 
 
 def to_sql(e, var=None) -> str:
@@ -200,6 +210,8 @@ def to_sql(e, var=None) -> str:
         if argument == "*":
             return (f"{fn}(*)" if over is None else f"{fn}({over}.*)") + tail
         return f"{fn}({'DISTINCT ' if distinct else ''}{to_sql(argument, over)}){tail}"
+    if kind == "by":
+        return f"{e[1]}({to_sql(e[3], e[2])}, {to_sql(e[4], e[2])})"
     if kind == "prior":
         return f"PRIOR({to_sql(e[1], var)})"
     if kind == "not":
@@ -304,6 +316,31 @@ def _history_condition(rng, var, names, subsets):
                      rng.choice([0, 1]), ("classifier", None))  # fmt: skip
         return (rng.choice(["=", "<>"]), where, label)
     return (rng.choice(_OPS), ("match_number",), ("lit", rng.randrange(1, 4)))
+
+
+def random_aggregate_condition(rng, names):
+    """A condition over an aggregate whose argument or filter looks at labels, at the match's number or at two values of a row."""
+    over, name = rng.choice([None, *names]), rng.choice(names)
+    column, number, label = ("col", rng.choice(["v", "w", "id"])), ("match_number",), ("=", ("classifier", None), ("lit", name))
+    filters = [label, ("<", number, ("lit", 3)), ("and", (">", ("col", "v"), ("lit", 1)), (">=", ("lit", 2), number)), ("or", label, (">", column, ("lit", 2)))]
+    roll = rng.random()
+    if roll < 0.15:
+        return ("agg", rng.choice(["bool_and", "bool_or"]), over, label, False)
+    if roll < 0.3:
+        return (rng.choice(_OPS), ("by", rng.choice(["max_by", "min_by"]), over, ("classifier", None), column), ("lit", name))
+    if roll < 0.4:
+        inner = ("by", rng.choice(["max_by", "min_by"]), over, column, ("col", rng.choice(["v", "s", "w"])))
+    elif roll < 0.5:
+        inner = ("agg", rng.choice(["any_value", "sum", "avg", "min", "max", "count"]), None, rng.choice([number, ("+", number, ("lit", 1))]), False)
+    elif roll < 0.7:
+        argument = (rng.choice("+-"), *rng.sample([number, column], 2))
+        inner = ("agg", rng.choice(["sum", "min", "max"]), over, argument, False)
+    else:
+        inner = ("agg", rng.choice(["sum", "min", "max", "count"]), over, column, False, rng.choice(filters))
+        if inner[1] == "count" and rng.random() < 0.5:
+            inner = ("agg", "count", over, "*", *inner[4:])
+    condition = (rng.choice(_OPS), inner, ("lit", rng.randrange(5)))
+    return ("or", condition, ("is null", inner)) if rng.random() < 0.4 else condition
 
 
 def random_rows(rng, size):

@@ -11,7 +11,7 @@ from sparkcep.engines import run as engine
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import measures, pattern
 from tests.oracle.cases import BASE_MEASURES, Clause, random_clause
-from tests.oracle.expr import random_rows
+from tests.oracle.expr import random_aggregate_condition, random_rows
 from tests.oracle.match import SkipTargetError, TooManySteps
 from tests.property.in_process import run
 
@@ -116,6 +116,18 @@ def test_engine_agrees_with_oracle(seed, kinds):
         clause = lively(rng, kinds)
         tally.compare(clause, [random_rows(rng, rng.randrange(1, 11)) for _ in range(PARTITIONS)])
     tally.check(matched=0.3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_aggregates_over_labels_and_numbers(seed):
+    rng, tally = random.Random(seed), Tally()
+    for _ in range(60):
+        clause = random_clause(rng, ("row",))
+        names = pattern.variables(clause.pattern)
+        for name in names:
+            clause.defines[name] = random_aggregate_condition(rng, names)
+        tally.compare(clause, [random_rows(rng, rng.randrange(1, 9)) for _ in range(20)])
+    tally.check(matched=0.2)
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 3, 7])

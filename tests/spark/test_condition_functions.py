@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from sparkcep.errors import ClauseError
+from sparkcep.pattern.plan import make_plan
+from sparkcep.spark.table_function import _check_collations, _compared_columns, _perhaps_collated
+from sparkcep.sql.parser import parse_clause
 
 # SQL with {x} for the value; over doubles d, integers n, small decimals m
 DOUBLES = [
@@ -85,3 +92,26 @@ def test_wide_decimals_without_ansi(without_ansi):
         "{x} * cast({x} AS DECIMAL(38, 0)) * 1000000",
     ]
     assert missed(without_ansi, "w", functions) == {}
+
+
+def test_the_check_of_collations_knows_every_kind_of_tree():
+    text = """ORDER BY i MEASURES 1 AS o PATTERN (A B+) DEFINE B AS s > PRIOR(max(B.s)) OR concat(A.s, B.s) LIKE 'x' OR max_by(s, i) = LAST(s, 1)
+        OR CLASSIFIER() = 'B' AND MATCH_NUMBER() > 1 OR PREV(s) IS NULL OR count(s) > 7"""
+    plan = make_plan(parse_clause(text))
+    trees = [tree for _, conjuncts in plan.conditions for tree in conjuncts]
+    columns = {name for name, sql in plan.inputs if sql in ("s", "i")} | {name for name, _ in plan.ordered_inputs if name != "__w0"}
+    assert columns <= set().union(*map(_compared_columns, trees))
+    assert _compared_columns(("call", "isnull", ("off", "__c0", -1, None))) == set() == _compared_columns(("agg", "count", -1, "__c0", None, False))
+    with pytest.raises(ValueError, match="brandnew"):
+        _compared_columns(("call", "not", ("brandnew", "__c0")))
+
+
+def test_a_clause_text_over_collated_strings():
+    schema = StructType([StructField("i", IntegerType()), StructField("s", StringType("UTF8_LCASE")), StructField("t", StringType())])
+    for condition, refused in [
+        ("trim(s) = LAST(trim(s), 1)", True), ("t COLLATE UTF8_LCASE = LAST(t COLLATE UTF8_LCASE, 1)", True), ("trim(t) = LAST(trim(t), 1)", False),
+        ("lower(s) COLLATE UTF8_BINARY = LAST(lower(s) COLLATE UTF8_BINARY, 1)", False),
+    ]:
+        plan = make_plan(parse_clause(f"ORDER BY i MEASURES 1 AS o PATTERN (A B) DEFINE B AS {condition}"))
+        with pytest.raises(ClauseError, match="COLLATION") if refused else contextlib.nullcontext():
+            _check_collations(plan, _perhaps_collated(plan, schema))
