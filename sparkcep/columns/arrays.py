@@ -71,13 +71,16 @@ def _plain(column: pa.Array) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
-def fits_words(column: pa.Array) -> bool:
-    """Whether the column's values are held in 64 bits; only those of decimals may not be."""
-    return not pa.types.is_decimal(column.type) or not _decimal_halves(column)[1].any()
-
-
 def _decimal_words(column: pa.Array) -> np.ndarray:
-    low, wide = _decimal_halves(column)
+    if len(column) == 0:
+        return np.zeros(0, dtype=np.int64)
+    if column.type.bit_width != 128:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    low, high = raw[0::2], raw[1::2]
+    wide = high != (low >> 63)
+    if column.null_count:
+        wide &= ~np.asarray(column.is_null())
     if wide.any():
         raise MatchRuntimeError(
             "DECIMAL_RANGE",
@@ -87,25 +90,8 @@ def _decimal_words(column: pa.Array) -> np.ndarray:
     return np.ascontiguousarray(low)
 
 
-def _decimal_halves(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """(the lower 64 bits int64 (n), whether there are more bool (n)) of decimals."""
-    if len(column) == 0:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
-    if column.type.bit_width != 128:
-        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
-    low, high = raw[0::2], raw[1::2]
-    wide = high != (low >> 63)
-    if column.null_count:
-        wide &= ~np.asarray(column.is_null())
-    return low, wide
-
-
 def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[list[np.ndarray], np.ndarray]:
     """Ranks of the columns' values in one common order, and those of ``constants`` (string columns only)."""
-    if columns and pa.types.is_decimal(columns[0].type):
-        found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
-        return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     if columns and not (pa.types.is_string(columns[0].type) or pa.types.is_binary(columns[0].type)):
         if not pa.types.is_large_string(columns[0].type) and not pa.types.is_large_binary(columns[0].type):
             return [_nested_ranks(columns, i) for i in range(len(columns))], np.zeros(0, dtype=np.int64)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import fits_words, most_bytes, null_marks, ranges, ranks, row_bytes, words
-from sparkcep.columns.types import Type, adjusted, type_of
+from sparkcep.columns.arrays import most_bytes, null_marks, ranges, ranks, row_bytes, words
+from sparkcep.columns.types import adjusted, type_of
 from sparkcep.engines import gather
 from sparkcep.engines.kernels import E_LABELS, E_NUMBER, E_ROWS, E_START
 from sparkcep.engines.windows import window_type
@@ -300,11 +300,11 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
         if t.is_float:
             at, _, counts = run(gather.MIN_FLOAT if fn == "min" else gather.MAX_FLOAT, flts=words(column))
         else:
-            values = ranks([column])[0][0] if t.is_ranked or not fits_words(column) else words(column)
+            values = ranks([column])[0][0] if t.is_ranked else words(column)
             at, _, counts = run(gather.MIN_INT if fn == "min" else gather.MAX_INT, ints=values)
         return _taken(column, np.where(counts > 0, at, -1))
     if t.kind == "decimal":
-        return _decimal(fn, run, column, t, rows.ansi)
+        return _decimal(fn, run, column, t)
     if t.kind == "interval" and fn == "avg":
         total, _, counts = run(gather.SUM_INT, ints=words(column))
         if (counts < 0).any():
@@ -323,35 +323,16 @@ def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
     return pa.array(total, mask=counts == 0)
 
 
-def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> pa.Array:
-    total, _, counts = run(gather.SUM_INT, ints=words(column)) if fits_words(column) else (None, None, None)
-    if total is None or (counts < 0).any():
-        found = [run(gather.SUM_INT, ints=part) for part in _limbs(column)]  # of 32 bits each, whose sums have room
-        counts = found[0][2]
-        sums = [sum(int(x) << 32 * i for i, x in enumerate(limbs)) for limbs in zip(*(sums for sums, _, _ in found))]
-    else:
-        sums = total.tolist()
+def _decimal(fn: str, run: Callable, column: pa.Array, t) -> pa.Array:
+    total, _, counts = run(gather.SUM_INT, ints=words(column))
+    if (counts < 0).any():
+        raise MatchRuntimeError("DECIMAL_RANGE", "a decimal sum exceeds 64 bits; cast to DOUBLE", sqlstate="22003")
     if fn == "sum":
-        target = Type("decimal", min(38, t.precision + 10), t.scale)
-    else:
-        target = adjusted(t.precision + 4, t.scale + 4)
-        grow = 10 ** (target.scale - t.scale)
-        sums = [_half_up(x * grow, n) if n else 0 for x, n in zip(sums, counts.tolist())]
-    top = 10**target.precision
-    beyond = np.array([abs(x) >= top for x in sums], dtype=bool)
-    if beyond.any():
-        if ansi:
-            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", f"{fn.upper()} leaves {target}; cast to DOUBLE or a smaller decimal", sqlstate="22003")
-        sums, counts = [0 if over else x for x, over in zip(sums, beyond)], np.where(beyond, 0, counts)
-    return decimals(sums, counts, target.precision, target.scale)
-
-
-def _limbs(column: pa.Array) -> list[np.ndarray]:
-    """The unscaled decimals (n) as int64 (n) each of 32 bits, lowest first; the last one has the sign."""
-    column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
-    low, high, mask = raw[0::2], raw[1::2], (1 << 32) - 1
-    return [low & mask, (low >> 32) & mask, high & mask, high >> 32]
+        return decimals(total.tolist(), counts, min(38, t.precision + 10), t.scale)
+    target = adjusted(t.precision + 4, t.scale + 4)
+    grow = 10 ** (target.scale - t.scale)
+    values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total.tolist(), counts.tolist())]
+    return decimals(values, counts, target.precision, target.scale)
 
 
 def _half_up(x: int, n: int) -> int:
