@@ -71,6 +71,8 @@ class MergedEngine(CountingEngine):
     def _merged(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
         """Last rows with their numbers, and their graphs where asked for."""
         c, rows = self.p.conditions, len(data.rows.letters)
+        data = Data(data.rows._replace(offsets=offsets), data.codes, data.bytecode)
+        ends = self._completion_ends(data)
         slots = c.slots if c.has_history else self._empty_slots
         want = merging.GRAPHS if self.drawing else merging.COUNTS
         scratch = self._scratch(rows + 1, len(offsets))
@@ -80,9 +82,9 @@ class MergedEngine(CountingEngine):
         state = np.zeros(merging.MERGED_STATE, dtype=np.int64)
         while True:
             outcome = merging.merge_partitions(
-                self._arrays, self.strategy, self.limits.merging, want, self.windowed, self._windows, self._window_live, self._present, self._read, self._ends,
-                self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
-                data.rows._replace(offsets=offsets), scratch, np.int64(rows), classes, graph, output, state,
+                self._arrays, self.strategy, self.limits.merging, want, self.windowed, self._windows, self._window_live, self._present, self._read, ends,
+                ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
+                data.rows, scratch, np.int64(rows), classes, graph, output, state,
             )
             if outcome == kernels.GROW:
                 if state[merging.M_DETAIL] == merging.CLASSES_FULL:

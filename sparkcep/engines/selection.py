@@ -21,6 +21,7 @@ class SelectionEngine(ScatteringEngine):
 
     state_size = selecting.SELECTION_STATE + 1
     _errors = _EXACT
+    _ends: np.ndarray | None = None
     _longest = 0  # rows of the largest partition of the buffer
     uses_ends = False  # whether completion ends prune without merging as well
 
@@ -71,14 +72,7 @@ class SelectionEngine(ScatteringEngine):
         data = super()._kernel_data(columns, offsets, rows)
         self._longest = int(np.diff(offsets).max(initial=0))
         self._sums = self._prefix_sums(data.rows.letters)
-        automaton = self.p.selection
-        self._ends = np.zeros((0, 0), dtype=np.int64)
-        if (self.limits.merging or self.uses_ends) and automaton.nodes * rows * 8 <= MAX_ENDS_BYTES:
-            self._ends = np.empty((automaton.nodes, rows), dtype=np.int64)
-            selecting.completion_ends(
-                self._arrays.first, self._arrays.edges, self._arrays.masks, self._arrays.accepts, data.rows.letters, offsets,
-                self.strategy, not self.p.conditions.has_history and len(self.plan.windows) == 1, self._ends,
-            )
+        self._ends = None
         self._search = selecting.SelectionScratch(
             frames=np.empty((rows + 2, 8), dtype=np.int64),
             opened=np.full((rows + 2, len(self.plan.windows) + 1), -1, dtype=np.int64),
@@ -86,6 +80,19 @@ class SelectionEngine(ScatteringEngine):
             taken=self._taken,
         )
         return data
+
+    def _completion_ends(self, data: Data) -> np.ndarray:
+        """int64 (nodes, rows) of the buffer, filled when a search first asks; (0, 0) where the table would be too large or is not wanted."""
+        if self._ends is None:
+            nodes, rows = self.p.selection.nodes, len(data.rows.letters)
+            self._ends = np.zeros((0, 0), dtype=np.int64)
+            if (self.limits.merging or self.uses_ends) and nodes * rows * 8 <= MAX_ENDS_BYTES:
+                self._ends = np.empty((nodes, rows), dtype=np.int64)
+                selecting.completion_ends(
+                    self._arrays.first, self._arrays.edges, self._arrays.masks, self._arrays.accepts, data.rows.letters, data.rows.offsets,
+                    self.strategy, not self.p.conditions.has_history and len(self.plan.windows) == 1, self._ends,
+                )
+        return self._ends
 
     def _prefix_sums(self, letters: np.ndarray) -> np.ndarray:
         """int32 (variables, rows + 1): how many rows before each fulfil a row-local negated condition."""
@@ -122,9 +129,10 @@ class SelectionEngine(ScatteringEngine):
     def _match(self, data: Data, scratch: kernels.Scratch, open_end: bool, state, events, labels, scattered) -> int:
         c = self.p.conditions
         slots = c.slots if c.has_history else self._empty_slots
+        ends = self._completion_ends(data)
         return selecting.select_partitions(
             self._arrays, self.strategy, self.all, self.shortest, self.ambiguous, self.windowed, self._windows, self._backs,
-            np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, self._ends, self._ends.shape[1] > 0,
+            np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, ends, ends.shape[1] > 0,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
             self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", SKIPS[self.plan.skip[0]],
             np.int64(self.plan.skip[1]), self.limits.max_steps, self.limits.max_matches, state, events, labels, scattered,

@@ -923,10 +923,11 @@ def looks_at_match(tree: tuple) -> bool:
     return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
 
 
-def reads_labels(tree: tuple) -> bool:
-    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row."""
+def reads_labels(tree: tuple, adjacent: bool = False) -> bool:
+    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row. ``adjacent``: the rows of a match
+    are, so that PREV(CLASSIFIER()) is that of an earlier row of the match."""
     if tree[:1] == ("agg",):
         return bool(tree[5])
     if tree[:1] == ("cls",):
-        return tree[4] != 0
-    return any(isinstance(t, tuple) and reads_labels(t) for t in tree[1:])
+        return tree[4] != 0 and not (adjacent and tree[1] == "cur" and tree[4] < 0)
+    return any(isinstance(t, tuple) and reads_labels(t, adjacent) for t in tree[1:])

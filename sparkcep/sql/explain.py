@@ -125,8 +125,11 @@ def _selection(plan: Plan) -> list[str]:
     if plan.non_overlapping:
         how = "of all matches the one that completes first, then onward behind it"
     history = [plan.variables[v] for v, cs in plan.conditions if any(looks_at_match(c) for c in cs)]
+    forgotten = _looked_up(plan) or _why_negated(plan)
     pruned = (
-        f"runs that failed are remembered with the values of the match that {', '.join(history)} still need"
+        f"runs that failed are not remembered, because {forgotten}"
+        if history and forgotten
+        else f"runs that failed are remembered with the values of the match that {', '.join(history)} still need"
         if history
         else "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     )
@@ -151,7 +154,7 @@ def _selection(plan: Plan) -> list[str]:
     if plan.counting or plan.graphing:
         if not plan.graphing and counts_by_numbers(plan, automaton, bool(history)):
             searched = "dynamic programming, because every condition is local to its row and its neighbours"
-        elif matches_once(automaton) and not any(reads_labels(c) or _has(c, "mno") for _, cs in plan.conditions for c in cs):
+        elif matches_once(automaton) and not _looked_up(plan):
             searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
         else:
             searched = f"listed one by one, {searched}"
@@ -185,7 +188,7 @@ def _approximate(plan: Plan, approx: Approx) -> list[str]:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif approx.report == ALL:
         how = "depth-first, one by one"
-    elif automaton.selection.negates or any(reads_labels(c) or _has(c, "mno") for _, cs in plan.conditions for c in cs):
+    elif automaton.selection.negates or _looked_up(plan):
         how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
     else:
         needed = f"the values of the match that {', '.join(history)} still need" if history else "the groups' windows still open"
@@ -277,8 +280,27 @@ def _has(tree: tuple, kind: str) -> bool:
     return tree[:1] == (kind,) or any(isinstance(t, tuple) and _has(t, kind) for t in tree[1:])
 
 
+def _looked_up(plan: Plan, numbers: bool = True) -> str:
+    """What a condition looks up beyond the values that a run carries, as the engines decide; "" for nothing. ``numbers``: MATCH_NUMBER(), too."""
+    adjacent = plan.selection[:1] in ((), ("STRICT",))
+    for v, conjuncts in plan.conditions:
+        if any(reads_labels(c, adjacent) for c in conjuncts):
+            return f"{plan.variables[v]} looks up labels or distinct values among the rows of the match"
+        if numbers and any(_has(c, "mno") for c in conjuncts):
+            return f"{plan.variables[v]} reads MATCH_NUMBER()"
+    return ""
+
+
+def _why_negated(plan: Plan) -> str:
+    return "a negation looks at rows that the run did not take" if _has(plan.pattern, "not") else ""
+
+
 def _engine(plan: Plan, program) -> str:
     history = [plan.variables[v] for v, cs in plan.conditions if any(looks_at_match(c) for c in cs)]
+    if not program.states:
+        return "exact, depth-first in preference order; the pattern leaves no choice, so that no failed states need be remembered"
+    if forgotten := _looked_up(plan, numbers=False):
+        return f"exact, depth-first in preference order; failed states are not remembered, because {forgotten}"
     if history:
         return (
             f"exact, depth-first in preference order; failed states are remembered with the values of the match that "
