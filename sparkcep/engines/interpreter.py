@@ -292,10 +292,10 @@ def scan(
                     x = ints[column, q]
                     f = float(x)
                 if kind == K_SUMI:
-                    if add_overflows(hi[q, k], x):
+                    if slots[k, 2] == 0 and add_overflows(hi[q, k], x):
                         bad = OVERFLOW
                         break
-                    hi[q, k] += x
+                    hi[q, k] = np.int64(np.uint64(hi[q, k]) + np.uint64(x))
                 elif kind == K_SUMF:
                     hf[q, k] += f
                 elif kind == K_MINI:
