@@ -297,7 +297,7 @@ def scan(
                     if slots[k, 2] != WRAPS and add_overflows(hi[q, k], x):
                         bad = OVERFLOW
                         break
-                    hi[q, k] += x
+                    hi[q, k] = np.int64(np.uint64(hi[q, k]) + np.uint64(x))
                 elif kind == K_SUMF:
                     hf[q, k] += f
                 elif kind == K_MINI:
