@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 
@@ -51,7 +53,7 @@ def run(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, int
     plan = make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}"))
     values = {"k": pa.array([0] * rows), "t": pa.array(range(rows)), "v": pa.array([float(row * 7919 % 1009) for row in range(rows)])}
     values["gap"] = pa.array([None if row % 2 else float(row) for row in range(rows)])
-    columns = {column: values[sql.rpartition(".")[2]] for column, sql in plan.inputs}
+    columns = {column: values.get(sql.rpartition(".")[2], values["v"]) for column, sql in plan.inputs}
     if plan.letters:
         every = sum(1 << bit for _, bit, _ in plan.letters)
         # the sides of a conjunction have no rows in common
@@ -72,6 +74,26 @@ def test_a_runaway_query_ends(name):
     with pytest.raises(MatchRuntimeError, match=ERRORS[next(iter(limits))]) as raised:
         run(clause, limits, 2000 if engine == "JoinedEngine" else ROWS)
     assert raised.value.__notes__ == [engine]
+
+
+SOON = {
+    "very many matches": (f"count(*) AS n {ANY} ALL MATCHES PATTERN (A+)", 60, {"max_matches": 1_000_000}, "MATCH_LIMIT"),
+    "first match that never completes": (f"count(*) AS n {ANY} FIRST MATCH PATTERN (A B+ C) DEFINE B AS B.v > A.v - 5000, C AS sum(B.v) < 0", 2000,
+        {"max_steps": 10_000_000, "max_state_bytes": 1 << 20}, "EFFORT_LIMIT"),
+    "distinct values, selected": (f"count(*) AS n {ANY} FIRST MATCH PATTERN (A B+ C) DEFINE C AS count(DISTINCT B.v) < 0", 2000, {"max_steps": 100_000_000}, "EFFORT_LIMIT"),
+    "distinct values": ("count(*) AS n PATTERN (A B* (B | C)* D) DEFINE D AS count(DISTINCT B.v) < 0", 2000, {"max_steps": 100_000_000}, "EFFORT_LIMIT"),
+}
+
+
+@pytest.mark.parametrize("name", SOON)
+def test_a_bound_comes_in_time(name):
+    clause, rows, limits, error = SOON[name]
+    with pytest.raises(MatchRuntimeError):
+        run(clause, limits | {"max_steps": 1000, "max_matches": 1000}, rows)  # kernels are compiled
+    before = time.process_time()
+    with pytest.raises(MatchRuntimeError, match=error):
+        run(clause, limits, rows)
+    assert time.process_time() - before < 5
 
 
 @pytest.mark.parametrize(

@@ -218,14 +218,15 @@ def put_event(events, at, part, start, rows, number, labels):
 @kernel
 def match_partitions(
     program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, head_cut, tail_open, ahead,
-    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, state, events, out_labels,
+    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, state, events, out_labels,
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
     ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). ``head_cut``: the first partition began before this buffer; ``tail_open``: the
     last one goes on behind it, ``ahead`` rows of lookahead are then not decided. ``clear_on_match``: forget failures
     with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a row before the hashed memo starts.
-    ``most_entries``: of the hashed memo; with more a start row begins with an empty one. ``max_steps``: bound on the steps of one attempt. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
+    ``most_entries``: of the hashed memo; with more a start row begins with an empty one. ``max_steps``: bound on the steps of one attempt. ``pairs`` uint8 (variables): 1 where the condition
+    looks at all pairs of the match's rows (DISTINCT), which count as steps. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
     filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
     """
     code, loops, perms, targets, runs, live = program
@@ -312,6 +313,7 @@ def match_partitions(
                                         outcome = ERROR
                                         break
                                     failed = taken == 0
+                                    steps += pairs[v] * (((pos - s) * (pos - s)) >> 6)
                                 else:
                                     labels[pos] = label
                                 if not failed:
@@ -382,7 +384,7 @@ def match_partitions(
                                     break
                                 if has_slots or entry[v] >= 0:
                                     want = np.int64(1)
-                                    if not marking and greedy and done >= least:
+                                    if not marking and greedy and done >= least and pairs[v] == 0:
                                         want = limit - q if most < 0 else most - done
                                     taken, bad = scan(
                                         MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
@@ -396,7 +398,10 @@ def match_partitions(
                                         break
                                     q += taken
                                     done += taken
-                                    steps += taken
+                                    steps += taken + pairs[v] * (((q - s) * (q - s)) >> 6)
+                                    if pairs[v] == 1 and steps - attempt_steps > max_steps:
+                                        outcome = EFFORT
+                                        break
                                     if taken < want:
                                         if done >= least and taken > 0:
                                             top = q

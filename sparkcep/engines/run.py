@@ -297,6 +297,7 @@ class MatchEngine:
         self._carry = _Carry()
         c = prepared.conditions
         self._stack = max(c.stack, 8)
+        self._pairs = _distinct_variables(c)
         self.limits = limits or Limits(**dict(self.plan.bounds))
         self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
         self._depth = 4096
@@ -561,7 +562,7 @@ class MatchEngine:
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
             data.rows, scratch, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
             SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience, self._most_entries(len(data.rows.letters)),
-            self.limits.max_steps, state, events, labels,
+            self.limits.max_steps, self._pairs, state, events, labels,
         )
 
     def _emit(
@@ -740,6 +741,17 @@ def doubled(array: np.ndarray) -> np.ndarray:
 
 def _copied(column: pa.ChunkedArray) -> pa.Array:
     return pc.take(flat(column), pa.array(np.arange(len(column))))
+
+
+def _distinct_variables(c: Conditions) -> np.ndarray:
+    """uint8 (variables): 1 where the condition has a DISTINCT aggregate, which compares all pairs of the match's rows."""
+    ops = c.code[:, 0].tolist()
+    found = np.zeros(len(c.entry), dtype=np.uint8)
+    for variable, at in enumerate(c.entry.tolist()):
+        while at >= 0 and ops[at] != OP["RETURN"]:
+            found[variable] |= ops[at] == OP["DISTINCT"]
+            at += 1
+    return found
 
 
 def _comparison(c: Conditions, entry: int) -> tuple[list[int], int, list[int]] | None:

@@ -151,7 +151,7 @@ def _none_between(negated, after, before, sums):
 @kernel
 def select_partitions(
     automaton, strategy, report_all, shortest, ambiguous, windowed, windows, backs, negative_local, negative_late, negative_mixed, sums, ends, use_ends,
-    conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, max_matches, state, events,
+    conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, max_matches, pairs, state, events,
     out_labels, out_rows, errors, out_path,
 ):
     """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does.
@@ -160,7 +160,8 @@ def select_partitions(
     ``ambiguous``: a match may be found twice, and is reported once: the events of a start row must then stay in ``events``
     (from state[S_OWN] on); ``windowed``: window 0 bounds the whole match; ``negative_local``, ``negative_late``: masks of the negated variables whose
     conditions are row-local, or look at the match and wait for its end (``negative_mixed``: also at rows of a set that has
-    the negated variable among others); ``memo``: remember failures. Approximate matches: ``errors`` holds for each variable the one it is
+    the negated variable among others); ``memo``: remember failures; ``pairs`` uint8
+    (variables): 1 where the condition looks at all pairs of the match's rows (DISTINCT), which count as steps. Approximate matches: ``errors`` holds for each variable the one it is
     a copy of, and for each accepting edge the cost (``Errors``); ``out_path`` int64 gets the edge of each label, and a sixth column of ``events`` the
     accepting edge, of the way at least cost. Both are empty for others.
     """
@@ -192,6 +193,7 @@ def select_partitions(
     best_end = np.int64(NEVER)
     outcome = DONE
     steps = 0
+    effort = 0  # steps and rows looked at since the last match
     patience = 0
 
     while part < parts and outcome == DONE:
@@ -266,6 +268,7 @@ def select_partitions(
                 frames[0, F_DONE] = 0
                 frames[0, F_STALE] = 0
                 steps = 0
+                effort = 0
                 own = event_count
             patience = 4 * (stop_all - s) + 256
             active = False
@@ -290,7 +293,8 @@ def select_partitions(
                     if strategy != ANY:
                         frames[depth, F_EDGE] += 1
                     steps += 1
-                    if steps > max_steps:
+                    effort += 1
+                    if effort > max_steps:
                         outcome = EFFORT
                         break
                     continue
@@ -381,6 +385,7 @@ def select_partitions(
                         best_end = last + 1
                         stop_all = min(stop_all, last)
                         found += 1
+                        effort = 0
                         frames[depth, F_EDGE] += 1
                         frames[depth, F_DONE] = 1
                         continue
@@ -411,6 +416,7 @@ def select_partitions(
                         break
                     number += 1
                     found += 1
+                    effort = 0
                     put_event(events, event_count, part, s, depth, number, label_count)
                     if errors.costs.shape[0] > 0:
                         events[event_count, 5] = e
@@ -501,6 +507,7 @@ def select_partitions(
                                         if undecided and until >= stop_all:
                                             touched = True
                                         continue
+                                effort += (got + 1) * (1 + pairs[u] * (((depth + 1) * (p - s + 1)) >> 6))
                                 p += got
                                 if p < until:
                                     frames[depth, F_FIRST] = f
@@ -528,6 +535,7 @@ def select_partitions(
                                                 fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
                                             )
                                             labels[p] = UNTAKEN
+                                            effort += pairs[u] * (((depth + 1) * (p - s + 1)) >> 6)
                                             if bad < 0:
                                                 state[S_DETAIL] = bad
                                                 outcome = ERROR
@@ -543,6 +551,7 @@ def select_partitions(
                                 break
                             if p >= stop_all and undecided:
                                 touched = True
+                            effort += p - last
                             frames[depth, F_NEXT] = p
                             frames[depth, F_STALE] = 0
                 if strategy == NEXT and depth > 0:
@@ -554,6 +563,7 @@ def select_partitions(
                 opens = edges[e, E_OPEN]
                 took = False
                 ready = np.int64(-1)  # a row whose condition is known to hold
+                begin_p = p
                 while p < stop:
                     if (letters[p] >> v) & 1 == 0:
                         p += 1
@@ -590,6 +600,7 @@ def select_partitions(
                             state[S_DETAIL] = bad
                             outcome = ERROR
                             break
+                        effort += (got + 1) * (1 + pairs[v] * (((depth + 1) * (p - s + 1)) >> 6))
                         p += got
                         ready = p
                         if got > 0:
@@ -605,6 +616,7 @@ def select_partitions(
                                 state[S_DETAIL] = bad
                                 outcome = ERROR
                                 break
+                            effort += 1 + pairs[v] * (((depth + 1) * (p - s + 1)) >> 6)
                             if got == 0:
                                 labels[p] = UNTAKEN
                                 p += 1
@@ -616,6 +628,7 @@ def select_partitions(
                     opened[depth + 1, window_count] = negated
                     if memo and steps > patience:
                         _key(key, target, p, stop_all, live, hi, hbits, opened, depth + 1, windows)
+                        effort += 1
                         if _failed(key, entries, table):
                             labels[p] = UNTAKEN
                             frames[depth, F_STALE] = 1
@@ -623,6 +636,7 @@ def select_partitions(
                             continue
                     took = True
                     break
+                effort += (p - begin_p) >> 3
                 if outcome != DONE:
                     break
                 if not took:
