@@ -278,7 +278,7 @@ def match_partitions(
                 lowest = 0
                 attempt_steps = steps
                 furthest = s
-                if state[S_ENTRIES] > most_entries:
+                if memo_kind == HASHED and state[S_ENTRIES] > most_entries:
                     # a later start row hardly meets the values of an earlier one; forgetting what failed is always sound
                     clear_memo(entries, table, state)
                 if memo_kind == HASHED and not remembering and steps > 4 * (s - begin_s) + patience:
@@ -332,6 +332,7 @@ def match_partitions(
                         flags = runs[run, R_FLAGS]
                         label = v | (EXCLUDED if runs[run, R_EXCLUDED] == 1 else 0)
                         marking = most < 0 and remembering
+                        paired = pairs[v] == 1
                         done = 0
                         top = -1  # row of the exit to take
                         base = trail_count
@@ -384,7 +385,7 @@ def match_partitions(
                                     break
                                 if has_slots or entry[v] >= 0:
                                     want = np.int64(1)
-                                    if not marking and greedy and done >= least and pairs[v] == 0:
+                                    if not marking and greedy and done >= least and not paired:
                                         want = limit - q if most < 0 else most - done
                                     taken, bad = scan(
                                         MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
@@ -398,10 +399,12 @@ def match_partitions(
                                         break
                                     q += taken
                                     done += taken
-                                    steps += taken + pairs[v] * (((q - s) * (q - s)) >> 6)
-                                    if pairs[v] == 1 and steps - attempt_steps > max_steps:
-                                        outcome = EFFORT
-                                        break
+                                    steps += taken
+                                    if paired:
+                                        steps += ((q - s) * (q - s)) >> 6
+                                        if steps - attempt_steps > max_steps:
+                                            outcome = EFFORT
+                                            break
                                     if taken < want:
                                         if done >= least and taken > 0:
                                             top = q
@@ -694,7 +697,8 @@ def match_partitions(
             label_count += end - s
             covered = max(covered, end, s + 1)
             if clear_on_match and state[S_ENTRIES] > 0:
-                clear_memo(entries, table, state)
+                table[:] = 0
+                state[S_ENTRIES] = 0
             if end == s or skip == SKIP_NEXT_ROW:
                 s += 1
             elif skip == SKIP_PAST_LAST:

@@ -73,8 +73,9 @@ def measured(window: tuple, column: pa.Array | None, positions: np.ndarray, desc
 
 def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
     if when.dtype.kind == "f":
-        reach = _float(size)
-        return Measured(when, np.maximum(np.nextafter(when + reach, -np.inf), when), when + reach, null)
+        with np.errstate(invalid="ignore"):  # of infinite places, which are in no window
+            near = when + _float(size)
+        return Measured(when, np.maximum(np.nextafter(near, -np.inf), when), near, null)
     # whole values inside are less than the next whole number apart
     return Measured(when, _added(when, _next_whole(size) - 1), _added(when, size.numerator // size.denominator), null)
 
