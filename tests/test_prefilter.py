@@ -91,7 +91,7 @@ def test_what_is_worth_a_read():
 
 def names(sql):
     tokens = tokenize(sql)
-    found = definitions(tokens, _matching(tokens), sql.index("HERE"))
+    found = definitions(tokens, _matching(tokens, "(", ")"), sql.index("HERE"))
     return None if found is None else [sql[a:b] for a, b in found]
 
 
