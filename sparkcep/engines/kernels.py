@@ -411,6 +411,18 @@ def match_partitions(
                                         if q >= limit and open_end:
                                             outcome = SUSPENDED
                                         break
+                                elif most >= 0 and greedy and done >= least:
+                                    # bounded runs are not remembered, so their rows go in one loop
+                                    first = q
+                                    stop = min(limit, q + most - done)
+                                    while q < stop and (letters[q] >> v) & 1 != 0:
+                                        labels[q] = label
+                                        q += 1
+                                    done += q - first
+                                    steps += q - first
+                                    if q < stop:
+                                        top = q
+                                        break
                                 else:
                                     if (letters[q] >> v) & 1 == 0:
                                         break
