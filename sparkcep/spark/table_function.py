@@ -335,17 +335,20 @@ def _holds_strings(t: pa.DataType) -> bool:
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
-    """Output columns; values taken from a column keep that column's Spark type."""
+    """Output columns; values taken from a column keep that column's Spark type. The user's columns come in the order of ``schema``, so of those
+    that are called alike each has its own type."""
     leaves = dict(plan.leaves)
+    types: dict[str, Iterator[DataType]] = {name: iter([f.dataType for f in schema if f.name == name]) for name in schema.names}
     fields = []
     for f in output:
-        fields.append(StructField(f.name, _spark_type(leaves.get(f.name, ("column", f.name)), f.type, schema), True))
+        taken = _spark_type(leaves[f.name], f.type, schema) if f.name in leaves else next(types.get(f.name, iter(())), None)
+        fields.append(StructField(f.name, taken or from_arrow_type(f.type), True))
     return fields
 
 
 def _spark_type(spec: tuple, arrow: pa.DataType, schema: StructType) -> DataType:
     match spec:
-        case (("column", name) | ("nav", _, _, _, _, name, _)) if name in schema.names:
+        case ("nav", _, _, _, _, name, _) if name in schema.names:
             return schema[name].dataType
         case ("agg", "list", _, name, _, _) if name in schema.names:
             return ArrayType(schema[name].dataType)
