@@ -47,6 +47,16 @@ def test_outside_of_clauses_offsets_map_exactly():
     assert (whole.start, whole.end) == (0, len(places.text))
 
 
+def test_a_variable_before_a_key_is_found_with_it():
+    statement = "SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY B.x ORDER BY A.y, b.z + 1 MEASURES count(*) AS n PATTERN (A B+))"
+    places = translated(statement, settings=DEFAULT, named_markers=False)
+    assert places is not None
+    for name in ("B.x", "A.y", "b.z"):
+        start = places.rewritten.index(name, places.rewritten.rindex("FROM (SELECT"))
+        span = places.find(start, start + len(name))
+        assert (span.start, span.end) == (statement.index(name), statement.index(name) + len(name))
+
+
 def test_markers_are_counted_as_the_user_wrote_them():
     statement = "SELECT ?, * FROM ticks MATCH_RECOGNIZE (MEASURES LAST(x) + ? AS m PATTERN (A?) DEFINE A AS y > ?) WHERE m > ? + z"
     places = translated(statement, settings=DEFAULT, named_markers=True)

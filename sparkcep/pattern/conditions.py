@@ -34,7 +34,7 @@ from types import MappingProxyType
 
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.pattern.scope import AGGREGATES, ALL_ROWS, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
-from sparkcep.sql.expression import Expr, render
+from sparkcep.sql.expression import Expr, render_values
 from sparkcep.sql.lexer import Span
 
 # functions of one DOUBLE that the engine computes as Python's math module does
@@ -220,7 +220,7 @@ class ConditionSplitter:
             if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
                 continue
             swaps[node.span] = self.scope.row_text(node, wrap)
-        return render(self.scope.text, expr, swaps)
+        return render_values(self.scope.text, expr, swaps)
 
     def _known(self, expr: Expr) -> dict[Span, str]:
         """The texts of the calls at the top of ``expr`` whose value is known."""
@@ -376,7 +376,7 @@ class ConditionSplitter:
         for node in self.scope.columns(expr):
             if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
                 swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
-        return render(self.scope.text, expr, swaps)
+        return render_values(self.scope.text, expr, swaps)
 
     def _paired(self, expr: Expr, variable: int, others: list[Row]):
         """A Spark function over the current row and one or two other rows of the match.

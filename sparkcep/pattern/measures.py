@@ -46,7 +46,7 @@ from sparkcep.pattern.scope import (
     Row,
     Scope,
 )
-from sparkcep.sql.expression import Expr, render
+from sparkcep.sql.expression import Expr, render, render_values
 from sparkcep.sql.lexer import Span
 
 CLASSIFIER_COLUMN = "cls"
@@ -170,7 +170,7 @@ class MeasureSplitter:
             mask = scope.qualifier(node)
             row = Row("L", ALL_ROWS if mask is None else mask)
             swaps[node.span] = self._value(row, scope.row_text(node))
-        return render(scope.text, expr, swaps)
+        return render_values(scope.text, expr, swaps)
 
     def _leaf(self, spec: tuple) -> str:
         return self._leaves.setdefault(spec, f"__l{len(self._leaves)}")
@@ -237,7 +237,7 @@ class MeasureSplitter:
         for node in scope.columns(body):
             if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
                 swaps[node.span] = self._value(row, scope.row_text(node))
-        return "(" + render(scope.text, body, swaps) + ")"
+        return "(" + render_values(scope.text, body, swaps) + ")"
 
     # -- aggregates -----------------------------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ class MeasureSplitter:
 
         def over(expr: Expr, row: str) -> str:
             swaps = {span: f"{row}.a{to}" if isinstance(to, int) else to for span, to in places.items()}
-            return render(scope.text, expr, swaps)
+            return render_values(scope.text, expr, swaps)
 
         return self._leaf(("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
-from sparkcep.sql.expression import Expr, render
+from sparkcep.sql.expression import Expr, render, render_values
 from sparkcep.sql.lexer import Span, quote
 
 ALL_ROWS = -1  # mask of the universal row pattern variable
@@ -188,7 +188,7 @@ class Scope:
                 text = wrap(text)
             if text != node.span.of(self.text):
                 swaps[node.span] = text
-        return render(self.text, expr, swaps)
+        return (render_values if wrap else render)(self.text, expr, swaps)
 
     def plain_text(self, expr: Expr, where: str) -> str:
         """The text of an expression that may not look at the match."""

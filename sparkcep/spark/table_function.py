@@ -270,19 +270,21 @@ def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
 
 def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
     """The engine compares strings byte by byte, so it refuses to compare those of another collation."""
-    for output, column, _ in plan.partition:
+    texts = dict(plan.inputs)
+    of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # what has no place of its own is named
+    for _, column, _ in plan.partition:
         if column in collations:
-            raise _collated(collations[column], "be a key of PARTITION BY", fragment=output)
+            raise _collated(collations[column], f"be a key of PARTITION BY, as {texts.get(column, column)} is", **of_pattern)
     for column, _ in plan.equal_keys:
         if column in collations:
-            raise _collated(collations[column], "be compared across rows", fragment="=")
+            raise _collated(collations[column], f"be compared across rows, as {texts.get(column, column)} is", **of_pattern)
     places = {p[0]: {"line": p[1], "column": p[2], "fragment": p[3]} for p in plan.places}
     for variable, conjuncts in plan.conditions:
         for column in sorted(set().union(*map(_compared_columns, conjuncts)) & collations.keys()):
             raise _collated(collations[column], "be compared across rows", **places[variable])
     for _, spec in plan.leaves:
         if spec[0] == "agg" and spec[1] in ("min", "max") and spec[3] in collations:
-            raise _collated(collations[spec[3]], "be aggregated by MIN or MAX", fragment=spec[1].upper())
+            raise _collated(collations[spec[3]], f"be aggregated by MIN or MAX, as {texts.get(spec[3], spec[3])} is", **of_pattern)
 
 
 def _collated(collation: str, what: str, **place) -> ClauseError:
@@ -335,17 +337,20 @@ def _holds_strings(t: pa.DataType) -> bool:
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
-    """Output columns; values taken from a column keep that column's Spark type."""
+    """Output columns; values taken from a column keep that column's Spark type. The user's columns come in the order of ``schema``, so of those
+    that are called alike each has its own type."""
     leaves = dict(plan.leaves)
+    types: dict[str, Iterator[DataType]] = {name: iter([f.dataType for f in schema if f.name == name]) for name in schema.names}
     fields = []
     for f in output:
-        fields.append(StructField(f.name, _spark_type(leaves.get(f.name, ("column", f.name)), f.type, schema), True))
+        taken = _spark_type(leaves[f.name], f.type, schema) if f.name in leaves else next(types.get(f.name, iter(())), None)
+        fields.append(StructField(f.name, taken or from_arrow_type(f.type), True))
     return fields
 
 
 def _spark_type(spec: tuple, arrow: pa.DataType, schema: StructType) -> DataType:
     match spec:
-        case (("column", name) | ("nav", _, _, _, _, name, _)) if name in schema.names:
+        case ("nav", _, _, _, _, name, _) if name in schema.names:
             return schema[name].dataType
         case ("agg", "list", _, name, _, _) if name in schema.names:
             return ArrayType(schema[name].dataType)

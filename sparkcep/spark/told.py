@@ -143,9 +143,12 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
 
 def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None:
     """The clause's own error for a column of the input that is called like one which the rewriter computes beside it."""
-    name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
+    kind = failure.condition.partition(".")[0]
+    # two columns of one name are none to SORT BY
+    said = failure.parameters.get({"AMBIGUOUS_REFERENCE": "name", "UNRESOLVED_COLUMN": "objectName"}.get(kind, ""), "")
+    name = said.replace("`", "").rpartition(".")[2]
     written = span.of(statement).replace("`", "").rpartition(".")[2]
-    if failure.condition != "AMBIGUOUS_REFERENCE" or not _COMPUTED.fullmatch(name) or name == written:
+    if not _COMPUTED.fullmatch(name) or name == written:
         return None
     message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)

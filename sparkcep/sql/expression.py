@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sparkcep.errors import LIMIT, SYNTAX, ClauseError, error_at
-from sparkcep.sql.lexer import END, NUMBER, OP, QUOTED, STRING, WORD, Span, Token, name_of
+from sparkcep.sql.lexer import END, NUMBER, OP, QUOTED, STRING, WORD, Span, Token, name_of, quote
 
 MAX_DEPTH = 50  # a dozen Python frames each, below the interpreter's 1,000
 MAX_CHAIN = 2000
@@ -29,6 +29,7 @@ _CONSTANTS = frozenset(
 )
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 _CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
+_NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
 _STOP = frozenset(
     "AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split()
 )
@@ -81,6 +82,26 @@ def render(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
         pos = span.end
     out.append(text[pos : expr.span.end])
     return "".join(out)
+
+
+def render_values(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
+    """As :func:`render`, where columns and calls are replaced by others of the same values. Spark calls fields after columns that stand alone as
+    arguments: they keep the user's names, and where the user wrote a call, there is none."""
+    named = dict(replacements)
+    for node in expr.walk():
+        if (node.op == "call" and node.value in _NAMING) or (node.op, node.value) == ("special", "row"):
+            for value in (argument.bare() for argument in node.args):
+                if value.span in replacements:
+                    named[value.span] = _called(value, replacements[value.span])
+    return render(text, expr, named)
+
+
+def _called(expr: Expr, text: str) -> str:
+    """``text``, as an expression that Spark calls as it calls ``expr``."""
+    if expr.op != "col":
+        return f"coalesce({text})"
+    name = quote(expr.value[-1])
+    return f"struct({text} AS {name}).{name}"
 
 
 class Cursor:

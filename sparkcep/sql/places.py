@@ -255,12 +255,14 @@ class _Clause:
         dropped: list[Span] = []
         leaves: list[Span] = []
         nodes = list(expr.walk())
+        clause = self.of.clause
+        key = expr.span in (e.span for e in (*clause.partition_by, *(s.expr for s in clause.order_by)))  # qualifiers are of tables there
         for node in nodes:
             leaf = node.op == "call" and (node.value in NAVIGATIONS or node.value in AGGREGATES or node.value in ("CLASSIFIER", "MATCH_NUMBER"))
             if of_match and (leaf or node.op == "col"):
                 if not any(_holds(span, node.span) for span in leaves):
                     leaves.append(node.span)
-            elif node.op == "col" and len(node.value) > 1 and node.value[0].lower() in self._variables:
+            elif node.op == "col" and len(node.value) > 1 and node.value[0].lower() in self._variables and not key:
                 dropped.append(Span(node.span.start, text.index(".", node.span.start) + 1))
             elif node.op == "call" and node.value in NAVIGATIONS and node.args:
                 dropped += [Span(node.span.start, node.args[0].span.start), Span(node.args[0].span.end, node.span.end)]
