@@ -26,7 +26,8 @@ WORD, LOW, HIGH, AS_DOUBLE = "", "low", "high", "double"  # what the kernels see
 @dataclass(frozen=True)
 class Type:
     """``kind``: null, boolean, tinyint, smallint, int, bigint, decimal, float, double, string, binary, date, timestamp,
-    timestamp_ntz, interval, or nested (``detail`` then tells nested types apart)."""
+    timestamp_ntz, interval, or nested (``detail`` then tells nested types apart, as Spark's comparisons do: by the types in them, whatever fields
+    are called and whether they may be NULL)."""
 
     kind: str
     precision: int = 0
@@ -91,7 +92,17 @@ def type_of(arrow: pa.DataType) -> Type:
         return Type("timestamp" if arrow.tz else "timestamp_ntz")
     if pa.types.is_duration(arrow):
         return Type("interval")
-    return Type("nested", detail=str(arrow))
+    return Type("nested", detail=_structure(arrow))
+
+
+def _structure(arrow: pa.DataType) -> str:
+    if pa.types.is_struct(arrow):
+        return f"struct<{', '.join(_structure(field.type) for field in arrow)}>"
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return f"array<{_structure(arrow.value_type)}>"
+    if pa.types.is_map(arrow):
+        return f"map<{_structure(arrow.key_type)}, {_structure(arrow.item_type)}>"
+    return str(arrow) if pa.types.is_nested(arrow) else str(type_of(arrow))
 
 
 def decimal_of(t: Type) -> Type:
