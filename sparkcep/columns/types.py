@@ -92,7 +92,7 @@ def type_of(arrow: pa.DataType) -> Type:
         return Type("timestamp" if arrow.tz else "timestamp_ntz")
     if pa.types.is_duration(arrow):
         return Type("interval")
-    return Type("nested", detail=_structure(arrow))
+    return Type("nested", detail=_structure(arrow) if pa.types.is_nested(arrow) else str(arrow))
 
 
 def _structure(arrow: pa.DataType) -> str:

@@ -297,7 +297,7 @@ class MatchEngine:
         self._carry = _Carry()
         c = prepared.conditions
         self._stack = max(c.stack, 8)
-        self._pairs = _distinct_variables(c)
+        self._paired = _distinct_variables(c)
         self.limits = limits or Limits(**dict(self.plan.bounds))
         self._words = max(1, ((prepared.program.states << prepared.program.register_bits) + 63) // 64)
         self._depth = 4096
@@ -562,7 +562,7 @@ class MatchEngine:
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
             data.rows, scratch, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
             SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience, self._most_entries(len(data.rows.letters)),
-            self.limits.max_steps, self._pairs, state, events, labels,
+            self.limits.max_steps, self._paired, state, events, labels,
         )
 
     def _emit(

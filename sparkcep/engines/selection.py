@@ -135,6 +135,6 @@ class SelectionEngine(ScatteringEngine):
             np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, ends, ends.shape[1] > 0,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
             self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", SKIPS[self.plan.skip[0]],
-            np.int64(self.plan.skip[1]), self.limits.max_steps, self.limits.max_matches, self._pairs, state, events, labels, scattered,
+            np.int64(self.plan.skip[1]), self.limits.max_steps, self.limits.max_matches, self._paired, state, events, labels, scattered,
             self._errors, self._path(labels),
         )
