@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import sparkcep
+from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
 from sparkcep.sql.explain import FORMATS, SVG, TEXT
-from sparkcep.sql.lexer import split_statements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -366,7 +366,7 @@ def _compile(options: argparse.Namespace) -> int:
     import logging
 
     from sparkcep.compiling import compile_all
-    from sparkcep.engines import cache
+    from sparkcep.search import compiled as cache
 
     cache.log.setLevel(logging.ERROR)  # that a query compiles is no news here
 

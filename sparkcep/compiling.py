@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from sparkcep.pattern.plan import LETTERS, Plan, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.clause.parser import parse_clause
+from sparkcep.plan.plan import LETTERS, Plan, make_plan
 
 _HEAD = "PARTITION BY k ORDER BY t MEASURES "
 _ANY = "EVENT SELECTION SKIP TILL ANY MATCH "
@@ -42,7 +42,7 @@ CLAUSES = {
 
 def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
     """Compiles what is not on disk yet. ``tell`` hears (number, of how many, name, seconds) after each clause. Returns the number of clauses."""
-    from sparkcep.engines.run import match_table
+    from sparkcep.engine.run import match_table
 
     for number, (name, text) in enumerate(CLAUSES.items(), 1):
         start = time.perf_counter()
@@ -75,8 +75,8 @@ def _tables(plan: Plan) -> Iterator:
 
 def load_first() -> bool:
     """Loads the kernels of the first clause, and says whether they all are on disk; compiles nothing."""
-    from sparkcep.engines import cache
-    from sparkcep.engines.run import match_table
+    from sparkcep.engine.run import match_table
+    from sparkcep.search import compiled as cache
 
     plan = make_plan(parse_clause(next(iter(CLAUSES.values()))))
     try:

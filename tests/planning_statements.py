@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sparkcep.sql.lexer import OP, WORD, split_statements, tokenize
+from sparkcep.clause.lexer import OP, WORD, split_statements, tokenize
 from sparkcep.tools.places import clauses
 from tests.sql_case_files import read_case_file
 

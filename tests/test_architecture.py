@@ -20,10 +20,10 @@ LIBRARIES = {
     "sqlglot": {"sql"},
     "pyspark": {"spark"},
     "py4j": {"spark"},
-    "numba": {"engines", "ranking"},
-    "llvmlite": {"engines"},
-    "numpy": {"automaton", "columns", "engines", "ranking", "spark"},
-    "pyarrow": {"columns", "engines", "ranking", "spark"},
+    "numba": {"engine", "ranking", "search"},
+    "llvmlite": {"search"},
+    "numpy": {"automaton", "columns", "engine", "ranking", "search", "spark"},
+    "pyarrow": {"columns", "engine", "spark"},
     "pandas": {"spark"},
     "IPython": {"notebook"},
 }
@@ -43,19 +43,21 @@ INSIDE_FUNCTIONS = {
 
 # Part -> the parts below it that it must not know.
 HIDDEN = {
-    "sql": {"engines", "ranking", "spark"},  # EXPLAIN shows the compiled program
-    "pattern": {"automaton", "columns", "engines", "ranking", "spark"},
-    "automaton": {"sql", "columns", "engines", "ranking", "spark"},
-    "columns": {"sql", "engines", "ranking", "spark"},
-    "engines": {"sql", "spark"},
-    "ranking": {"sql", "spark"},
-    "tools": {"automaton", "columns", "engines", "ranking", "spark"},
-    "draw": {"columns", "engines", "ranking", "spark"},
-    "notebook": {"automaton", "columns", "engines", "ranking"},
+    "clause": {"automaton", "columns", "draw", "engine", "plan", "ranking", "search", "spark", "sql"},
+    "plan": {"automaton", "columns", "draw", "engine", "ranking", "search", "spark", "sql"},
+    "automaton": {"columns", "draw", "engine", "ranking", "search", "spark", "sql"},
+    "columns": {"automaton", "draw", "engine", "ranking", "search", "spark", "sql"},
+    "search": {"clause", "draw", "engine", "plan", "ranking", "spark", "sql"},  # what opcodes and columns of edges mean stands above it
+    "engine": {"clause", "draw", "spark", "sql"},
+    "ranking": {"clause", "draw", "engine", "plan", "spark", "sql"},
+    "sql": {"columns", "engine", "ranking", "search", "spark"},  # EXPLAIN shows the compiled program
+    "tools": {"automaton", "columns", "engine", "ranking", "search", "spark"},
+    "draw": {"columns", "engine", "ranking", "search", "spark"},
+    "notebook": {"automaton", "columns", "engine", "ranking", "search"},
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.
-COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.engines.cache.{n}" for n in ("kernel", "inlined", "embedded", "allocating"))}
+COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.search.compiled.{n}" for n in ("kernel", "inlined", "embedded", "allocating"))}
 KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep", "typing"}
 
 # A program crosses processes as JSON and arrays.
@@ -163,19 +165,19 @@ def test_every_part_has_its_rules():
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("pattern/plan.py", "import sqlglot"),
-        ("pattern/plan.py", "def f():\n    from sqlglot import exp"),
-        ("engines/run.py", "from pyspark.sql import Row"),
+        ("plan/plan.py", "import sqlglot"),
+        ("plan/plan.py", "def f():\n    from sqlglot import exp"),
+        ("engine/run.py", "from pyspark.sql import Row"),
         ("cli.py", "import pyspark"),
         ("errors.py", "def f():\n    import pyspark"),
         ("sql/rewrite.py", "from ..spark import session"),
         ("sql/rewrite.py", "import importlib\nimportlib.import_module('pyspark')"),
-        ("engines/kernels.py", "import pyarrow\nfrom numba import njit"),
-        ("engines/kernels.py", "import pyarrow\nfrom sparkcep.engines.cache import kernel"),
-        ("engines/run.py", "import scipy"),
+        ("engine/gather.py", "import pyarrow\nfrom numba import njit"),
+        ("engine/gather.py", "import pyarrow\nfrom sparkcep.search.compiled import kernel"),
+        ("engine/run.py", "import scipy"),
         ("automaton/program.py", "import pickle"),
         ("automaton/program.py", "eval('1')"),
-        ("pattern/scope.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyarrow"),
+        ("plan/scope.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyarrow"),
     ],
 )
 def test_a_wrong_import_is_found(path, source):
@@ -188,7 +190,7 @@ def test_a_wrong_import_is_found(path, source):
         ("cli.py", "def main():\n    from pyspark.sql import SparkSession"),
         ("demo.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyspark"),
         ("spark/session.py", "from sparkcep.sql import rewrite\nimport pyspark, pyarrow, os"),
-        ("engines/kernels.py", "import math\nimport numpy\nfrom numba import njit\nfrom .cache import folder"),
+        ("search/adjacent.py", "import math\nimport numpy\nfrom numba import njit\nfrom .cache import folder"),
     ],
 )
 def test_a_right_import_passes(path, source):

@@ -7,10 +7,10 @@ import time
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.pattern.plan import LETTERS, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan.plan import LETTERS, make_plan
 
 ROWS = 60
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"

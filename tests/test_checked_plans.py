@@ -8,10 +8,10 @@ import random
 import pytest
 
 from sparkcep import __version__
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
-from sparkcep.pattern import checked
-from sparkcep.pattern.plan import PLAN_HEAD, Plan, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan import checked
+from sparkcep.plan.plan import PLAN_HEAD, Plan, make_plan
 
 CLAUSE = """PARTITION BY k ORDER BY t MEASURES FIRST(A.v) AS f, sum(B.v) AS s, CLASSIFIER() AS c AFTER MATCH SKIP TO LAST B
   PATTERN (A B{2,3} (C | PERMUTE(A, C))? {- D -}) SUBSET U = (A, B) DEFINE A AS v > 1, B AS v > PREV(v) AND v > max(U.v), C AS v = 2"""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
-from sparkcep.sql.lexer import split_statements
 from tests.test_sql_examples import table_text
 
 ROOT = Path(__file__).resolve().parent.parent

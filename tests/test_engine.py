@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.engines.run import Limits, MatchEngine, engine_for, match_batches, match_table, prepare
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import Limits, MatchEngine, engine_for, match_batches, match_table, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.pattern.plan import Plan, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan.plan import Plan, make_plan
 
 
 def plan_of(text: str) -> Plan:
@@ -155,8 +155,8 @@ def test_failed_states_of_all_start_rows_take_no_more_memory_than_those_of_some(
 
 
 def test_one_start_row_may_have_more_failed_states_than_the_memo_keeps_between_them(monkeypatch):
-    monkeypatch.setattr("sparkcep.engines.run.MEMO_BYTES", 0)
-    monkeypatch.setattr("sparkcep.engines.run.MEMO_BYTES_A_ROW", 0)
+    monkeypatch.setattr("sparkcep.engine.run.MEMO_BYTES", 0)
+    monkeypatch.setattr("sparkcep.engine.run.MEMO_BYTES_A_ROW", 0)
     engine = hopeless("PATTERN (A ((X | Y)* Z)* B) DEFINE B AS B.ts < A.ts - 100", 300, max_steps=100_000)
     assert engine._entries < 4096
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sparkcep import rewrite
-from sparkcep.pattern.plan import Plan, make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.plan.plan import Plan, make_plan
 from sparkcep.settings import Settings
 from sparkcep.sql.explain import describe
-from sparkcep.sql.parser import parse_clause
 
 NEXT = "AFTER MATCH SKIP TO NEXT ROW EVENT SELECTION SKIP TILL NEXT MATCH"
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"

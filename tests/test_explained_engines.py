@@ -5,15 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines import kernels
-from sparkcep.engines import selection_kernels as selecting
-from sparkcep.engines.merged import MergedEngine
-from sparkcep.engines.proxies import ProxyEngine
-from sparkcep.engines.proxy_classes import ClassProxyEngine
-from sparkcep.engines.run import engine_for, match_batches, prepare
-from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.merged import MergedEngine
+from sparkcep.engine.proxies import ProxyEngine
+from sparkcep.engine.proxy_classes import ClassProxyEngine
+from sparkcep.engine.run import engine_for, match_batches, prepare
+from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.search import adjacent as kernels
+from sparkcep.search import walk as selecting
 from sparkcep.sql.explain import describe
-from sparkcep.sql.parser import parse_clause
 
 CONDITIONS = [
     "B AS v > 1",

@@ -6,9 +6,9 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from sparkcep.clause.expression import Cursor, Expr, ExpressionParser, render
+from sparkcep.clause.lexer import END, Span, split_statements, tokenize
 from sparkcep.errors import ClauseError
-from sparkcep.sql.expression import Cursor, Expr, ExpressionParser, render
-from sparkcep.sql.lexer import END, Span, split_statements, tokenize
 
 EXPRESSIONS = [
     "a + b * c - d / e % f",

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from sparkcep.clause.lexer import tokenize
+from sparkcep.clause.parser import parse_clause
 from sparkcep.cli import main
 from sparkcep.errors import ClauseError
-from sparkcep.sql.lexer import tokenize
-from sparkcep.sql.parser import parse_clause
 from sparkcep.tools import fmt
 from sparkcep.tools.fmt import WIDTH, format_sql
 from sparkcep.tools.lint import lint

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from sparkcep import graph
-from sparkcep.engines.run import match_table
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import match_table
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.plan.plan import LETTERS, make_plan
 from sparkcep.settings import Settings
-from sparkcep.sql.parser import parse_clause
 
 # every subsequence of rows 0 to 59 that begins with the first and ends with the last one: 2 ** 58
 MANY = [(0, "A", None, None, False)] + [(i, "A", 0, i, i == 59) for i in range(1, 60)]

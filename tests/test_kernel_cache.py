@@ -14,35 +14,36 @@ import pytest
 
 import sparkcep
 from sparkcep import cli, compiling, storage
-from sparkcep.engines import cache, unused
-from sparkcep.engines.run import engine_for, prepare
-from sparkcep.pattern.plan import make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import engine_for, prepare
+from sparkcep.plan.plan import make_plan
+from sparkcep.search import compiled as cache
+from sparkcep.search import unused
 
 PACKAGE = Path(sparkcep.__file__).parent
 # `doubled` is called by the kernel `gap`, and FACTOR is a constant of another module
-CALLED = "from sparkcep.engines.cache import kernel\n\n\n@kernel\ndef doubled(x):\n    return 2 * x\n"
-KERNELS = """from sparkcep.engines.cache import kernel
-from sparkcep.engines.called import doubled
-from sparkcep.engines.constants import FACTOR
+CALLED = "from sparkcep.search.compiled import kernel\n\n\n@kernel\ndef doubled(x):\n    return 2 * x\n"
+KERNELS = """from sparkcep.search.compiled import kernel
+from sparkcep.search.called import doubled
+from sparkcep.search.constants import FACTOR
 
 
 @kernel
 def gap(x):
     return FACTOR * doubled(x)
 """
-PROGRAM = """from sparkcep.engines.kernels_here import gap
+PROGRAM = """from sparkcep.search.kernels_here import gap
 print(gap({x}), sum(gap.stats.cache_misses.values()))"""
 
 
 def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
-    engines = folder / "sparkcep" / "engines"
-    engines.mkdir(parents=True)
-    for name in ("storage.py", "engines/cache.py", "engines/unused.py"):
+    search = folder / "sparkcep" / "search"
+    search.mkdir(parents=True)
+    for name in ("storage.py", "search/compiled.py", "search/unused.py"):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
     for path, text in {"../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
-        (engines / f"{path}.py").write_text(text)
+        (search / f"{path}.py").write_text(text)
     return folder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkcep.sql.lexer import tokenize
+from sparkcep.clause.lexer import tokenize
 from sparkcep.sql.names import table_names
 
 

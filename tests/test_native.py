@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 from sparkcep.sql.explain import explain
 from sparkcep.sql.native import outside
-from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.rewrite import rewrite
 
 PREFER = Settings(native="prefer")

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import row_bytes
-from sparkcep.engines import run as engine
-from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine import run as engine
+from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.pattern.plan import make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan.plan import make_plan
 
 LEAVES = """MEASURES array_agg(s) AS a, array_agg(CLASSIFIER()) AS c, LAST(s) AS l, min(s) AS m, max(CLASSIFIER()) AS x, min(CLASSIFIER()) AS y, count(*) AS n,
     FINAL array_agg(B.i) AS f, count(DISTINCT i) AS d"""

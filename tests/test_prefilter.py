@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from sparkcep.clause.lexer import tokenize
 from sparkcep.errors import ClauseError
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import SURE, Sample, Sampled, few, worth
 from sparkcep.sql.explain import explain
-from sparkcep.sql.lexer import tokenize
 from sparkcep.sql.names import definitions, runs_at_once
 from sparkcep.sql.rewrite import _matching, rewrite_all
 from sparkcep.sql.semijoin import Choice, Filter, Near

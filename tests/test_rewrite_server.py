@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep.pattern.plan import make_plan  # noqa: E402
+from sparkcep.clause.parser import parse_clause  # noqa: E402
+from sparkcep.plan.plan import make_plan  # noqa: E402
 from sparkcep.spark import python_functions, rewrite_server, rewriting  # noqa: E402
-from sparkcep.sql.parser import parse_clause  # noqa: E402
 
 INTERVAL = "interval"
 ARRAY = {"type": "array", "elementType": "interval", "containsNull": True}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
-from sparkcep.pattern.plan import make_plan
-from sparkcep.pattern.slicing import least, room, undivided
+from sparkcep.plan.cutting import least, room, undivided
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import Sample, Sampled, Share
 from sparkcep.sql.explain import explain
-from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.rewrite import rewrite, rewrite_all
 from sparkcep.sql.slices import UNKNOWN, WINDOWS, Slices, cut, owned, slices_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep.sql.lexer import split_statements
+from sparkcep.clause.lexer import split_statements
 
 FOLDER = Path(__file__).resolve().parent.parent / "sql_examples"
 FILES = sorted(FOLDER.glob("*.sql"))

@@ -8,11 +8,11 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.run import prepare
+from sparkcep.clause.lexer import tokenize
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import prepare
 from sparkcep.errors import ClauseError
-from sparkcep.pattern.plan import make_plan
-from sparkcep.sql.lexer import tokenize
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan.plan import make_plan
 from sparkcep.sql.rewrite import _string_value, rewrite
 
 CLAUSE = "FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"

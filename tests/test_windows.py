@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
-from sparkcep.engines.windows import measured, slides, sliding_windows, window_ends
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.pattern.plan import make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan.plan import make_plan
 
 LOW, TOP = -(1 << 63), (1 << 63) - 1
 PLACES = [LOW, LOW + 1, LOW + 4, LOW + 9, -7, -1, 0, 3, 8, TOP - 20, TOP - 5, TOP - 1, TOP]

@@ -5,7 +5,7 @@ here it is resolved once into edges: an edge takes a row after skipping as many 
 the cost so far (the paper's match node without its rows). Any engine of event selection can run such an automaton.
 
 A node is a tuple of configurations (for PROXY a single one), a configuration what is left to match and the cost. Edges name the copy of the variable
-that takes the row (see :mod:`sparkcep.automaton.copies`).
+that takes the row (see :mod:`sparkcep.automaton.guesses`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.closure import MAX_CHOICES, landing, steps, too_complex
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.copies import EXTRA, MATCHED, SUBSTITUTED, Copies, Guess
+from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED, Copies, Guess
 from sparkcep.automaton.selection import ACCEPT, AT_END, AT_START, E_VAR, MAX_EDGES, MAX_NODES, Selection
-from sparkcep.pattern.approx import ALL, Approx
-from sparkcep.pattern.plan import Plan
+from sparkcep.automaton.steps import MAX_CHOICES, landing, steps, too_complex
+from sparkcep.plan.costs import ALL, Approx
+from sparkcep.plan.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ MAX_INSTRUCTIONS = 100_000
 def compile_pattern(
     tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, whole_orders: bool = False
 ) -> p.Program:
-    """``tree`` as in :func:`sparkcep.pattern.plan._tree`. Raises ClauseError where nested bounds need too much state.
+    """``tree`` as in :func:`sparkcep.plan.plan._tree`. Raises ClauseError where nested bounds need too much state.
 
     ``runs``: quantified variables as one instruction; ``windows``: number of windows, of which 0 is the whole pattern's;
     ``whole_orders``: PERMUTE chooses its order before its first row.

@@ -14,10 +14,10 @@ from itertools import product
 import numpy as np
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.closure import landing, steps, too_complex, visit
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.selection import ACCEPT, AT_START, MAX_EDGES, MAX_NODES
-from sparkcep.pattern.plan import Plan
+from sparkcep.automaton.steps import landing, steps, too_complex, visit
+from sparkcep.plan.plan import Plan
 
 MAX_SIDES = 62  # beside the whole pattern: bits of an edge's masks
 AT_END = -1  # in ``checks``: the last row of the side is the partition's last

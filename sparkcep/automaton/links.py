@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sparkcep.automaton.selection import ACCEPT, E_TARGET, E_VAR, Selection
-from sparkcep.pattern.conditions import looks_at_match
-from sparkcep.pattern.plan import Plan
+from sparkcep.plan.define import looks_at_match
+from sparkcep.plan.plan import Plan
 
 
 class Links(NamedTuple):

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.closure import landing, steps, too_complex, visit
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.pattern.options import NO_WINDOW
-from sparkcep.pattern.plan import Plan
+from sparkcep.automaton.steps import landing, steps, too_complex, visit
+from sparkcep.plan.options import NO_WINDOW
+from sparkcep.plan.plan import Plan
 
 MAX_NODES = 4096
 MAX_EDGES = 100_000

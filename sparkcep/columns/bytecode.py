@@ -33,8 +33,8 @@ from sparkcep.columns.types import (
     wider,
 )
 from sparkcep.errors import SEMANTIC, ClauseError
-from sparkcep.pattern.conditions import MATH_CALLS, looks_at_match
-from sparkcep.pattern.scope import ALL_ROWS
+from sparkcep.plan.define import MATH_CALLS, looks_at_match
+from sparkcep.plan.scope import ALL_ROWS
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF

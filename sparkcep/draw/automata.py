@@ -23,7 +23,7 @@ from sparkcep.automaton.conjunction import (
     conjunction_automaton,
     has_conjunction,
 )
-from sparkcep.automaton.copies import EXTRA, MATCHED, SUBSTITUTED, with_copies
+from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED, with_copies
 from sparkcep.automaton.selection import (
     ACCEPT,
     AT_END,
@@ -37,13 +37,13 @@ from sparkcep.automaton.selection import (
     Selection,
     selection_automaton,
 )
+from sparkcep.clause.lexer import tokenize
+from sparkcep.clause.nodes import quantifier
+from sparkcep.clause.tree import MatchClause
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
-from sparkcep.pattern.conditions import looks_at_match
-from sparkcep.pattern.nodes import quantifier
-from sparkcep.pattern.plan import Plan
-from sparkcep.sql.clause import MatchClause
+from sparkcep.plan.define import looks_at_match
+from sparkcep.plan.plan import Plan
 from sparkcep.sql.explain import STRATEGIES, condition_texts, window_texts
-from sparkcep.sql.lexer import tokenize
 
 MAX_STATES = 200  # drawn; an automaton may have thousands
 MAX_EDGES = 2000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
 
+from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
 from sparkcep.notebook import jobs, parameters, picture
 from sparkcep.notebook.failures import CellError, pointed, told
@@ -16,7 +17,6 @@ from sparkcep.notebook.options import Options, parse
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.session import session_of
 from sparkcep.notebook.table import Table
-from sparkcep.sql.lexer import split_statements
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkcep.sql.lexer import NUMBER, OP, QUOTED, STRING, WORD, tokenize
+from sparkcep.clause.lexer import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 
 
 def names(statement: str) -> list[str]:

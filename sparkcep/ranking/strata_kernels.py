@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.engines.cache import kernel
+from sparkcep.search.compiled import kernel
 
 
 class Graph(NamedTuple):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
+from sparkcep.clause.lexer import Span, quote
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, error_at, position
 from sparkcep.spark.errors import ClauseParseException, StatementError, retold
 from sparkcep.spark.session import sql_over
 from sparkcep.spark.told import Told
-from sparkcep.sql.lexer import Span, quote
-from sparkcep.sql.parser import parse_clause
 
 if TYPE_CHECKING:
-    from sparkcep.sql.clause import MatchClause
+    from sparkcep.clause.tree import MatchClause
 
     Key = str | Column
     Keys = Key | Sequence[Key]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthIntervalType
 
-from sparkcep.pattern.plan import PLAN_HEAD, Plan
+from sparkcep.plan.plan import PLAN_HEAD, Plan
 from sparkcep.settings import Settings
 from sparkcep.sql.rewrite import AVERAGE, Months, rewrite_all
 
@@ -29,7 +29,7 @@ def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructT
 
 
 def _months(plan: Plan, schema: StructType) -> Months | None:
-    from sparkcep.engines.run import output_schema
+    from sparkcep.engine.run import output_schema
     from sparkcep.spark.table_function import arrow_schema
 
     types = {f.name: f.dataType.simpleString() for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)}

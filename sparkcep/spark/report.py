@@ -17,16 +17,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
 import sparkcep
+from sparkcep.clause.lexer import OP, WORD, quote, split_statements, tokenize
+from sparkcep.clause.tree import ONE_ROW
 from sparkcep.draw.report import Job, Report, Step, Table, render
 from sparkcep.errors import ClauseError
-from sparkcep.pattern.plan import PLAN_HEAD, Plan
+from sparkcep.plan.plan import PLAN_HEAD, Plan
 from sparkcep.settings import Settings
 from sparkcep.spark.builtin import FUNCTION
 from sparkcep.spark.errors import ClauseParseException
 from sparkcep.spark.sampling import Sampler
 from sparkcep.spark.session import is_connect, sql_in
-from sparkcep.sql.clause import ONE_ROW
-from sparkcep.sql.lexer import OP, WORD, quote, split_statements, tokenize
 from sparkcep.sql.rewrite import Rewritten, rewrite_all
 
 if TYPE_CHECKING:

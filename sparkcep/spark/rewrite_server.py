@@ -31,11 +31,11 @@ import sys
 import traceback
 from typing import Any, BinaryIO
 
+from sparkcep.clause.lexer import Span
 from sparkcep.errors import INTERNAL, ClauseError, position
 from sparkcep.settings import Settings
 from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, known, rewrite_statement, rewritten_from
 from sparkcep.spark.told import Failure, clause_error, spots, tell
-from sparkcep.sql.lexer import Span
 
 log = logging.getLogger("sparkcep")
 

@@ -6,9 +6,9 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sparkcep.clause.lexer import OP, WORD, tokenize
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
-from sparkcep.sql.lexer import OP, WORD, tokenize
 
 if TYPE_CHECKING:
     from sparkcep.sql.choosing import Chooser

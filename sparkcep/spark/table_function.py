@@ -40,19 +40,19 @@ from pyspark.sql.types import (
 from pyspark.util import PythonEvalType
 
 from sparkcep import graph as graphs
+from sparkcep.clause.lexer import quote, tokenize
+from sparkcep.clause.parser import parse_clause
+from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
-from sparkcep.pattern.measures import CLASSIFIER_COLUMN
-from sparkcep.pattern.plan import LETTERS, PLAN_HEAD, Plan, make_plan
-from sparkcep.pattern.scope import RANK, SCORE
+from sparkcep.plan.measures import CLASSIFIER_COLUMN
+from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan, make_plan
+from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.clause import ONE_ROW
-from sparkcep.sql.lexer import quote, tokenize
-from sparkcep.sql.parser import parse_clause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparkcep.engines.run import MatchEngine, Prepared
+    from sparkcep.engine.run import MatchEngine, Prepared
 
 NAME = "match_recognize"
 _SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
@@ -100,7 +100,7 @@ class MatchRecognize:
                 yield self._named(out)
 
     def _engine(self, schema: pa.Schema) -> MatchEngine:
-        from sparkcep.engines.run import engine_for, prepare
+        from sparkcep.engine.run import engine_for, prepare
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
@@ -140,7 +140,7 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
     ``distinct``: columns go to the engine under their own names, so no two of them may have one name; the JVM's extension numbers them.
     ``streaming``: whether the table is a stream. Raises ClauseError.
     """
-    from sparkcep.engines.run import prepare
+    from sparkcep.engine.run import prepare
 
     schema = StructType([f for f in table.fields if not is_plan(f.name)])
     plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
@@ -188,10 +188,10 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
         batches: what is shipped, see :mod:`sparkcep.columns.shipped`.
 
     Yields:
-        Columns as :func:`sparkcep.engines.run.output_schema` has them.
+        Columns as :func:`sparkcep.engine.run.output_schema` has them.
     """
     from sparkcep.columns.shipped import merged, unpacked
-    from sparkcep.engines import run
+    from sparkcep.engine import run
 
     first = next(batches, None)
     if first is not None:
@@ -205,7 +205,7 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
 @functools.lru_cache(maxsize=16)
 def _prepared(plan: str, schema: pa.Schema) -> Prepared:
     """Compiled once in a worker, whatever the number of its tasks."""
-    from sparkcep.engines.run import prepare
+    from sparkcep.engine.run import prepare
 
     return prepare(Plan.from_json(plan), schema)
 
@@ -425,7 +425,7 @@ def _needs_rewriter(what: str) -> ClauseError:
 
 def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     """Plans a clause text; Spark computes what the plan asks for through ``select``."""
-    from sparkcep.engines.run import output_schema
+    from sparkcep.engine.run import output_schema
 
     plan = make_plan(parse_clause(text))
     names = {n for n, _ in plan.leaves}

@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkcep.clause.lexer import Span, tokenize
+from sparkcep.clause.nodes import Var, walk
+from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, nearest, position
-from sparkcep.pattern.nodes import Var, walk
 from sparkcep.spark.rewriting import excerpt
-from sparkcep.sql.clause import MatchClause
-from sparkcep.sql.lexer import Span, tokenize
 from sparkcep.sql.places import Places
 
 _TOLD = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from sparkcep.pattern.plan import Plan
+from sparkcep.plan.plan import Plan
 from sparkcep.sql.semijoin import Choice
 from sparkcep.sql.slices import Slicing
 

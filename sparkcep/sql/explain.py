@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from sparkcep.pattern.approx import ALL, BUNDLES, PROXY, Approx
-from sparkcep.pattern.conditions import ORDER, looks_at_match, reads_labels
-from sparkcep.pattern.plan import Plan
-from sparkcep.pattern.ranking import Ranking
-from sparkcep.pattern.scope import APPROXIMATE, ENDINGS
+from sparkcep.plan.costs import ALL, BUNDLES, PROXY, Approx
+from sparkcep.plan.define import ORDER, looks_at_match, reads_labels
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.scope import APPROXIMATE, ENDINGS
+from sparkcep.plan.score import Ranking
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
@@ -177,7 +177,7 @@ def _selection(plan: Plan) -> list[str]:
 def _approximate(plan: Plan, approx: Approx) -> list[str]:
     """Engine, costs, automaton and windows of a plan with APPROX."""
     from sparkcep.automaton.approximate import approximate_automaton, lists_all
-    from sparkcep.automaton.copies import with_copies
+    from sparkcep.automaton.guesses import with_copies
 
     copied, copies = with_copies(plan)
     history = [plan.variables[v] for v, cs in plan.conditions if any(looks_at_match(c) for c in cs)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkcep.sql.lexer import QUOTED, WORD, Token, name_of
+from sparkcep.clause.lexer import QUOTED, WORD, Token, name_of
 
 _QUERIES = frozenset(["SELECT", "WITH", "FROM", "INSERT", "EXPLAIN", "CREATE"])
 _JOINS = frozenset("JOIN INNER CROSS LEFT RIGHT FULL OUTER SEMI ANTI NATURAL LATERAL".split())

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from sparkcep.pattern import nodes
-from sparkcep.pattern.options import nullable
-from sparkcep.pattern.scope import AGGREGATES, NAVIGATIONS, OF_MATCHES, PRIOR
-from sparkcep.sql.clause import ONE_ROW, PAST_LAST, MatchClause
-from sparkcep.sql.expression import Expr
+from sparkcep.clause import nodes
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.tree import ONE_ROW, PAST_LAST, MatchClause
+from sparkcep.plan.options import nullable
+from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS, OF_MATCHES, PRIOR
 
 _AGGREGATES = frozenset(["COUNT", "SUM", "AVG", "MIN", "MAX"])
 _RANDOM = frozenset(

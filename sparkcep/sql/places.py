@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sparkcep.pattern.scope import AGGREGATES, NAVIGATIONS
-from sparkcep.sql.expression import Expr
-from sparkcep.sql.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize
+from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS
 
 if TYPE_CHECKING:
-    from sparkcep.sql.clause import Define, MatchClause
+    from sparkcep.clause.tree import Define, MatchClause
     from sparkcep.sql.rewrite import Rewritten
 
 _INNER = re.compile(r"__[poclaw]\d+\b|__letters\b|__d\d+\b")  # columns that the rewriter names

@@ -22,20 +22,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
+from sparkcep.clause.parser import parse_between, parse_clause
+from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
-from sparkcep.pattern.conditions import ORDER, ROW_NUMBER
-from sparkcep.pattern.measures import ELEMENT, POSITION
-from sparkcep.pattern.options import NO_WINDOW
-from sparkcep.pattern.plan import LETTERS, Plan, key_texts, make_plan
-from sparkcep.pattern.ranking import Ranking
-from sparkcep.pattern.scope import RANK, SCORE
-from sparkcep.pattern.slicing import undivided
+from sparkcep.plan.cutting import undivided
+from sparkcep.plan.define import ORDER, ROW_NUMBER
+from sparkcep.plan.measures import ELEMENT, POSITION
+from sparkcep.plan.options import NO_WINDOW
+from sparkcep.plan.plan import LETTERS, Plan, key_texts, make_plan
+from sparkcep.plan.scope import RANK, SCORE
+from sparkcep.plan.score import Ranking
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
-from sparkcep.sql.clause import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.sql.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
 from sparkcep.sql.names import definitions, reads_itself, runs_at_once, table_names
-from sparkcep.sql.parser import parse_between, parse_clause
 from sparkcep.sql.places import Origin
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from sparkcep.pattern.plan import Plan
-from sparkcep.pattern.window import MICROS
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.window import MICROS
 
 KEPT, MEASURE = "__kept", "__at"
 _DAY, _SECOND = 86_400_000_000, 1_000_000

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from sparkcep.pattern.plan import Plan
-from sparkcep.pattern.scope import ALL_ROWS
-from sparkcep.pattern.window import MICROS
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.scope import ALL_ROWS
+from sparkcep.plan.window import MICROS
 
 # windows to a slice: copies are one row in sixteen. Half as many would copy an eighth; twice as many halve the slices that tasks can share
 WINDOWS = 16

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sparkcep.pattern import nodes
-from sparkcep.sql.clause import TO_FIRST, TO_LAST, MatchClause
-from sparkcep.sql.expression import Expr
-from sparkcep.sql.lexer import WORD, Span, Token, tokenize
+from sparkcep.clause import nodes
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import WORD, Span, Token, tokenize
+from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.tools.places import Place, comments
 
 KEYWORD, NAME, EXPRESSION, PATTERN, COMMENT = "keyword", "name", "expression", "pattern", "comment"

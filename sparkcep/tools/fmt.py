@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
-from sparkcep.sql.clause import MatchClause
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
 from sparkcep.tools.places import Place, clauses
 

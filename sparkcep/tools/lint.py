@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
+from sparkcep.clause import nodes
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import Span, tokenize
+from sparkcep.clause.tree import PAST_LAST, MatchClause
 from sparkcep.errors import ClauseError, nearest, position
-from sparkcep.pattern import nodes
-from sparkcep.pattern.options import selection
-from sparkcep.pattern.scope import ENDINGS
-from sparkcep.sql.clause import PAST_LAST, MatchClause
-from sparkcep.sql.expression import Expr
-from sparkcep.sql.lexer import Span, tokenize
+from sparkcep.plan.options import selection
+from sparkcep.plan.scope import ENDINGS
 from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.tools.places import Place, clauses, comments, statements
 

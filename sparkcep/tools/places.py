@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sparkcep.clause.lexer import LINE_COMMENT, OP, QUOTED, WORD, Span, Token, comment_end, split_statements, tokenize
+from sparkcep.clause.parser import parse_between
+from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import error_at
-from sparkcep.sql.clause import MatchClause
-from sparkcep.sql.lexer import LINE_COMMENT, OP, QUOTED, WORD, Span, Token, comment_end, split_statements, tokenize
-from sparkcep.sql.parser import parse_between
 
 # behind these words the name is that of a function or of a column
 _NO_TABLE = frozenset(

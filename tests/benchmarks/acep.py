@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.engines.run import engine_for, prepare
-from sparkcep.pattern.plan import LETTERS, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import engine_for, prepare
+from sparkcep.plan.plan import LETTERS, make_plan
 from tests.benchmarks.sase import _axes, _lines
 
 CHARTS, NEWS, BEARISH = "(B | D | W | R | H | T | C)", "(G | N | U)", "(T1 | T2 | R1 | H1 | B1 | D1)"

@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
-from sparkcep.engines import kernels
-from sparkcep.engines.run import MatchEngine, prepare
-from sparkcep.pattern.plan import LETTERS, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.engine.run import MatchEngine, prepare
+from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.search import adjacent as kernels
 
 from .data import sorted_ticks
 

@@ -12,11 +12,11 @@ from random import Random
 import pytest
 
 from sparkcep import rewrite
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.nodes import Within, walk
+from sparkcep.clause.parser import parse_clause
+from sparkcep.clause.tree import MatchClause, to_sql
 from sparkcep.errors import ClauseError
-from sparkcep.pattern.nodes import Within, walk
-from sparkcep.sql.clause import MatchClause, to_sql
-from sparkcep.sql.expression import Expr
-from sparkcep.sql.parser import parse_clause
 from tests.grammar.generate import Generator, Mutator, accepts, plain, tree, words_of
 from tests.test_sql_examples import STATEMENT_FILES
 

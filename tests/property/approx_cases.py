@@ -12,11 +12,11 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from sparkcep.engines.run import engine_for, match_batches, match_table, prepare
-from sparkcep.pattern.conditions import ORDER
-from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import engine_for, match_batches, match_table, prepare
+from sparkcep.plan.define import ORDER
+from sparkcep.plan.plan import LETTERS, make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.slices import OWN, cut
 from tests.oracle import expr, pattern, selection
 from tests.oracle.approx import Approx, cost_of_nothing

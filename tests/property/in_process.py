@@ -7,11 +7,11 @@ import sqlite3
 
 import pyarrow as pa
 
-from sparkcep.engines.run import engine_for, match_batches, match_table, prepare
-from sparkcep.pattern.conditions import ORDER
-from sparkcep.pattern.plan import LETTERS, make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import engine_for, match_batches, match_table, prepare
+from sparkcep.plan.define import ORDER
+from sparkcep.plan.plan import LETTERS, make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.semijoin import Filter
 from sparkcep.sql.slices import AWAY, OWN, SLICE, Slices, cut
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from sparkcep.engines.run import engine_for, match_batches, prepare
+from sparkcep.engine.run import engine_for, match_batches, prepare
 
 
 def window_starts(vector: tuple, rows: list, window: tuple | None, slide) -> list:

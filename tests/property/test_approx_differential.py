@@ -10,10 +10,10 @@ from fractions import Fraction
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.pattern.plan import make_plan
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 from tests.oracle import approx as oracle
 from tests.property import approx_cases
 from tests.property.approx_cases import ALL, ANY, BUNDLES, PROXY, STRICT, Budget

@@ -10,10 +10,10 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.conjoined import ConjoinedEngine
-from sparkcep.pattern.plan import make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.conjoined import ConjoinedEngine
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
 from tests.property.in_process import inputs

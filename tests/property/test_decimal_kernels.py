@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sparkcep.columns.bytecode import OP
-from sparkcep.engines.decimal_kernels import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
+from sparkcep.search.decimals import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
 
 WIDE = Context(prec=400)
 MODES = {-1: ROUND_FLOOR, 0: ROUND_HALF_UP, 1: ROUND_CEILING, 2: ROUND_DOWN}

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sparkcep.engines import run as engine
+from sparkcep.engine import run as engine
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import measures, pattern
 from tests.oracle.cases import BASE_MEASURES, Clause, random_clause

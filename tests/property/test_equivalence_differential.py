@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from sparkcep.pattern.plan import make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 from tests.oracle import measures, pattern, selection
 from tests.property.test_selection_differential import Tally, partitions
 

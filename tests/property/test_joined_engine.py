@@ -11,10 +11,10 @@ import re
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.joined import JoinedEngine
-from sparkcep.pattern.plan import make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.joined import JoinedEngine
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.property.in_process import guarded, inputs, unguarded
 from tests.property.ranking_cases import engine_rows, window_starts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from random import Random
 
-from sparkcep.pattern import nodes
-from sparkcep.sql.parser import parse_clause
+from sparkcep.clause import nodes
+from sparkcep.clause.parser import parse_clause
 from sparkcep.tools.lint import RULES
 from tests.oracle import pattern as oracle
 from tests.property.in_process import run

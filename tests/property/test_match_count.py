@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.run import match_table
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import match_table
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.pattern.plan import LETTERS, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan.plan import LETTERS, make_plan
 from tests.oracle import measures, selection
 from tests.property.in_process import run
 

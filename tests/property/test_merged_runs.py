@@ -13,11 +13,12 @@ import pytest
 
 from sparkcep import explain
 from sparkcep import graph as graphs
-from sparkcep.engines import merged, merged_kernels
-from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine import merged
+from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.pattern.plan import LETTERS, make_plan
-from sparkcep.sql.parser import parse_clause
+from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.search import merged as merged_kernels
 from tests.oracle import measures, selection
 from tests.property.in_process import inputs
 

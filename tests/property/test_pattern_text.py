@@ -2,8 +2,8 @@
 
 import random
 
-from sparkcep.pattern import nodes
-from sparkcep.sql.parser import parse_clause
+from sparkcep.clause import nodes
+from sparkcep.clause.parser import parse_clause
 from tests.oracle import pattern
 from tests.oracle.selection import random_query
 

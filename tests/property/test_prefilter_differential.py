@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.pattern.necessary import necessary
-from sparkcep.pattern.plan import make_plan
+from sparkcep.plan.necessary import necessary
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import ALWAYS, Settings
-from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.semijoin import Filter, near
 from tests.oracle import expr, measures, pattern, selection
 from tests.oracle.cases import random_clause

@@ -11,11 +11,11 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.ranked import RankedEngine
-from sparkcep.engines.run import engine_for, match_batches, prepare
-from sparkcep.pattern.plan import make_plan
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.ranked import RankedEngine
+from sparkcep.engine.run import engine_for, match_batches, prepare
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
 from tests.property.in_process import inputs, unguarded

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.engines.conjoined import rows_of_match
-from sparkcep.engines.run import Limits, engine_for, match_batches, prepare
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.conjoined import rows_of_match
+from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.pattern.plan import make_plan
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.parser import parse_clause
 
 WHOLE, REAL, TINY, INT = pa.int64(), pa.float64(), pa.int8(), pa.int32()
 NAN, OTHER_NAN = np.array([0x7FF8000000000000, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)

@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from sparkcep.ranking import rank_join as rj
+from sparkcep.engine import rank_join as rj
 from tests.oracle import ranking as oracle
 
 SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS)

@@ -9,8 +9,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from sparkcep.ranking import best
-from sparkcep.ranking.best import Keys, top_matches
+from sparkcep.engine import best
+from sparkcep.engine.best import Keys, top_matches
 from sparkcep.ranking.strata import DynamicPaths, PQArray, k_ssp
 from tests.oracle import ranking as oracle
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from sparkcep.clause.lexer import tokenize
 from sparkcep.errors import ClauseError
-from sparkcep.sql.lexer import tokenize
 from sparkcep.sql.rewrite import rewrite
 
 STATEMENTS = [

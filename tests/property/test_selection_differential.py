@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.pattern.plan import make_plan
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import DEFAULT
-from sparkcep.sql.parser import parse_clause
 from tests.oracle import measures, pattern, selection
 from tests.property.in_process import run
 

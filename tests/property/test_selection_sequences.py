@@ -7,12 +7,12 @@ import sqlite3
 
 import pytest
 
-from sparkcep.engines import kernels
-from sparkcep.engines.run import engine_for, match_batches, prepare
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.run import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.pattern.plan import make_plan
+from sparkcep.plan.plan import make_plan
+from sparkcep.search import adjacent as kernels
 from sparkcep.settings import Settings
-from sparkcep.sql.parser import parse_clause
 from tests.oracle import selection
 from tests.property.in_process import _inputs
 from tests.property.test_selection_differential import partitions

@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.pattern.plan import make_plan
-from sparkcep.pattern.slicing import undivided
+from sparkcep.plan.cutting import undivided
+from sparkcep.plan.plan import make_plan
 from sparkcep.settings import Settings
-from sparkcep.sql.parser import parse_clause
 from sparkcep.sql.slices import Slices, slices_of
 from tests.oracle import selection
 from tests.property import approx_cases

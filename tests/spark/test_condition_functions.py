@@ -9,10 +9,10 @@ import random
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
-from sparkcep.pattern.plan import make_plan
+from sparkcep.plan.plan import make_plan
 from sparkcep.spark.table_function import _check_collations, _compared_columns, _perhaps_collated
-from sparkcep.sql.parser import parse_clause
 
 # SQL with {x} for the value; over doubles d, integers n, small decimals m
 DOUBLES = [

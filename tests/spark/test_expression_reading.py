@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from sparkcep.sql.expression import Cursor, Expr, ExpressionParser
-from sparkcep.sql.lexer import END, tokenize
+from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
+from sparkcep.clause.lexer import END, tokenize
 from tests.property.expression_texts import Texts, bracketed
 
 LONGEST = 250  # Spark's parser takes seconds over some longer texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.errors import ClauseError
-from sparkcep.pattern.scope import AGGREGATES, NAVIGATIONS, NOT_OF_A_ROW
+from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS, NOT_OF_A_ROW
 from sparkcep.sql.rewrite import rewrite
 
 

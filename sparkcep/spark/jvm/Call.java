@@ -26,8 +26,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * column is named by the clause's plan.
  */
 record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
-  static final String PLAN_HEAD = "{\"variables\":"; // as in pattern/plan.py
-  static final String LETTERS = "__letters"; // as in pattern/plan.py
+  static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py
+  static final String LETTERS = "__letters"; // as in plan/plan.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** The call of {@code function} over {@code input}; null where it is another function, or has another form. */

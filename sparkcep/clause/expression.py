@@ -1,0 +1,672 @@
+"""Spark SQL expressions as a tree with exact source spans.
+
+The tree exists to find pattern-variable references, navigations and aggregates and to split conditions; what
+Spark evaluates is always the user's own text, spliced by span (see docs/adr/0001). Operator precedence is that
+of Spark's grammar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, STRING, WORD, Span, Token, name_of, quote
+from sparkcep.errors import LIMIT, SYNTAX, ClauseError, error_at
+
+MAX_DEPTH = 50  # a dozen Python frames each, below the interpreter's 1,000
+MAX_CHAIN = 2000
+
+_UNITS = frozenset(
+    "YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND SECONDS "
+    "MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS NANOSECOND NANOSECONDS".split()
+)
+_UNIT_FUNCTIONS = frozenset(
+    "DATEDIFF DATE_DIFF TIMESTAMPDIFF DATEADD DATE_ADD TIMESTAMPADD DATE_SUB".split()
+)
+_CONSTANTS = frozenset(
+    "TRUE FALSE NULL CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER SESSION_USER CURRENT_TIME LOCALTIMESTAMP".split()
+)
+_TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
+_CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
+_NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
+_STOP = frozenset(
+    "AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split()
+)
+
+
+@dataclass(frozen=True)
+class Expr:
+    """One node.
+
+    ``op``: ``col`` (``value`` = tuple of name parts), ``star`` (``A.*``: value = parts before the star), ``lit``
+    (value = source text), ``call`` (value = upper-case name), ``bin``/``un`` (value = operator), ``and``, ``or``,
+    ``case``, ``cast`` (value = type text), ``between``, ``in``, ``like``, ``is`` (value = what), ``index``,
+    ``field`` (value = name), ``lambda``, ``interval``, ``subquery``, ``paren``, ``special``.
+    ``flags``: ``distinct``, ``filter`` (last argument is the filter), ``running``, ``final``, ``not``.
+    """
+
+    op: str
+    value: object = None
+    args: tuple[Expr, ...] = ()
+    flags: frozenset[str] = frozenset()
+    span: Span = field(default=Span(0, 0), compare=False)
+    depth: int = field(default=1, compare=False)
+
+    def walk(self) -> Iterator[Expr]:
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.args))
+
+    def bare(self) -> Expr:
+        """The node inside any parentheses."""
+        node = self
+        while node.op == "paren":
+            node = node.args[0]
+        return node
+
+
+def render(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
+    """``expr``'s source text with every span of ``replacements`` inside it replaced."""
+    out, pos = [], expr.span.start
+    inside = sorted(
+        (s for s in replacements if s.start >= expr.span.start and s.end <= expr.span.end), key=lambda s: (s.start, -s.end)
+    )
+    for span in inside:
+        if span.start < pos:  # lies in an outer replacement
+            continue
+        out.append(text[pos : span.start])
+        out.append(replacements[span])
+        pos = span.end
+    out.append(text[pos : expr.span.end])
+    return "".join(out)
+
+
+def render_values(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
+    """As :func:`render`, where columns and calls are replaced by others of the same values. Spark calls fields after columns that stand alone as
+    arguments: they keep the user's names, and where the user wrote a call, there is none."""
+    named = dict(replacements)
+    for node in expr.walk():
+        if (node.op == "call" and node.value in _NAMING) or (node.op, node.value) == ("special", "row"):
+            for value in (argument.bare() for argument in node.args):
+                if value.span in replacements:
+                    named[value.span] = _called(value, replacements[value.span])
+    return render(text, expr, named)
+
+
+def _called(expr: Expr, text: str) -> str:
+    """``text``, as an expression that Spark calls as it calls ``expr``."""
+    if expr.op != "col":
+        return f"coalesce({text})"
+    name = quote(expr.value[-1])
+    return f"struct({text} AS {name}).{name}"
+
+
+class Cursor:
+    """A position in a token list, with the statement text for errors."""
+
+    def __init__(self, text: str, tokens: list[Token], index: int = 0) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.i = index
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.i]
+
+    def peek(self, n: int = 1) -> Token:
+        return self.tokens[min(self.i + n, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        token = self.tokens[self.i]
+        if token.kind != END:
+            self.i += 1
+        return token
+
+    def at_op(self, chars: str) -> bool:
+        """Whether the next tokens are the operator ``chars``, adjacent, and nothing longer of the same kind."""
+        j = self.i
+        for k, c in enumerate(chars):
+            t = self.tokens[j + k] if j + k < len(self.tokens) else self.tokens[-1]
+            if t.kind != OP or t.text != c:
+                return False
+            if k and t.start != self.tokens[j + k - 1].end:
+                return False
+        return True
+
+    def at_word(self, *words: str) -> bool:
+        """Whether the next tokens are these (upper-case) unquoted words."""
+        for k, w in enumerate(words):
+            t = self.peek(k)
+            if t.kind != WORD or t.upper != w:
+                return False
+        return True
+
+    def take_op(self, chars: str) -> bool:
+        if self.at_op(chars):
+            self.i += len(chars)
+            return True
+        return False
+
+    def take_word(self, *words: str) -> bool:
+        if self.at_word(*words):
+            self.i += len(words)
+            return True
+        return False
+
+    def expect_op(self, chars: str, why: str) -> None:
+        if not self.take_op(chars):
+            raise self.error(f"expected '{chars}' {why}")
+
+    def expect_word(self, word: str, why: str) -> None:
+        if not self.take_word(word):
+            raise self.error(f"expected {word} {why}")
+
+    def error(self, message: str, error_class: str = "SYNTAX", sqlstate: str = SYNTAX) -> ClauseError:
+        t = self.token
+        if t.kind == END:
+            message += ", but the text ends"
+            return error_at(self.text, max(t.start - 1, 0), t.end, error_class, message, sqlstate)
+        if error_class == "SYNTAX":
+            message += f", found '{t.text[:40]}'"
+        return error_at(self.text, t.start, t.end, error_class, message, sqlstate)
+
+
+_COMPARE = ("<=>", "<=", ">=", "<>", "!=", "!<", "!>", "==", "=", "<", ">")
+_SAME = {"==": "=", "<>": "!=", "!<": ">=", "!>": "<="}
+_BINARY = [  # loosest to tightest, below comparison
+    ("|",), ("^",), ("&",), (">>>", "<<", ">>"), ("||", "+", "-"), ("*", "/", "%", "DIV"),
+]
+
+
+class ExpressionParser:
+    """Recursive descent over a :class:`Cursor`; ``parse()`` reads one expression and leaves the cursor behind it."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.c = cursor
+        self.nesting = 0
+
+    def parse(self) -> Expr:
+        self.nesting += 1
+        if self.nesting > MAX_DEPTH:
+            raise self.c.error(
+                f"the expression is nested more than {MAX_DEPTH} deep; split it up", "EXPRESSION_TOO_DEEP", LIMIT
+            )
+        try:
+            return self._or()
+        finally:
+            self.nesting -= 1
+
+    def parse_operand(self) -> Expr:
+        """One operand without comparison or boolean operators around it (a window size, a weight)."""
+        return self._unary()
+
+    # -- building -------------------------------------------------------------------------------------------
+
+    def _node(self, op: str, value: object, args: tuple[Expr, ...], start: int, flags: frozenset[str] = frozenset()) -> Expr:
+        depth = 1 + max((a.depth for a in args), default=0)
+        if depth > MAX_DEPTH * 3:
+            raise self.c.error(
+                f"the expression has a chain of more than {MAX_DEPTH * 3} operators; use parentheses or a function",
+                "EXPRESSION_TOO_DEEP",
+                LIMIT,
+            )
+        return Expr(op, value, args, flags, Span(start, self.c.tokens[self.c.i - 1].end), depth)
+
+    def _or(self) -> Expr:
+        return self._chain("OR", "or", self._and)
+
+    def _and(self) -> Expr:
+        return self._chain("AND", "and", self._not)
+
+    def _chain(self, word: str, op: str, lower) -> Expr:
+        start = self.c.token.start
+        args = [lower()]
+        while self.c.take_word(word):
+            args.append(lower())
+            if len(args) > MAX_CHAIN:
+                raise self.c.error(f"more than {MAX_CHAIN} operands of {word}", "EXPRESSION_TOO_DEEP", LIMIT)
+        return args[0] if len(args) == 1 else self._node(op, None, tuple(args), start)
+
+    def _not(self) -> Expr:
+        start, count = self.c.token.start, 0
+        while self.c.at_word("NOT") or (self.c.at_op("!") and not self.c.at_op("!=")):
+            self.c.next()
+            count += 1
+            if count > MAX_DEPTH:
+                raise self.c.error(f"more than {MAX_DEPTH} NOTs", "EXPRESSION_TOO_DEEP", LIMIT)
+        node = self._predicate()
+        for _ in range(count):
+            node = self._node("un", "NOT", (node,), start)
+        return node
+
+    def _predicate(self) -> Expr:
+        """A value and at most one predicate of it, as in Spark."""
+        c, start = self.c, self.c.token.start
+        left = self._comparison()
+        if c.take_word("IS"):
+            negated = frozenset(["not"]) if c.take_word("NOT") else frozenset()
+            if c.take_word("DISTINCT"):
+                c.expect_word("FROM", "after IS DISTINCT")
+                right = self._comparison()
+                return self._node("is", "DISTINCT", (left, right), start, negated)
+            if c.token.kind == WORD and c.token.upper in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
+                return self._node("is", c.next().upper, (left,), start, negated)
+            raise c.error("expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
+        j = 1 if c.at_word("NOT") else 0
+        word = c.peek(j).upper if c.peek(j).kind == WORD else ""
+        if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
+            return left
+        c.i += j + 1
+        negated = frozenset(["not"]) if j else frozenset()
+        if word == "BETWEEN":
+            low = self._comparison()
+            c.expect_word("AND", "in BETWEEN")
+            return self._node("between", None, (left, low, self._comparison()), start, negated)
+        if word == "IN":
+            if not c.at_op("("):
+                raise c.error("expected '(' after IN")
+            if c.peek().upper in ("SELECT", "WITH") and c.peek().kind == WORD:
+                return self._node("in", "query", (left, self._primary()), start, negated)
+            c.next()
+            items = self._list(")")
+            return self._node("in", None, (left, *items), start, negated)
+        if word in ("LIKE", "ILIKE") and c.token.upper in ("ANY", "ALL", "SOME") and c.peek().text == "(":
+            c.next()
+            c.next()
+            return self._node("like", word, (left, *self._list(")")), start, negated)
+        args = [left, self._comparison()]
+        if c.take_word("ESCAPE"):
+            args.append(self._binary(0))
+        return self._node("like", word, tuple(args), start, negated)
+
+    def _comparison(self) -> Expr:
+        """Operators and comparisons, which are of one level and chain to the left."""
+        c, start = self.c, self.c.token.start
+        left = self._binary(0)
+        while True:
+            compare = next((op for op in _COMPARE if c.at_op(op)), None)
+            if compare is None:
+                return left
+            c.take_op(compare)
+            right = self._binary(0)
+            left = self._node("bin", _SAME.get(compare, compare), (left, right), start)
+
+    def _binary(self, level: int) -> Expr:
+        """Precedence climbing: operators of ``level`` and tighter ones."""
+        c, start = self.c, self.c.token.start
+        left = self._unary()
+        while True:
+            found = self._operator(level)
+            if found is None:
+                return left
+            op, at = found
+            c.i += 1 if op == "DIV" else len(op)
+            left = self._node("bin", op, (left, self._binary(at + 1)), start)
+
+    def _operator(self, level: int) -> tuple[str, int] | None:
+        """The binary operator that stands here and its level, if that is at least ``level``."""
+        for at in range(level, len(_BINARY)):
+            for op in _BINARY[at]:
+                if self.c.at_word(op) if op == "DIV" else self._at_binary(op):
+                    return op, at
+        return None
+
+    def _at_binary(self, op: str) -> bool:
+        c = self.c
+        if not c.at_op(op):
+            return False
+        if op == "|" and c.at_op("||"):
+            return False
+        if op == "-" and (c.at_op("->") or c.at_op("-}")):
+            return False
+        return True
+
+    def _unary(self) -> Expr:
+        c = self.c
+        signs = []
+        while c.token.kind == OP and c.token.text in "+-~":
+            signs.append(c.next())
+            if len(signs) > MAX_DEPTH:
+                raise c.error(f"more than {MAX_DEPTH} signs", "EXPRESSION_TOO_DEEP", LIMIT)
+        if signs and signs[-1].text == "-" and c.token.kind == NUMBER:
+            # the sign is the number's own: -1L::INT casts a negative number
+            number = self._primary()
+            node = self._postfix(self._node("un", "-", (number,), signs.pop().start))
+        else:
+            node = self._postfix(self._primary())
+        for sign in reversed(signs):
+            node = self._node("un", sign.text, (node,), sign.start)
+        return node
+
+    def _postfix(self, node: Expr) -> Expr:
+        """Subscripts, fields, casts and collations behind ``node``."""
+        c, start = self.c, node.span.start
+        while True:
+            if c.take_op("["):
+                index = self.parse()
+                c.expect_op("]", "to close the subscript")
+                node = self._node("index", None, (node, index), start)
+            elif c.take_op("::"):
+                node = self._node("cast", self._type(), (node,), start)
+            elif c.at_op(".") and c.peek().kind in (WORD, QUOTED):
+                c.next()
+                node = self._node("field", name_of(c.next()), (node,), start)
+            elif c.at_op(":") and c.peek().kind in (WORD, QUOTED) and not c.at_op("::"):
+                c.next()
+                node = self._node("special", ":" + c.next().text, (node,), start)
+            elif c.take_word("COLLATE"):
+                node = self._node("special", "COLLATE " + self._dotted(), (node,), start)
+            elif c.at_word("AT", "TIME", "ZONE"):
+                c.i += 3
+                node = self._node("special", "AT TIME ZONE", (node, self._primary()), start)
+            else:
+                return node
+
+    def _dotted(self) -> str:
+        c = self.c
+        parts = [c.next().text]
+        while c.take_op("."):
+            parts.append(c.next().text)
+        return ".".join(parts)
+
+    # -- primaries ------------------------------------------------------------------------------------------
+
+    def _primary(self) -> Expr:
+        c = self.c
+        t, start = c.token, c.token.start
+        if t.kind == STRING:
+            while c.token.kind == STRING:
+                c.next()
+            return self._node("lit", c.text[start : c.tokens[c.i - 1].end], (), start)
+        if t.kind == NUMBER:
+            c.next()
+            return self._node("lit", t.text, (), start)
+        if t.kind == OP:
+            return self._symbol(t, start)
+        if t.kind == QUOTED or t.kind == WORD:
+            return self._word(t, start)
+        raise c.error("expected an expression")
+
+    def _symbol(self, t: Token, start: int) -> Expr:
+        c = self.c
+        if t.text == "(":
+            if c.peek().kind == WORD and c.peek().upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
+                self._skip_parens()
+                return self._node("subquery", c.text[start : c.tokens[c.i - 1].end], (), start)
+            lam = self._lambda_params()
+            if lam:
+                return self._lambda(lam, start)
+            c.next()
+            items = [self.parse()]
+            while c.take_op(","):
+                items.append(self.parse())
+            c.expect_op(")", "to close the parenthesis")
+            if len(items) == 1:
+                return self._node("paren", None, tuple(items), start)
+            return self._node("special", "row", tuple(items), start)
+        if t.text == ":" and c.peek().kind == WORD:
+            c.next()
+            c.next()
+            return self._node("lit", c.text[start : c.tokens[c.i - 1].end], (), start)
+        if t.text == "?":
+            c.next()
+            return self._node("lit", "?", (), start)
+        if t.text == "*":
+            c.next()
+            return self._node("star", (), (), start)
+        raise c.error("expected an expression")
+
+    def _word(self, t: Token, start: int) -> Expr:
+        c, upper = self.c, t.upper if t.kind == WORD else ""
+        nxt = c.peek()
+        if upper == "CASE":
+            return self._case(start)
+        if upper in ("CAST", "TRY_CAST") and nxt.text == "(":
+            c.i += 2
+            inner = self.parse()
+            c.expect_word("AS", "in CAST")
+            type_text = self._type()
+            c.expect_op(")", "to close CAST")
+            return self._node("cast", type_text, (inner,), start, frozenset(["try"] if upper == "TRY_CAST" else []))
+        if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or nxt.text in ("+", "-")):
+            return self._interval(start)
+        if upper in _TYPED and nxt.kind == STRING:
+            c.i += 2
+            return self._node("lit", c.text[start : c.tokens[c.i - 1].end], (), start)
+        if upper == "EXISTS" and nxt.text == "(" and c.peek(2).upper in ("SELECT", "WITH", "FROM", "VALUES", "TABLE"):
+            c.next()
+            self._skip_parens()
+            return self._node("subquery", c.text[start : c.tokens[c.i - 1].end], (), start)
+        if upper in ("RUNNING", "FINAL") and nxt.kind == WORD and c.peek(2).text == "(":
+            c.next()
+            call = self._word(c.token, c.token.start)
+            if call.op != "call":
+                raise c.error(f"{upper} must stand before a function call")
+            return Expr("call", call.value, call.args, call.flags | {upper.lower()}, Span(start, call.span.end), call.depth)
+        if nxt.kind == OP and nxt.text == "(" and (t.kind == WORD or t.kind == QUOTED):
+            return self._call(start)
+        if upper in _CONSTANTS:
+            c.next()
+            return self._node("lit", upper, (), start)
+        if nxt.text == "-" and c.peek(2).text == ">" and c.peek(2).start == nxt.end:
+            return self._lambda([name_of(t)], start)
+        if upper in _STOP:
+            raise c.error("expected an expression")
+        c.next()
+        parts = [name_of(t)]
+        while c.at_op("."):
+            follow = c.peek()
+            if follow.kind in (WORD, QUOTED):
+                if follow.kind == WORD and c.peek(2).text == "(" and c.peek(2).kind == OP:
+                    break  # A.f(x): a qualified function name
+                c.next()
+                parts.append(name_of(c.next()))
+            elif follow.text == "*" and follow.kind == OP:
+                c.i += 2
+                return self._node("star", tuple(parts), (), start)
+            else:
+                break
+        if c.at_op(".") and c.peek().kind == WORD and c.peek(2).text == "(":
+            c.next()
+            return self._call(start, ".".join(parts) + ".")
+        return self._node("col", tuple(parts), (), start)
+
+    def _call(self, start: int, prefix: str = "") -> Expr:
+        c = self.c
+        name = prefix + name_of(c.next())
+        upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # Spark's own functions under their full names
+        c.expect_op("(", f"after {name}")
+        flags: set[str] = set()
+        if c.take_word("DISTINCT"):
+            flags.add("distinct")
+        elif c.at_word("ALL") and c.peek().text not in (")", ",", "."):
+            c.next()
+        args: list[Expr] = []
+        while not c.at_op(")"):
+            if c.token.kind == WORD and c.token.upper in ("SELECT", "WITH") and not args:
+                c.i -= 1
+                at = c.token.start
+                self._skip_parens()
+                c.i -= 1
+                args.append(Expr("subquery", c.text[at : c.tokens[c.i].end], (), frozenset(), Span(at + 1, c.tokens[c.i].start)))
+                break
+            if c.token.kind == WORD and c.token.upper in _CONNECTIVES and c.peek().text not in (",", ")", "."):
+                c.next()  # EXTRACT(x FROM y), TRIM(BOTH x FROM y), OVERLAY(.. PLACING ..)
+                continue
+            if not args and upper in ("EXTRACT",) and c.token.kind == WORD and c.peek().upper == "FROM":
+                c.next()
+                continue
+            if (
+                not args
+                and upper in _UNIT_FUNCTIONS
+                and c.token.kind == WORD
+                and c.token.upper in _UNITS
+                and c.peek().text == ","
+            ):
+                unit = c.next()
+                args.append(self._node("lit", unit.upper, (), unit.start))
+            elif c.token.kind in (WORD, QUOTED) and c.peek().text == "=" and c.peek(2).text == ">" and c.peek(2).start == c.peek().end:
+                c.i += 3  # named argument
+                flags.add("named")
+                args.append(self.parse())
+            elif upper == "POSITION" and not args:
+                args.append(self._comparison())
+                if c.take_word("IN"):
+                    args.append(self._comparison())
+            else:
+                args.append(self.parse())
+            if c.take_word("AS"):  # struct(x AS name)
+                if c.token.kind not in (WORD, QUOTED):
+                    raise c.error("expected a name after AS")
+                c.next()
+                flags.add("named")
+            if c.take_op(","):
+                if c.at_op(")"):
+                    raise c.error("expected an expression after ','")
+                continue
+            if c.token.kind == WORD and c.token.upper in _CONNECTIVES:
+                continue
+            if c.at_word("ORDER", "BY") or c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
+                flags.add("ordered")
+                self._skip_to_close(args)
+            if not c.at_op(")"):
+                raise c.error(f"expected ',' or ')' in the arguments of {name}")
+        c.expect_op(")", f"to close {name}(")
+        if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
+            c.i += 2
+            flags.add("ordered")
+        if c.at_word("WITHIN", "GROUP") and c.peek(2).text == "(":
+            c.i += 3
+            flags.add("ordered")
+            self._skip_to_close(args)
+            c.expect_op(")", "to close WITHIN GROUP")
+        if c.at_word("FILTER") and c.peek().text == "(":
+            c.i += 2
+            c.expect_word("WHERE", "in FILTER (WHERE ...)")
+            args.append(self.parse())
+            c.expect_op(")", "to close FILTER")
+            flags.add("filter")
+        if c.at_word("OVER"):
+            raise c.error(
+                "a window function cannot stand inside MATCH_RECOGNIZE; compute it in a subquery below the clause",
+                "WINDOW_FUNCTION",
+            )
+        return self._node("call", upper, tuple(args), start, frozenset(flags))
+
+    def _skip_to_close(self, args: list[Expr]) -> None:
+        """Reads ORDER BY items or IGNORE NULLS up to the closing parenthesis."""
+        c = self.c
+        while not c.at_op(")"):
+            if c.token.kind == WORD and c.token.upper in ("ORDER", "BY", "ASC", "DESC", "NULLS", "FIRST", "LAST", "IGNORE", "RESPECT"):
+                c.next()
+            elif not c.take_op(","):
+                args.append(self.parse())
+
+    def _list(self, close: str) -> list[Expr]:
+        items = [self.parse()]
+        while self.c.take_op(","):
+            items.append(self.parse())
+        self.c.expect_op(close, "to close the list")
+        return items
+
+    def _case(self, start: int) -> Expr:
+        c = self.c
+        c.next()
+        args: list[Expr] = []
+        shape = ""
+        if not c.at_word("WHEN"):
+            args.append(self.parse())
+            shape = "o"
+        if not c.at_word("WHEN"):
+            raise c.error("expected WHEN in CASE")
+        while c.take_word("WHEN"):
+            args.append(self.parse())
+            c.expect_word("THEN", "after the WHEN condition")
+            args.append(self.parse())
+            shape += "w"
+        if c.take_word("ELSE"):
+            args.append(self.parse())
+            shape += "e"
+        c.expect_word("END", "to close CASE")
+        return self._node("case", shape, tuple(args), start)
+
+    def _interval(self, start: int) -> Expr:
+        c = self.c
+        c.next()
+        if c.token.kind == STRING and not (c.peek().kind == WORD and c.peek().upper in _UNITS):
+            c.next()
+            return self._node("interval", c.text[start : c.tokens[c.i - 1].end], (), start)
+        read = 0
+        while True:
+            j = 1 if c.token.text in ("+", "-") else 0
+            if c.peek(j).kind not in (NUMBER, STRING) or c.peek(j + 1).upper not in _UNITS:
+                break
+            c.i += j + 2
+            read += 1
+            if c.at_word("TO") and c.peek().upper in _UNITS:
+                c.i += 2
+        if not read:
+            raise c.error("expected a number or string and a unit such as MINUTE after INTERVAL")
+        return self._node("interval", c.text[start : c.tokens[c.i - 1].end], (), start)
+
+    def _lambda_params(self) -> list[str] | None:
+        """Names of ``(x, y) ->`` if that is what stands here; moves nothing."""
+        c, j, names = self.c, 1, []
+        while c.peek(j).kind in (WORD, QUOTED):
+            names.append(name_of(c.peek(j)))
+            j += 1
+            if c.peek(j).text == ",":
+                j += 1
+                continue
+            break
+        if names and c.peek(j).text == ")" and c.peek(j + 1).text == "-" and c.peek(j + 2).text == ">":
+            return names
+        return None
+
+    def _lambda(self, names: list[str], start: int) -> Expr:
+        c = self.c
+        while not c.at_op("->"):
+            c.next()
+        c.take_op("->")
+        return self._node("lambda", tuple(n.lower() for n in names), (self.parse(),), start)
+
+    def _type(self) -> str:
+        c = self.c
+        start = c.token.start
+        if c.token.kind not in (WORD, QUOTED):
+            raise c.error("expected a type name")
+        first = c.next().upper
+        if first == "INTERVAL" and c.token.upper in _UNITS:
+            c.next()
+            if c.at_word("TO"):
+                c.i += 2
+        if c.at_op("("):
+            self._skip_parens()
+        elif c.at_op("<") and first in ("ARRAY", "MAP", "STRUCT"):  # after others it is a comparison
+            depth = 0
+            while True:
+                t = c.next()
+                if t.kind == END:
+                    raise c.error("expected '>' to close the type")
+                depth += (t.text == "<") - (t.text == ">")
+                if depth == 0:
+                    break
+        if first == "TIMESTAMP" and c.at_word("WITHOUT"):
+            c.i += 3
+        if c.take_word("COLLATE"):
+            self._dotted()
+        return c.text[start : c.tokens[c.i - 1].end]
+
+    def _skip_parens(self) -> None:
+        c, depth, open_at = self.c, 0, self.c.token
+        while True:
+            t = c.next()
+            if t.kind == END:
+                raise error_at(c.text, open_at.start, open_at.end, "SYNTAX", "this parenthesis is not closed")
+            if t.kind == OP:
+                depth += (t.text == "(") - (t.text == ")")
+                if depth == 0:
+                    return

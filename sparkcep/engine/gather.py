@@ -1,0 +1,281 @@
+"""Kernels that turn matches into output rows: which rows, and for each leaf which value.
+
+Shared arguments: ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel; ``scattered`` int64: the row of
+each label where rows of a match need not be adjacent, else empty (a row that serves both sides of ``&`` has two labels, and counts once); ``offsets`` int64 of the partitions; ``out_event``, ``out_pos``,
+``out_upto`` int64: for each output row its event, its row in the buffer, and how many rows of the match running semantics see.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sparkcep.automaton.program import EXCLUDED
+from sparkcep.search.adjacent import E_LABELS, E_PART, E_ROWS, E_START
+from sparkcep.search.compiled import allocating, inlined
+from sparkcep.search.machine import add_overflows
+
+ONE, SHOW, OMIT, UNMATCHED = range(4)
+COUNT, SUM_INT, SUM_FLOAT, MIN_INT, MAX_INT, MIN_FLOAT, MAX_FLOAT = range(7)
+
+
+@inlined
+def _row(start, base, i, scattered):
+    """Row of a match's i-th label."""
+    return start + i if scattered.shape[0] == 0 else scattered[base + i]
+
+
+@allocating
+def output_rows(events, count, labels, scattered, mode):
+    """(out_event, out_pos, out_upto) of the output rows, in match order; ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
+    total = 0
+    for fill in range(2):
+        if fill == 1:
+            out_event = np.empty(total, dtype=np.int64)
+            out_pos = np.empty(total, dtype=np.int64)
+            out_upto = np.empty(total, dtype=np.int64)
+        else:
+            out_event = np.empty(0, dtype=np.int64)
+            out_pos = np.empty(0, dtype=np.int64)
+            out_upto = np.empty(0, dtype=np.int64)
+        n = 0
+        for e in range(count):
+            rows = events[e, E_ROWS]
+            start = events[e, E_START]
+            base = events[e, E_LABELS]
+            if mode == ONE or rows <= 0:
+                if rows < 0 and mode != UNMATCHED:
+                    continue
+                if rows == 0 and mode == OMIT:
+                    continue
+                if fill == 1:
+                    out_event[n] = e
+                    out_pos[n] = _row(start, base, rows - 1, scattered) if rows > 0 else start
+                    out_upto[n] = rows
+                n += 1
+                continue
+            for i in range(rows):
+                if labels[base + i] & EXCLUDED == 0:
+                    if fill == 1:
+                        out_event[n] = e
+                        out_pos[n] = _row(start, base, i, scattered)
+                        out_upto[n] = i + 1
+                    n += 1
+        total = n
+    return out_event, out_pos, out_upto
+
+
+@inlined
+def _in(mask, label):
+    return mask == -1 or (mask >> (label & 63)) & 1 == 1
+
+
+@allocating
+def navigate(
+    first, mask, logical, physical, final, events, labels, scattered, offsets, out_event, out_upto, inside,
+):
+    """(row, label) looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none.
+
+    With ``inside`` (CLASSIFIER) a row outside the match counts as none; else there is no label.
+    """
+    n = out_event.shape[0]
+    result = np.empty(n, dtype=np.int64)
+    found_labels = np.full(n if inside else 0, -1, dtype=np.int64)
+    hits = np.empty(64, dtype=np.int64)
+    hit_count = 0
+    scanned = 0
+    current = -1
+    for r in range(n):
+        e = out_event[r]
+        start = events[e, E_START]
+        rows = events[e, E_ROWS]
+        base = events[e, E_LABELS]
+        found = -1
+        index = -1  # of the label found
+        if rows > 0:
+            if final:
+                left = logical
+                previous = -1
+                for j in range(rows):
+                    i = j if first else rows - 1 - j
+                    if _in(mask, labels[base + i]):
+                        at = _row(start, base, i, scattered)
+                        if at == previous:
+                            continue
+                        previous = at
+                        if left == 0:
+                            found = at
+                            index = i
+                            break
+                        left -= 1
+            else:
+                if e != current:
+                    current = e
+                    hit_count = 0
+                    scanned = 0
+                upto = out_upto[r]
+                while scanned < upto:
+                    if _in(mask, labels[base + scanned]):
+                        if hit_count == hits.shape[0]:
+                            grown = np.empty(2 * hit_count, dtype=np.int64)
+                            grown[:hit_count] = hits
+                            hits = grown
+                        at = _row(start, base, scanned, scattered)
+                        if hit_count > 0 and _row(start, base, hits[hit_count - 1], scattered) == at:
+                            if not first:
+                                hits[hit_count - 1] = scanned
+                        else:
+                            hits[hit_count] = scanned
+                            hit_count += 1
+                    scanned += 1
+                if hit_count > logical:
+                    index = hits[logical] if first else hits[hit_count - 1 - logical]
+                    found = _row(start, base, index, scattered)
+        if found >= 0:
+            found += physical
+            part = events[e, E_PART]
+            if found < offsets[part] or found >= offsets[part + 1]:
+                found = -1
+            elif inside:
+                if physical != 0:
+                    index = _index(found, start, base, rows, scattered)  # the match is complete: labels behind the current row are known
+                if index >= 0:
+                    found_labels[r] = labels[base + index] & 63
+        result[r] = found
+    return result, found_labels
+
+
+@allocating
+def _index(row, start, base, count, scattered):
+    """The last of a match's first ``count`` labels that is ``row``'s; -1 for none."""
+    if scattered.shape[0] == 0:
+        return row - start if start <= row < start + count else -1
+    for i in range(count - 1, -1, -1):
+        if scattered[base + i] == row:
+            return i
+    return -1
+
+
+@inlined
+def _float_less(x, y):
+    if math.isnan(x):
+        return False
+    return math.isnan(y) or x < y
+
+
+@allocating
+def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
+    """(int64 value, float64 value, count) for each output row.
+
+    MIN and MAX give the row of the extreme value as the int64. An integer sum that has overflowed has wrapped, and its count is -1.
+    """
+    n = out_event.shape[0]
+    vi = np.zeros(n, dtype=np.int64)
+    vf = np.zeros(n, dtype=np.float64)
+    counts = np.zeros(n, dtype=np.int64)
+    current = -1
+    scanned = 0
+    count = 0
+    total = 0
+    totalf = 0.0
+    best = -1
+    bad = False
+    previous = -1
+    for r in range(n):
+        e = out_event[r]
+        start = events[e, E_START]
+        rows = events[e, E_ROWS]
+        base = events[e, E_LABELS]
+        if e != current:
+            current = e
+            scanned = 0
+            count = 0
+            total = 0
+            totalf = 0.0
+            best = -1
+            bad = False
+            previous = -1
+        upto = max(rows, 0) if final else max(out_upto[r], 0)
+        while scanned < upto:
+            at = _row(start, base, scanned, scattered)
+            label = labels[base + scanned]
+            scanned += 1
+            if not _in(mask, label) or at == previous:
+                continue
+            previous = at
+            if use_keep and keep[at] == 0:
+                continue
+            if use_nulls and nulls[at] == 1:
+                continue
+            count += 1
+            if kind == SUM_INT:
+                x = ints[at]
+                if add_overflows(total, x):
+                    bad = True
+                total += x  # wraps
+            elif kind == SUM_FLOAT:
+                totalf += flts[at]
+            elif kind == MIN_INT:
+                if best < 0 or ints[at] < ints[best]:
+                    best = at
+            elif kind == MAX_INT:
+                if best < 0 or ints[at] > ints[best]:
+                    best = at
+            elif kind == MIN_FLOAT:
+                if best < 0 or _float_less(flts[at], flts[best]):
+                    best = at
+            elif kind == MAX_FLOAT:
+                if best < 0 or _float_less(flts[best], flts[at]):
+                    best = at
+        counts[r] = -1 if bad else count
+        vi[r] = total if kind == SUM_INT else best
+        vf[r] = totalf
+    return vi, vf, counts
+
+
+@allocating
+def match_sums(events, labels, scattered, weights):
+    """float64: of each event the sum of its rows' weights, from the first row on; ``weights`` float64 (variables, rows)."""
+    out = np.zeros(events.shape[0], dtype=np.float64)
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        for i in range(max(events[e, E_ROWS], 0)):
+            out[e] += weights[labels[base + i] & 63, _row(events[e, E_START], base, i, scattered)]
+    return out
+
+
+@allocating
+def collect(mask, final, pairs, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
+    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels twice."""
+    n = out_event.shape[0]
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    rows_out = np.empty(0, dtype=np.int64)
+    labels_out = np.empty(0, dtype=np.int64)
+    for fill in range(2):
+        if fill == 1:
+            rows_out = np.empty(offsets[n], dtype=np.int64)
+            labels_out = np.empty(offsets[n], dtype=np.int64)
+        total = 0
+        for r in range(n):
+            e = out_event[r]
+            start = events[e, E_START]
+            rows = max(events[e, E_ROWS], 0)
+            base = events[e, E_LABELS]
+            upto = rows if final else max(out_upto[r], 0)
+            previous = -1
+            for i in range(upto):
+                at = _row(start, base, i, scattered)
+                if not _in(mask, labels[base + i]) or (at == previous and not pairs):
+                    continue
+                previous = at
+                if use_keep and keep[at] == 0:
+                    continue
+                if use_nulls and nulls[at] == 1:
+                    continue
+                if fill == 1:
+                    rows_out[total] = at
+                    labels_out[total] = labels[base + i] & 63
+                total += 1
+            offsets[r + 1] = total
+    return offsets, rows_out, labels_out

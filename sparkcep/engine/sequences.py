@@ -1,0 +1,153 @@
+"""The k best matches of a sequence of single rows by a monotone score that is no sum (CPR, sections 3.2 to 3.4: nonlinear preferences), without going
+through all matches. The method: ``monotone_kernels``.
+
+A score is a tree over one weight for each stratum, as ``pattern.preference`` writes it: ("leaf", stratum), ("lit", number), or an operation of ``OPERATIONS``
+with its operands. All are exact in IEEE arithmetic or correctly rounded, so that the bits are Spark's.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparkcep.engine.limits import TooManyStepsError, TooMuchStateError
+from sparkcep.search import bounded as mk
+
+OPERATIONS = {
+    "+": mk.ADD, "-": mk.SUBTRACT, "*": mk.MULTIPLY, "/": mk.DIVIDE, "neg": mk.NEGATE, "sqrt": mk.ROOT, "least": mk.LEAST, "greatest": mk.GREATEST,
+}  # fmt: skip
+_FALLING_OPERANDS = {"-": (1, -1), "neg": (-1,)}
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Results by window, best first: ``window`` int64 (results), ``score`` float64, ``rows`` int64 (results, strata)."""
+
+    window: np.ndarray
+    score: np.ndarray
+    rows: np.ndarray
+
+
+def top_sequences(
+    tree: tuple,
+    letters: np.ndarray,
+    weights: np.ndarray,
+    k: int,
+    low: np.ndarray | None = None,
+    high: np.ndarray | None = None,
+    *,
+    ends: np.ndarray | None = None,
+    max_steps: int = 2**62,
+    max_bytes: int = 2**62,
+) -> Sequences:
+    """The ``k`` best of each window among the sequences of one row of each stratum, in the order of the strata and of the rows.
+
+    ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``, ``high`` int64 (windows), both
+    ascending: rows of each window, ``high`` behind the last; without them all rows are one window, and ``ends`` int64 (rows), ascending, may bound
+    each sequence by its first row. Ties: the lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's
+    search, and of its results. Raises TooManyStepsError, TooMuchStateError.
+    """
+    if k < 1:
+        raise ValueError(f"k must be positive, not {k}")
+    m, n = weights.shape
+    if low is None or high is None:
+        low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    strata = _strata(np.asarray(letters, dtype=np.int64), np.ascontiguousarray(weights, dtype=np.float64))
+    k = max(1, min(k, math.prod(np.diff(strata.offsets).tolist())))  # there are no more
+    if k * (m + 1) * 16 > max_bytes:
+        raise TooMuchStateError
+    score = compiled(tree, m)
+    # enough of each stratum for k results, were its rows in any order
+    trial = min(mk.TRIAL, math.ceil((2 * k * math.factorial(m)) ** (1 / m)) + 1)
+    room = _room(m, n, k, len(score.code))
+    limits = np.zeros(0, dtype=np.int64) if ends is None else np.asarray(ends, dtype=np.int64)
+    state = np.zeros(mk.STATE, dtype=np.int64)
+    found: list[tuple[np.ndarray, ...]] = []
+    size = max(k, min(k * len(low), 1 << 16))
+    while True:
+        out = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float64), np.empty((size, m), dtype=np.int64)
+        state[mk.S_OUT] = 0
+        code = mk.best_of_windows(strata, score, room, low, high, limits, k, trial, max_steps, state, *out)
+        found.append(tuple(a[: state[mk.S_OUT]] for a in out))
+        if code == mk.DONE:
+            break
+        if code == mk.STEPS:
+            raise TooManyStepsError(int(state[mk.S_WINDOW]))
+    window, scores, rows = (np.concatenate(parts) for parts in zip(*found))
+    return Sequences(window, scores, rows)
+
+
+def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:
+    rows, offsets, behind = [], [0], []
+    for j in range(len(weights)):
+        inside = (letters >> j & 1).astype(bool)
+        own = np.flatnonzero(inside)
+        behind.append(offsets[-1] + np.concatenate([[0], np.cumsum(inside)]))
+        rows.append(own)
+        offsets.append(offsets[-1] + len(own))
+    return mk.Strata(np.concatenate(rows).astype(np.int64), np.array(offsets, dtype=np.int64), np.array(behind, dtype=np.int64), weights)
+
+
+def _room(m: int, n: int, k: int, depth: int) -> mk.Room:
+    whole, real = np.int64, np.float64
+    return mk.Room(
+        np.full((m, n + 1), np.nan), np.zeros(m, real), np.zeros(m, whole), np.zeros(max(m, n + 1), whole), np.zeros(depth, real),
+        np.zeros(mk.TRIAL, real), np.zeros((m, mk.TRIAL + 1), whole), np.zeros(k, real), np.zeros((k, m), whole),
+    )  # fmt: skip
+
+
+def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
+    """int64 (strata): 1 where a larger weight makes the score larger, -1 where a smaller one does, 0 where it has none. Raises ValueError where it is not
+    monotone."""
+    return compiled(tree, strata).rising
+
+
+def compiled(tree: tuple, strata: int) -> mk.Score:
+    """The tree as a program. Raises ValueError where it is not monotone: a stratum that both raises and lowers it."""
+    code: list[tuple[int, int]] = []
+    literals: list[float] = []
+    rising = np.zeros(strata, dtype=np.int64)
+
+    def visit(node: tuple, direction: int) -> None:
+        op = node[0]
+        if op == "leaf":
+            if rising[node[1]] == -direction:
+                raise ValueError(f"not monotone in stratum {node[1]}")
+            rising[node[1]] = direction
+            code.append((mk.LEAF, node[1]))
+        elif op == "lit":
+            code.append((mk.LITERAL, len(literals)))
+            literals.append(float(node[1]))
+        else:
+            for operand, turned in zip(node[1:], _directions(node)):
+                visit(operand, direction * turned)
+            code.append((OPERATIONS[op], 0))
+
+    visit(tree, 1)
+    return mk.Score(np.array(code, dtype=np.int64), np.array(literals, dtype=np.float64), rising)
+
+
+def _directions(node: tuple) -> tuple[int, ...]:
+    """Of each operand: -1 where the larger it is, the smaller is the value."""
+    if node[0] in ("*", "/") and any(operand[0] == "lit" and operand[1] < 0 for operand in node[1:]):
+        return tuple(-1 for _ in node[1:])
+    return _FALLING_OPERANDS.get(node[0], tuple(1 for _ in node[1:]))
+
+
+def value(tree: tuple, weights: Sequence[float]) -> float:
+    """The score of one weight for each stratum."""
+    if tree[0] == "leaf":
+        return weights[tree[1]]
+    if tree[0] == "lit":
+        return tree[1]
+    return _APPLY[tree[0]](*(value(operand, weights) for operand in tree[1:]))
+
+
+_APPLY: dict[str, Callable[..., float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "neg": operator.neg, "sqrt": math.sqrt, "least": min, "greatest": max,
+}  # fmt: skip

@@ -1,0 +1,188 @@
+"""APPROX k: costs and report of approximate matches (LANGUAGE section 5; ACEP, VLDB 2016, Definition 1)."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
+
+from sparkcep.clause import nodes
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import Span
+from sparkcep.clause.tree import NEXT_ROW, MatchClause
+from sparkcep.errors import SEMANTIC, ClauseError, error_at
+
+PROXY, ALL, BUNDLES = "PROXY", "ALL", "BUNDLES"
+EXTRA = "EXTRA"
+MAX_COST = 1 << 40  # of a bound or weight in units of their common denominator
+_NUMBER = re.compile(r"[+-]?\d{0,400}(\.\d{0,400})?([eE][+-]?\d{1,3})?(/\d{1,400})?")
+BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
+
+
+class Approx(NamedTuple):
+    """Costs in units of 1/``scale``: ``bound`` of a match, ``missing`` of each variable (also for a row that stands for it), ``extra``
+    of an extra row, ``violation`` of each negated variable (0: a veto)."""
+
+    report: str
+    scale: int
+    bound: int
+    missing: tuple[int, ...]
+    extra: int
+    violation: tuple[int, ...]
+
+    def errors(self, cost: int) -> int | float:
+        """A cost as MATCH_ERRORS() shows it."""
+        return cost // self.scale if self.whole else cost / self.scale
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cost is a whole number: MATCH_ERRORS() is a BIGINT then, else a DOUBLE."""
+        return all(cost % self.scale == 0 for cost in (*self.missing, self.extra, *self.violation))
+
+
+def check_approx(clause: MatchClause) -> None:
+    """Raises ClauseError for an APPROX that cannot apply, at its place."""
+    approx = clause.approx
+    if approx is None:
+        return
+    if (k := constant(clause.text, approx.k)) is None or k < 0:
+        raise _fail(clause, approx.k.span, f"APPROX takes a number of errors, 0 or more, not {approx.k.span.of(clause.text)}")
+    selection = clause.selection
+    if selection is not None and selection.strategy == "NEXT":
+        raise _fail(clause, approx.span, "APPROX goes with SKIP TILL ANY MATCH or STRICT CONTIGUITY, not SKIP TILL NEXT MATCH")
+    if selection is not None and (selection.report == "FIRST" or (selection.report == "ALL" and approx.report in (PROXY, BUNDLES))):
+        raise _fail(
+            clause, selection.span,
+            "with APPROX the report is PROXY MATCHES, ALL MATCHES or MATCH BUNDLES, written behind APPROX k; take it out of EVENT SELECTION",
+        )
+    if nodes.contains(clause.pattern, nodes.Conjunct):
+        raise _fail(clause, approx.span, "APPROX cannot be used with a conjunction &")
+    if clause.skip is not None and clause.skip.mode != NEXT_ROW:
+        raise _fail(clause, clause.skip.span, "with APPROX, AFTER MATCH SKIP is TO NEXT ROW; leave it out")
+    if report(clause) == BUNDLES and clause.window is None:
+        raise _fail(clause, approx.span, "MATCH BUNDLES are match points at most a window apart, so the clause needs WINDOW")
+    weights = _weights(clause)
+    least = _least(clause.pattern, weights)
+    if least == 0:
+        raise _fail(clause, approx.span, "APPROX needs a pattern that does not match the empty sequence")
+    if k >= least:
+        raise _fail(
+            clause, approx.k.span,
+            f"with {_text(k)} errors allowed nothing need be there: missing a whole shortest match costs {_text(least)}; allow less than that",
+        )
+    unit = _scale(k, weights)
+    if max(k, *weights.values(), Fraction(1)) * unit > MAX_COST:
+        raise _fail(clause, approx.span, "the costs of APPROX have too many digits; use rounder numbers")
+
+
+def report(clause: MatchClause) -> str:
+    """PROXY, ALL or BUNDLES."""
+    asked = clause.approx.report if clause.approx else None
+    written = clause.selection.report if clause.selection else None
+    return asked or (ALL if written == "ALL" or clause.top else PROXY)
+
+
+def approx_of(clause: MatchClause, variables: tuple[str, ...]) -> Approx | None:
+    """The costs of a checked clause."""
+    if clause.approx is None:
+        return None
+    weights = _weights(clause)
+    k = constant(clause.text, clause.approx.k)
+    assert k is not None
+    unit = _scale(k, weights)
+
+    def cost(name: str, default: int) -> int:
+        return int(weights.get(name, Fraction(default)) * unit)
+
+    return Approx(
+        report(clause), unit, int(k * unit), tuple(cost(v.lower(), 1) for v in variables), cost(EXTRA, 1),
+        tuple(cost(f"~{v.lower()}", 0) for v in variables),
+    )
+
+
+def constant(text: str, expr: Expr) -> Fraction | None:
+    """A literal number, with its sign; None for anything else, and for one of hundreds of digits."""
+    written = expr.span.of(text).replace(" ", "")
+    try:
+        return Fraction(written) if _NUMBER.fullmatch(written) else None
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _scale(k: Fraction, weights: dict[str, Fraction]) -> int:
+    return lcm(k.denominator, *(w.denominator for w in weights.values()))
+
+
+def _weights(clause: MatchClause) -> dict[str, Fraction]:
+    """The weights written, by lower-case variable, ``~`` and negated variable, or EXTRA. Raises ClauseError."""
+    approx = clause.approx
+    assert approx is not None
+    negated, taken = _names(clause.pattern)
+    strict = clause.selection is not None and clause.selection.strategy == "STRICT"
+    found: dict[str, Fraction] = {}
+    for name, weight in approx.weights:
+        value = constant(clause.text, weight)
+        if value is None or value <= 0:
+            raise _fail(clause, weight.span, f"the weight of {name} must be a number above 0, not {weight.span.of(clause.text)}")
+        key = name.lower()
+        if name.startswith("~"):
+            if key[1:] not in negated:
+                raise _fail(clause, weight.span, f"there is no {name} in PATTERN to give a weight to")
+        elif key in taken:
+            pass
+        elif name.upper() == EXTRA:
+            key = EXTRA
+            if not strict:
+                raise _fail(
+                    clause, weight.span,
+                    "EXTRA is the cost of a row that no variable takes, which only STRICT CONTIGUITY counts; "
+                    "add EVENT SELECTION STRICT CONTIGUITY or leave it out",
+                )
+        else:
+            hint = f"write ~{name} for the cost of a row that it forbids" if key in negated else "a weight is of a variable of PATTERN, or of EXTRA"
+            raise _fail(clause, weight.span, f"{name} has no place in PATTERN where a row could be missing; {hint}")
+        if key in found:
+            raise _fail(clause, weight.span, f"{name} has two weights")
+        found[key] = value
+    return found
+
+
+def _names(pattern: nodes.Node) -> tuple[set[str], set[str]]:
+    """(variables under ``~``, the others), in lower case."""
+    negated = {n.item.name.lower() for n in nodes.walk(pattern) if isinstance(n, nodes.Not)}
+    taken: set[str] = set()
+
+    def visit(node: nodes.Node) -> None:
+        if isinstance(node, nodes.Var):
+            taken.add(node.name.lower())
+        elif not isinstance(node, nodes.Not):
+            for child in node.children():
+                visit(child)
+
+    visit(pattern)
+    return negated, taken
+
+
+def _least(node: nodes.Node, weights: dict[str, Fraction]) -> Fraction:
+    """The cost of the cheapest match with every row missing."""
+    match node:
+        case nodes.Var(name):
+            return weights.get(name.lower(), Fraction(1))
+        case nodes.Concat(items) | nodes.Permute(items):
+            return sum((_least(i, weights) for i in items), Fraction(0))
+        case nodes.Alternate(items):
+            return min(_least(i, weights) for i in items)
+        case nodes.Repeat(item, low, _, _):
+            return low * _least(item, weights)
+        case nodes.Exclude(item) | nodes.Within(item, _):
+            return _least(item, weights)
+    return Fraction(0)
+
+
+def _text(number: Fraction) -> str:
+    return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
+
+
+def _fail(clause: MatchClause, span: Span, message: str) -> ClauseError:
+    return error_at(clause.text, span.start, span.end, "APPROX", message, SEMANTIC)

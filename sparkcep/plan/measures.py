@@ -1,0 +1,406 @@
+"""Splits MEASURES: the engine returns leaves, Spark computes the expression around them.
+
+Leaves are tuples:
+
+===================================================  =======================================================
+``("nav", F|L, mask, n, k, column, final)``          value at FIRST/LAST (offset n) of the mask's rows, k rows away
+``("cls", F|L, mask, n, k, final)``                  CLASSIFIER there
+``("mno",)``                                         MATCH_NUMBER()
+``("cnt",)``                                         MATCH_COUNT()
+``("graph",)``                                       MATCH_GRAPH()
+``("errors", whole)``                                MATCH_ERRORS(), a BIGINT or a DOUBLE
+``("missing",)``, ``("kind",)``                      MISSING(), ERROR_KIND()
+``("bundle_start", column)``, ``("bundle_end", column)``  BUNDLE_START(), BUNDLE_END(): the column's value, or a position ("")
+``("bundle_size",)``                                 BUNDLE_SIZE()
+``("window_start", column, step)``, ``("window_end", ...)``  WINDOW_START(), WINDOW_END() of a sliding window over the column ("": positions)
+``("score", parts, terms)``                          a floating sum over the match's rows, divided by the parts (pattern.preference)
+``("rank",)``                                        MATCH_RANK(), where the engine ranks
+``("vector",)``                                      the positions of the match's rows
+``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
+``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
+===================================================  =======================================================
+
+An aggregate the engine does not compute becomes a function of an array where there is one (``count(DISTINCT x)`` is the size
+of ``array_distinct``). For any other the splitter names arrays and the aggregates over their elements, for ``rewrite``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sparkcep.clause.expression import Expr, render, render_values
+from sparkcep.clause.lexer import Span
+from sparkcep.errors import UNSUPPORTED
+from sparkcep.plan.costs import BUNDLE_LEAVES, BUNDLES, Approx
+from sparkcep.plan.define import aggregate_parts, skips_nulls, words_behind
+from sparkcep.plan.scope import (
+    AGGREGATES,
+    ALL_ROWS,
+    APPROXIMATE,
+    ENDINGS,
+    NAVIGATIONS,
+    OF_MATCHES,
+    RANKED,
+    SLIDING,
+    Inputs,
+    Row,
+    Scope,
+)
+
+CLASSIFIER_COLUMN = "cls"
+ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of ``rewrite``
+
+_NATIVE = {
+    "COUNT": "count", "SUM": "sum", "AVG": "avg", "MEAN": "avg", "MIN": "min", "MAX": "max",
+    "ARRAY_AGG": "list", "COLLECT_LIST": "list",
+    "BOOL_AND": "min", "EVERY": "min", "BOOL_OR": "max", "SOME": "max", "ANY": "max",
+}
+_BOOLEAN = frozenset(["BOOL_AND", "EVERY", "BOOL_OR", "SOME", "ANY"])
+_ENDS = {"FIRST_VALUE": "F", "ANY_VALUE": "F", "LAST_VALUE": "L"}
+_OVER_ARRAY = {
+    "ARRAY_AGG": "{}", "COLLECT_LIST": "{}", "COLLECT_SET": "array_distinct({})", "COUNT": "CAST(size({}) AS BIGINT)",
+    "MIN": "array_min({})", "MAX": "array_max({})",
+}
+_SAME_IF_DISTINCT = frozenset(["MIN", "MAX", "COLLECT_SET", *_BOOLEAN, *_ENDS])
+_NULLS_OPTION = re.compile(r"\s(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Aggregate:
+    """An aggregate call. Only rows where all ``conditions`` are true count; no ``arguments`` stand for ``*``."""
+
+    call: Expr
+    name: str
+    mask: int
+    arguments: tuple[Expr, ...]
+    conditions: tuple[Expr, ...]
+    distinct: bool
+    final: bool
+
+    @property
+    def plain(self) -> bool:
+        return not self.call.flags & {"ordered", "named"}
+
+
+class MeasureSplitter:
+    """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, "" for none; ``ranked``: those of
+    MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give."""
+
+    def __init__(
+        self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: Approx | None = None, timed: str = "", step: str = "",
+        ranked: tuple[str, ...] = (),
+    ) -> None:
+        self.scope = scope
+        self.inputs = inputs
+        self.one_row = one_row
+        self.approx = approx
+        self.timed = timed
+        self.step = step
+        self.ranked = ranked
+        self._leaves: dict[tuple, str] = {}
+        self._arrays: dict[str, str] = {}
+        self._aggregates: dict[str, str] = {}
+
+    def arrays(self) -> tuple[tuple[str, str], ...]:
+        """(column, SQL text over leaves) of the arrays that Spark aggregates."""
+        return tuple((name, text) for text, name in self._arrays.items())
+
+    def aggregates(self) -> tuple[tuple[str, str], ...]:
+        """(column, SQL text over elements of those arrays) of the aggregates."""
+        return tuple((name, text) for text, name in self._aggregates.items())
+
+    def leaves(self) -> tuple[tuple[str, tuple], ...]:
+        return tuple((name, spec) for spec, name in self._leaves.items())
+
+    def ensure_leaf(self) -> None:
+        """Makes the engine return a column even where no measure needs one."""
+        if not self._leaves:
+            self._leaf(("mno",))
+
+    def split_final(self, expr: Expr) -> str:
+        """As :meth:`split`, every leaf FINAL: one value for the whole match."""
+        one_row, self.one_row = self.one_row, True
+        try:
+            return self.split(expr)
+        finally:
+            self.one_row = one_row
+
+    def match_number(self) -> str:
+        return self._leaf(("mno",))
+
+    def vector(self) -> str:
+        """The column with the positions of the match's rows."""
+        return self._leaf(("vector",))
+
+    def approximate_errors(self) -> str:
+        assert self.approx is not None
+        return self._leaf(("errors", self.approx.whole))
+
+    def score(self, parts: int, terms: tuple) -> str:
+        """The column with the sums of an additive preference that are floating, NULL for others."""
+        return self._leaf(("score", parts, terms))
+
+    def window_start(self) -> None:
+        """The column by which the matches of sliding windows are told apart."""
+        self._leaf((SLIDING["WINDOW_START"], self.timed, self.step))
+
+    def duration(self, window: tuple) -> str:
+        """How far the last row is from the first, in the measure of a plan's window; in rows where it has none."""
+        column = window[2] if window else ""
+        if not column:
+            return f"element_at({self.vector()}, -1) - {self.vector()}[0]"
+        ends = [self._leaf(("nav", which, ALL_ROWS, 0, 0, column, True)) for which in "LF"]
+        return f"abs({ends[0]} - {ends[1]})"
+
+    def split(self, expr: Expr) -> str:
+        """SQL text of the measure over leaf columns."""
+        scope = self.scope
+        scope.check_semantics(expr)
+        swaps: dict[Span, str] = {}
+        for call in scope.match_functions(expr):
+            swaps[call.span] = self._call(call)
+        for node in scope.columns(expr):
+            if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
+                continue
+            if node.op == "star":
+                raise scope.error(node, "AGGREGATE", "* can only stand in count(*)")
+            mask = scope.qualifier(node)
+            row = Row("L", ALL_ROWS if mask is None else mask)
+            swaps[node.span] = self._value(row, scope.row_text(node))
+        return render_values(scope.text, expr, swaps)
+
+    def _leaf(self, spec: tuple) -> str:
+        return self._leaves.setdefault(spec, f"__l{len(self._leaves)}")
+
+    def _value(self, row: Row, text: str) -> str:
+        column = self.inputs.column(text)
+        return self._leaf(("nav", row.which, row.mask, row.logical, row.physical, column, row.final or self.one_row))
+
+    def _classifier(self, row: Row) -> str:
+        return self._leaf(("cls", row.which, row.mask, row.logical, row.physical, row.final or self.one_row))
+
+    def _call(self, call: Expr) -> str:
+        scope, name = self.scope, call.value
+        if name == "MATCH_NUMBER":
+            if call.args:
+                raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
+            # under TOP matches are numbered by rank
+            return RANKED["MATCH_RANK"] if "MATCH_RANK" in self.ranked else self.match_number()
+        if name in OF_MATCHES and (call.args or call.flags):
+            raise scope.error(call, name, f"{name} takes no argument")
+        if name in ENDINGS:
+            return self._leaf((ENDINGS[name],))
+        if name in APPROXIMATE:
+            return self._leaf(self._approximate(call))
+        if name in RANKED:
+            if name not in self.ranked:
+                hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
+                raise scope.error(call, name, f"{name}() is a measure of ranked matches; add {hint}")
+            return RANKED[name]
+        if name in SLIDING:
+            if not self.step:
+                raise scope.error(call, name, f"{name}() is a measure of sliding windows; write WINDOW ... SLIDE ... TOP k")
+            return self._leaf((SLIDING[name], self.timed, self.step))
+        if name == "CLASSIFIER":
+            if call.flags & {"final", "running"}:
+                raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")
+            return self._classifier(Row("L", scope.classifier_mask(call)))
+        if name in NAVIGATIONS:
+            return self._navigation(call)
+        return self._aggregate(call)
+
+    def _approximate(self, call: Expr) -> tuple:
+        scope, name = self.scope, call.value
+        if self.approx is None:
+            raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches; add APPROX k")
+        leaf = APPROXIMATE[name]
+        if leaf == "errors":
+            return (leaf, self.approx.whole)
+        if leaf == "kind" and self.one_row:
+            raise scope.error(call, "APPROX", "ERROR_KIND() tells of each row what it is to the match, so it needs ALL ROWS PER MATCH")
+        if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
+            raise scope.error(call, "APPROX", f"{name}() is a measure of bundles; write APPROX k MATCH BUNDLES")
+        return (leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else (leaf,)
+
+    def _navigation(self, call: Expr) -> str:
+        scope = self.scope
+        row, body = scope.navigation(call, in_define=False)
+        labels = list(scope.match_functions(body))
+        if not labels:
+            return self._value(row, scope.row_text(body))
+        swaps = {label.span: self._classifier(row) for label in labels}
+        if body.bare() in labels:
+            return swaps[body.bare().span]
+        for node in scope.columns(body):
+            if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
+                swaps[node.span] = self._value(row, scope.row_text(node))
+        return "(" + render_values(scope.text, body, swaps) + ")"
+
+    # -- aggregates -----------------------------------------------------------------------------------------
+
+    def _aggregate(self, call: Expr) -> str:
+        agg = self._parts(call)
+        by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
+        single = agg.plain and len(agg.arguments) <= 1
+        if agg.name in _ENDS and single and by_row and not agg.conditions:
+            return self._value(Row(_ENDS[agg.name], agg.mask, final=agg.final), self.scope.row_text(agg.arguments[0]))
+        if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)):
+            return self._native(agg, _NATIVE[agg.name])
+        if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):
+            of_rows = single and by_row and agg.arguments
+            values = self._native(agg, "list") if of_rows else self._values(agg)
+            return _OVER_ARRAY[agg.name].format(f"array_distinct({values})" if agg.distinct else values)
+        return self._by_spark(agg)
+
+    def _parts(self, call: Expr) -> _Aggregate:
+        mask, argument, keep = aggregate_parts(self.scope, call, inside=("CLASSIFIER", "MATCH_NUMBER"))
+        name = call.value
+        arguments = () if argument is None else call.args[: len(call.args) - (keep is not None)]
+        conditions = () if keep is None else (keep,)
+        distinct = "distinct" in call.flags and name not in _SAME_IF_DISTINCT
+        if name == "COUNT_IF" and len(arguments) == 1 and not distinct:
+            name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
+        return _Aggregate(call, name, mask, arguments, conditions, distinct, "final" in call.flags or self.one_row)
+
+    def _looks_at_match(self, expr: Expr) -> bool:
+        return any(True for _ in self.scope.match_functions(expr))
+
+    def _is_of_labels(self, agg: _Aggregate) -> bool:
+        """Whether the argument is just CLASSIFIER, and nothing else looks at the match."""
+        return (
+            len(agg.arguments) == 1
+            and agg.arguments[0].bare().op == "call"
+            and agg.arguments[0].bare().value == "CLASSIFIER"
+            and agg.name not in _BOOLEAN
+            and not any(self._looks_at_match(c) for c in agg.conditions)
+        )
+
+    def _native(self, agg: _Aggregate, function: str) -> str:
+        column = keep = None
+        if agg.arguments and self._is_of_labels(agg):
+            column = CLASSIFIER_COLUMN
+        elif agg.arguments:
+            text = self.scope.row_text(agg.arguments[0])
+            # AND makes Spark refuse what is not BOOLEAN: the engine's minimum takes any type
+            column = self.inputs.column(f"({text}) AND true" if agg.name in _BOOLEAN else text)
+        if agg.conditions:
+            keep = self.inputs.column(f"COALESCE({self._all(agg.conditions, self.scope.row_text)}, false)")
+        return self._leaf(("agg", function, agg.mask, column, keep, agg.final))
+
+    def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
+        return " AND ".join(f"({text_of(c)})" for c in conditions)
+
+    def _values(self, agg: _Aggregate) -> str:
+        """SQL text of the array of the aggregate's values, NULLs left out; for ``*`` of its rows."""
+        array, over = self._rows(agg)
+        values = [over(a, "__r") for a in agg.arguments]
+        conditions = [f"({over(c, '__r')})" for c in agg.conditions] + [f"({v}) IS NOT NULL" for v in values]
+        if conditions:
+            array = f"filter({array}, __r -> {' AND '.join(conditions)})"
+        if values:
+            value = values[0] if len(values) == 1 else f"struct({', '.join(values)})"
+            array = f"transform({array}, __r -> {value})"
+        return array
+
+    def _rows(self, agg: _Aggregate) -> tuple[str, Callable[[Expr, str], str]]:
+        """The leaf that gathers the aggregate's rows, and a function that gives an expression's text over one of them."""
+        scope = self.scope
+        fields: list[str] = []
+        places: dict[Span, str | int] = {}
+
+        def place(node: Expr, column: str) -> None:
+            if column not in fields:
+                fields.append(column)
+            places[node.span] = fields.index(column)
+
+        for expr in (*agg.arguments, *agg.conditions):
+            calls = list(scope.match_functions(expr))
+            if not calls and not self._is_constant(expr):
+                place(expr, self.inputs.column(scope.row_text(expr)))
+                continue
+            for call in calls:
+                if call.value == "CLASSIFIER":
+                    place(call, CLASSIFIER_COLUMN)
+                else:
+                    places[call.span] = self._call(call)
+            whole = list(self._with_subqueries(expr))
+            for node in whole:
+                place(node, self.inputs.column(scope.row_text(node)))
+            for node in scope.columns(expr):
+                if not any(c.span.start <= node.span.start and node.span.end <= c.span.end for c in (*calls, *whole)):
+                    place(node, self.inputs.column(scope.row_text(node)))
+
+        def over(expr: Expr, row: str) -> str:
+            swaps = {span: f"{row}.a{to}" if isinstance(to, int) else to for span, to in places.items()}
+            return render_values(scope.text, expr, swaps)
+
+        return self._leaf(("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
+
+    def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
+        """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input columns."""
+        if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
+            if self._looks_at_match(expr):
+                raise self.scope.error(
+                    expr, "AGGREGATE", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(); test what the aggregate gives",
+                    UNSUPPORTED,
+                )
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self._with_subqueries(arg)
+
+    def _is_constant(self, expr: Expr) -> bool:
+        return not self._looks_at_match(expr) and not any(True for _ in self.scope.columns(expr))
+
+    def _by_spark(self, agg: _Aggregate) -> str:
+        """Any other aggregate: over the elements of an array, one for each row that counts."""
+        if agg.name in _OVER_ARRAY and agg.arguments and words_behind(self.scope.text, agg.arguments, agg.conditions, agg.call, "ORDER", "BY"):
+            raise self.scope.error(
+                agg.call, "AGGREGATE", f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))", UNSUPPORTED
+            )
+        varying = [a for a in agg.arguments if not self._is_constant(a)]
+        distinct = agg.distinct and len({self.scope.row_text(a) for a in varying}) == 1
+        if distinct:
+            # Spark's own DISTINCT would expand the rows and lose their order
+            values = self._values(replace(agg, arguments=tuple(varying[:1])))
+            element = self._element(f"array_distinct({values})")
+            swaps = {a.span: element for a in varying}
+            conditions = [f"{element} IS NOT NULL"]
+        else:
+            leaf, over = self._rows(agg)
+            element = self._element(leaf)
+            swaps = {a.span: over(a, element) for a in varying}
+            conditions = [f"{element} IS NOT NULL", *(f"({over(c, element)})" for c in agg.conditions)]
+        body, option = self._body(agg, swaps)
+        if distinct:
+            body = re.sub(r"\bDISTINCT\b", "", body, count=1, flags=re.IGNORECASE)
+        if agg.name in _ENDS:
+            value = swaps.get(agg.arguments[0].span, agg.arguments[0].span.of(self.scope.text))
+            if skips_nulls(self.scope.text, agg.arguments, agg.conditions, agg.call):
+                conditions.append(f"({value}) IS NOT NULL")
+            body, option = f"{'max_by' if agg.name == 'LAST_VALUE' else 'min_by'}({value}, {POSITION})", ""
+        elif agg.name in ("LISTAGG", "STRING_AGG") and agg.plain:
+            body += f" WITHIN GROUP (ORDER BY {POSITION})"
+        text = f"{body} FILTER (WHERE {' AND '.join(conditions)}){option}"
+        return self._aggregates.setdefault(text, f"__a{len(self._aggregates)}")
+
+    def _element(self, array: str) -> str:
+        return f"{ELEMENT}.{self._arrays.setdefault(array, f'__d{len(self._arrays)}')}"
+
+    def _body(self, agg: _Aggregate, swaps: dict[Span, str]) -> tuple[str, str]:
+        """The call's text up to its FILTER, without RUNNING and FINAL, and its IGNORE NULLS or RESPECT NULLS."""
+        text, span = self.scope.text, agg.call.span
+        end = span.end
+        if "filter" in agg.call.flags:
+            end = text.upper().rindex("FILTER", span.start, agg.call.args[-1].span.start)
+        body = render(text, replace(agg.call, span=Span(span.start, end)), swaps)
+        for word in agg.call.flags & {"running", "final"}:
+            body = body[len(word) :].lstrip()
+        option = _NULLS_OPTION.search(body)
+        return (body[: option.start()], option[0]) if option else (body.rstrip(), "")
+
+
+__all__ = ["AGGREGATES", "CLASSIFIER_COLUMN", "ELEMENT", "POSITION", "MeasureSplitter"]

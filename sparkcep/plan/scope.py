@@ -1,0 +1,305 @@
+"""What a name means inside the clause, and the row expressions collected for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sparkcep.clause.expression import Expr, render, render_values
+from sparkcep.clause.lexer import Span, quote
+from sparkcep.errors import SEMANTIC, ClauseError, error_at
+
+ALL_ROWS = -1  # mask of the universal row pattern variable
+
+NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
+ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures of all matches that end at a row, and their leaves
+APPROXIMATE = {
+    "MATCH_ERRORS": "errors", "MISSING": "missing", "ERROR_KIND": "kind",
+    "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
+}  # measures of approximate matches, and their leaves
+MAX_OFFSET = (1 << 31) - 1
+MAX_DIGITS = 38  # of Spark's decimals
+MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
+AGGREGATES = frozenset(
+    """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K APPROX_TOP_K_ACCUMULATE APPROX_TOP_K_COMBINE ARRAY_AGG AVG
+    BIT_AND BIT_OR BIT_XOR BITMAP_AND_AGG BITMAP_OR_AGG BOOL_AND BOOL_OR COLLECT_LIST COLLECT_SET COLLECT_UNION CORR COUNT COUNT_IF
+    COUNT_MIN_SKETCH COVAR_POP COVAR_SAMP EVERY FIRST_VALUE HISTOGRAM_NUMERIC HLL_UNION_AGG KLL_MERGE_AGG_BIGINT KLL_MERGE_AGG_DOUBLE
+    KLL_MERGE_AGG_FLOAT KLL_SKETCH_AGG_BIGINT KLL_SKETCH_AGG_DOUBLE KLL_SKETCH_AGG_FLOAT KURTOSIS
+    LAST_VALUE LISTAGG MAX MAX_BY MEAN MEDIAN MIN MIN_BY MODE PERCENTILE PERCENTILE_APPROX PERCENTILE_CONT
+    PERCENTILE_DISC REGR_AVGX REGR_AVGY REGR_COUNT REGR_INTERCEPT REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY
+    SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP STRING_AGG SUM TRY_AVG TRY_SUM VARIANCE VAR_POP VAR_SAMP
+    BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG THETA_INTERSECTION_AGG THETA_SKETCH_AGG THETA_UNION_AGG TUPLE_INTERSECTION_AGG_DOUBLE
+    TUPLE_INTERSECTION_AGG_INTEGER TUPLE_SKETCH_AGG_DOUBLE TUPLE_SKETCH_AGG_INTEGER TUPLE_UNION_AGG_DOUBLE TUPLE_UNION_AGG_INTEGER""".split()
+)
+# Functions of Spark's that no expression of the clause may call, and what each kind does; they would change the number of the input's rows.
+_OVER = "is a window function, which needs OVER; PREV and NEXT look at neighbouring rows, or compute it in a subquery below the clause"
+_SPREADS = "makes several rows of one; use it in a subquery below the clause"
+_GROUPS = "belongs to GROUP BY; compute it in a subquery below the clause"
+NOT_OF_A_ROW = {
+    **dict.fromkeys("COUNTER_DIFF CUME_DIST DENSE_RANK LAG LEAD NTH_VALUE NTILE PERCENT_RANK RANK ROW_NUMBER".split(), _OVER),
+    **dict.fromkeys("EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK".split(), _SPREADS),
+    **dict.fromkeys("GROUPING GROUPING_ID MEASURE".split(), _GROUPS),
+}
+PRIOR = "PRIOR"
+RANK, SCORE = "__rank", "__score"  # columns of the ranking
+RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
+SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
+OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING])  # measures of whole matches, without arguments
+
+
+class Inputs:
+    """Row expressions, each computed once: SQL text to column name, in order of first use."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, str] = {}
+        self._named: list[tuple[str, str]] = []
+        self._columns = 0
+
+    def key(self, name: str, text: str) -> str:
+        """A partition or order key: it always gets its own name, which later uses share."""
+        self._named.append((name, text))
+        self._by_text.setdefault(text, name)
+        return name
+
+    def column(self, text: str) -> str:
+        """The column that holds the row expression ``text``."""
+        if text.startswith("(") and text.endswith(")") and text[1:-1].replace("_", "").replace("`", "").isalnum():
+            text = text[1:-1]
+        if text not in self._by_text:
+            name = f"__c{self._columns}"
+            self._columns += 1
+            self._by_text[text] = name
+            self._named.append((name, text))
+        return self._by_text[text]
+
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self._named)
+
+    def mark(self) -> tuple[dict[str, str], int]:
+        """What is collected by now, for :meth:`back_to`."""
+        return dict(self._by_text), len(self._named)
+
+    def back_to(self, mark: tuple[dict[str, str], int]) -> None:
+        """Forgets what came behind the mark."""
+        self._by_text, named = dict(mark[0]), mark[1]
+        del self._named[named:]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The row a reference looks at.
+
+    ``which`` is ``cur`` (the candidate row), ``F`` or ``L`` (FIRST or LAST of ``mask``); ``logical`` the logical
+    offset, ``physical`` the signed physical one; ``final`` the semantics.
+    """
+
+    which: str
+    mask: int = ALL_ROWS
+    logical: int = 0
+    physical: int = 0
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids, ``tables`` those that may qualify
+    the input's columns (lower case)."""
+
+    text: str
+    ids: dict[str, int]
+    subsets: dict[str, int]
+    variables: tuple[str, ...]
+    tables: frozenset[str] = frozenset()
+
+    def mask_of(self, name: str) -> int | None:
+        """Bit mask of a variable or subset; None where there is none of that name."""
+        low = name.lower()
+        if low in self.ids:
+            return 1 << self.ids[low]
+        return self.subsets.get(low)
+
+    def error(self, expr: Expr, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+        return error_at(self.text, expr.span.start, expr.span.end, error_class, message, sqlstate)
+
+    def qualifier(self, node: Expr) -> int | None:
+        """Mask of the variable that qualifies a column reference; None for a bare column."""
+        if node.op == "col" and len(node.value) > 1:
+            return self.mask_of(node.value[0])
+        if node.op == "star" and len(node.value) == 1:
+            return self.mask_of(node.value[0])
+        return None
+
+    def is_match_function(self, node: Expr) -> bool:
+        return node.op == "call" and (
+            node.value in NAVIGATIONS
+            or node.value in AGGREGATES
+            or node.value in OF_MATCHES
+            or node.value == PRIOR
+            or node.value in ("CLASSIFIER", "MATCH_NUMBER")
+        )
+
+    def check_semantics(self, expr: Expr) -> None:
+        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions, generators and endless numbers nowhere."""
+        offsets = {a.bare().span for n in expr.walk() if n.op == "call" and n.value in NAVIGATIONS for a in n.args[1:]}
+        for node in expr.walk():
+            digits = str(node.value).lstrip("0") if node.op == "lit" and node.span not in offsets else ""
+            if digits.isdigit() and len(digits) > MAX_DIGITS:
+                raise self.error(node, "DATATYPE_MISMATCH", f"a whole number has at most {MAX_DIGITS} digits; a DOUBLE ends with D")
+            if node.op == "call" and node.value in NOT_OF_A_ROW:
+                raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} {NOT_OF_A_ROW[node.value]}")
+            if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):
+                raise self.error(
+                    node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
+                )
+
+    def columns(self, expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
+        """Free column references and stars below ``expr``; lambda parameters are none."""
+        if expr.op == "lambda":
+            bound = bound | frozenset(expr.value)
+        if expr.op == "col" and expr.value[0].lower() in bound:
+            return
+        if expr.op in ("col", "star"):
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self.columns(arg, bound)
+
+    def match_functions(self, expr: Expr) -> Iterator[Expr]:
+        """Outermost navigations, aggregates, CLASSIFIER and MATCH_NUMBER calls below and at ``expr``."""
+        if self.is_match_function(expr):
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self.match_functions(arg)
+
+    def row_text(self, expr: Expr, wrap=None, fixed: Mapping[Span, str] = MappingProxyType({})) -> str:
+        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given; ``fixed``: calls whose value is known, with
+        its text."""
+        swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.start <= s.start and s.end <= expr.span.end}
+        for node in self.columns(expr):
+            if node.op != "col" or any(s.start <= node.span.start and node.span.end <= s.end for s in fixed):
+                continue
+            text = node.span.of(self.text)
+            if self.qualifier(node) is not None:
+                rest = text.partition(".")[2].strip() if "." not in node.value[0] else ""
+                text = rest or ".".join(quote(p) for p in node.value[1:])
+            if wrap:
+                text = wrap(text)
+            if text != node.span.of(self.text):
+                swaps[node.span] = text
+        return (render_values if wrap else render)(self.text, expr, swaps)
+
+    def plain_text(self, expr: Expr, where: str) -> str:
+        """The text of an expression that may not look at the match."""
+        self.check_semantics(expr)
+        for node in self.match_functions(expr):
+            raise self.error(
+                node, "NOT_A_ROW_EXPRESSION", f"{node.value} cannot stand in {where}, whose expressions are of one row each"
+            )
+        return expr.span.of(self.text)
+
+    def one_variable(self, expr: Expr, what: Expr) -> int:
+        """The mask all column references (and CLASSIFIER arguments) below ``expr`` share; ALL_ROWS for none."""
+        masks = self._masks(expr)
+        if len(masks) > 1:
+            for node in self.columns(expr):
+                if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and node.value[0].lower() not in self.tables:
+                    raise self.error(
+                        node,
+                        "MIXED_VARIABLES",
+                        f"{node.value[0]} is no row pattern variable, and beside one {what.value}() takes no column without a variable; "
+                        "a column of an outer query cannot stand in the clause at all",
+                    )
+            raise self.error(
+                what,
+                "MIXED_VARIABLES",
+                f"one {what.value}() call names one row pattern variable; give each variable its own call",
+            )
+        return next(iter(masks), ALL_ROWS)
+
+    def _masks(self, expr: Expr) -> dict[int, Expr]:
+        # CLASSIFIER(A)'s argument parses as a column, but is no reference of its own
+        inside = {a.span for n in expr.walk() if n.op == "call" and n.value == "CLASSIFIER" for a in n.args}
+        kept = {}
+        for node in self.columns(expr):
+            if node.span not in inside:
+                mask = self.qualifier(node)
+                kept[ALL_ROWS if mask is None else mask] = node
+        for node in expr.walk():
+            if node.op == "call" and node.value == "CLASSIFIER":
+                kept[self.classifier_mask(node)] = node
+        return kept
+
+    def classifier_mask(self, node: Expr) -> int:
+        """The mask CLASSIFIER's argument names; ALL_ROWS without one."""
+        if not node.args:
+            return ALL_ROWS
+        arg = node.args[0]
+        if len(node.args) > 1 or arg.op != "col" or len(arg.value) != 1:
+            raise self.error(node, "CLASSIFIER", "CLASSIFIER takes one row pattern variable or none")
+        mask = self.mask_of(arg.value[0])
+        if mask is None:
+            raise self.error(
+                arg, "UNKNOWN_VARIABLE", f"CLASSIFIER({arg.value[0]}): no row pattern variable or subset has this name"
+            )
+        return mask
+
+    def navigation(self, node: Expr, in_define: bool) -> tuple[Row, Expr]:
+        """The row a navigation call looks at and the expression it evaluates there.
+
+        PREV/NEXT may wrap FIRST/LAST directly; nothing else nests (LANGUAGE section 9).
+        """
+        physical = 0
+        call = node
+        if node.value in ("PREV", "NEXT"):
+            if node.flags & {"running", "final"}:
+                raise self.error(node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not {node.value}")
+            offset = self._offset(node, 1)
+            physical = -offset if node.value == "PREV" else offset
+            inner = node.args[0].bare()
+            if inner.op == "call" and inner.value in ("FIRST", "LAST"):
+                call = inner
+        final = "final" in call.flags
+        if final and in_define:
+            raise self.error(call, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
+        self._no_extras(call)
+        if call.value in ("FIRST", "LAST"):
+            which, logical = call.value[0], self._offset(call, 0)
+            if in_define and logical > MAX_OFFSET_IN_DEFINE:
+                raise self.error(
+                    call, "NAVIGATION_OFFSET", f"the offset of {call.value} in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}"
+                )
+        else:
+            which, logical = "L", 0
+        body = call.args[0]
+        for below in self.match_functions(body):
+            if below.value == "CLASSIFIER":
+                continue
+            kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
+            raise self.error(
+                below,
+                "NESTED_NAVIGATION",
+                f"{kind} cannot stand inside {call.value}(); only PREV and NEXT may wrap FIRST and LAST, directly",
+            )
+        return Row(which, self.one_variable(body, call), logical, physical, final), body
+
+    def _no_extras(self, node: Expr) -> None:
+        extras = node.flags & {"distinct", "filter", "ordered", "named"}
+        if extras:
+            raise self.error(node, "NAVIGATION", f"{node.value} takes an expression and an offset only")
+
+    def _offset(self, node: Expr, default: int) -> int:
+        if not node.args or len(node.args) > 2:
+            raise self.error(node, "NAVIGATION", f"{node.value} takes an expression and an optional offset")
+        if node.args[0].op == "star":
+            raise self.error(node, "NAVIGATION", f"{node.value} takes an expression of one row, not *")
+        if len(node.args) == 1:
+            return default
+        arg = node.args[1].bare()
+        if arg.op != "lit" or not str(arg.value).isdigit():
+            raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be a whole number, 0 or more")
+        digits = str(arg.value).lstrip("0")
+        if len(digits) > len(str(MAX_OFFSET)) or int(digits or 0) > MAX_OFFSET:
+            raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be at most {MAX_OFFSET}")
+        return int(digits or 0)

@@ -1,0 +1,746 @@
+"""The matching kernel: a depth-first search in preference order with memoised failures.
+
+The search tries, from each start row, the alternatives in preferment order and takes the first that completes
+(ISO/IEC 19075-5, 4.14: preferment). A state - instruction, register word, position and, where conditions look at the
+match, the slots still needed - that has failed once fails always, from whatever start row it is reached; it is remembered
+and never explored again. So the whole search over a partition costs O(states x rows) where conditions are row-local
+(compare BitState in RE2, and Trino's merging of equivalent threads). States on the path of a reported match have
+not failed; they are forgotten when the match is reported.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.automaton.program import (
+    CHAR,
+    END,
+    EXCLUDED,
+    INIT,
+    JUMP,
+    L_CAP,
+    L_FLAG,
+    L_GREEDY,
+    L_MASK,
+    L_MAX,
+    L_MIN,
+    L_SHIFT,
+    LOOP,
+    MATCH,
+    NEXT,
+    P_COUNT,
+    P_SHIFT,
+    P_TARGETS,
+    P_WIDTH,
+    PERM,
+    PINIT,
+    R_EXCLUDED,
+    R_FLAGS,
+    R_GREEDY,
+    R_MAX,
+    R_MIN,
+    R_VAR,
+    RUN,
+    SPLIT,
+    START,
+)
+from sparkcep.search.compiled import inlined, kernel
+from sparkcep.search.machine import MAP, scan
+
+# outcome of match_partitions
+DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT, TOO_MANY = range(9)
+# state vector
+S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS, S_ENTRIES = range(9)
+STATE_SIZE = 9
+# memo kinds
+NO_MEMO, BITMAP, HASHED = range(3)
+# AFTER MATCH SKIP
+SKIP_PAST_LAST, SKIP_NEXT_ROW, SKIP_FIRST, SKIP_LAST = range(4)
+# columns of an event: partition, first row, number of rows (-1: unmatched row), match number, offset of its labels
+E_PART, E_START, E_ROWS, E_NUMBER, E_LABELS = range(5)
+
+
+
+class ProgramArrays(NamedTuple):
+    """The compiled pattern, see :mod:`sparkcep.automaton.program`; ``live`` uint8 (states, slots): slots that decide a
+    memoised state's future."""
+
+    code: np.ndarray
+    loops: np.ndarray
+    perms: np.ndarray
+    targets: np.ndarray
+    runs: np.ndarray
+    live: np.ndarray
+
+
+class ConditionArrays(NamedTuple):
+    """Conditions that look at the match, see :mod:`sparkcep.columns.bytecode`; ``entry`` int64 (variables) or -1."""
+
+    code: np.ndarray
+    entry: np.ndarray
+    floats: np.ndarray
+    slots: np.ndarray
+    label_codes: np.ndarray
+
+
+class RowArrays(NamedTuple):
+    """The buffer: ``letters`` int64 (rows), bit v set where the row-local part of variable v's condition holds;
+    ``offsets`` int64 (partitions + 1); input columns and their NULL marks."""
+
+    letters: np.ndarray
+    offsets: np.ndarray
+    ints: np.ndarray
+    flts: np.ndarray
+    inull: np.ndarray
+    fnull: np.ndarray
+    pair_starts: np.ndarray
+    pair_ints: np.ndarray
+    pair_flts: np.ndarray
+    pair_null: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Reusable working memory. ``stack`` int64 (n, 5): instruction, row, registers, trail length, detail;
+    ``trail`` int64: memo places of states on the current path; ``bits`` uint64: the bitmap memo; ``entries``, ``alive``,
+    ``table``, ``key``: the hashed one."""
+
+    labels: np.ndarray
+    hi: np.ndarray
+    hf: np.ndarray
+    hbits: np.ndarray
+    si: np.ndarray
+    sf: np.ndarray
+    sn: np.ndarray
+    stack: np.ndarray
+    trail: np.ndarray
+    bits: np.ndarray
+    entries: np.ndarray
+    alive: np.ndarray
+    table: np.ndarray
+    key: np.ndarray
+
+
+@kernel
+def _hash_key(key, width):
+    h = np.uint64(1469598103934665603)
+    for i in range(width):
+        h = (h ^ np.uint64(key[i])) * np.uint64(1099511628211)
+        h = h ^ (h >> np.uint64(29))
+    return h
+
+
+@kernel
+def clear_memo(entries, table, state):
+    """Forgets all failed states of a hashed memo, in time of their number."""
+    count = state[S_ENTRIES]
+    mask = np.uint64(table.shape[0] - 1)
+    if 8 * count > table.shape[0]:
+        table[:] = 0
+    else:
+        for e in range(count):
+            h = np.uint64(1469598103934665603)
+            for i in range(entries.shape[1]):
+                h = (h ^ np.uint64(entries[e, i])) * np.uint64(1099511628211)
+                h = h ^ (h >> np.uint64(29))
+            h = h & mask
+            while table[h] != e + 1:  # it lies there or behind, also where those before it are gone already
+                h = (h + np.uint64(1)) & mask
+            table[h] = 0
+    state[S_ENTRIES] = 0
+
+
+@kernel
+def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
+    """Memo place of a state; -1 when it has failed before, -2 when the memo is full."""
+    width = key.shape[0]
+    slots = (width - 3) // 2
+    key[0] = here
+    key[1] = regs
+    key[2] = pos
+    for k in range(slots):
+        if live[here, k] == 0:
+            key[3 + 2 * k] = 0
+            key[4 + 2 * k] = 0
+        elif first:
+            key[3 + 2 * k] = -2
+            key[4 + 2 * k] = 0
+        else:
+            key[3 + 2 * k] = hi[pos - 1, k]
+            key[4 + 2 * k] = hbits[pos - 1, k]
+    mask = np.uint64(table.shape[0] - 1)
+    h = _hash_key(key, width) & mask
+    while table[h] != 0:
+        e = table[h] - 1
+        same = True
+        for k in range(width):
+            if entries[e, k] != key[k]:
+                same = False
+                break
+        if same:
+            if alive[e] == 1:
+                return -1
+            alive[e] = 1
+            return e
+        h = (h + np.uint64(1)) & mask
+    e = state[S_ENTRIES]
+    if e == entries.shape[0]:
+        return -2
+    for k in range(width):
+        entries[e, k] = key[k]
+    alive[e] = 1
+    table[h] = e + 1
+    state[S_ENTRIES] = e + 1
+    return e
+
+
+@kernel
+def _forget(trail, count, bitmap, bits, alive):
+    """States on the current path have not failed."""
+    for k in range(count):
+        if bitmap:
+            bits[trail[k] >> 6] &= ~(np.uint64(1) << np.uint64(trail[k] & 63))
+        else:
+            alive[trail[k]] = 0
+
+
+@inlined
+def put_event(events, at, part, start, rows, number, labels):
+    """Writes a row of ``events``."""
+    events[at, E_PART] = part
+    events[at, E_START] = start
+    events[at, E_ROWS] = rows
+    events[at, E_NUMBER] = number
+    events[at, E_LABELS] = labels
+
+
+@kernel
+def match_partitions(
+    program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, head_cut, tail_open, ahead,
+    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, state, events, out_labels,
+):
+    """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
+
+    ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). ``head_cut``: the first partition began before this buffer; ``tail_open``: the
+    last one goes on behind it, ``ahead`` rows of lookahead are then not decided. ``clear_on_match``: forget failures
+    with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a row before the hashed memo starts.
+    ``most_entries``: of the hashed memo; with more a start row begins with an empty one. ``max_steps``: bound on the steps of one attempt. ``pairs`` uint8 (variables): 1 where the condition
+    looks at all pairs of the match's rows (DISTINCT), which count as steps. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
+    filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
+    """
+    code, loops, perms, targets, runs, live = program
+    bytecode, entry, floats, slots, label_codes = conditions
+    letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
+    labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
+    parts = offsets.shape[0] - 1
+    has_slots = slots.shape[0] > 0
+    stack_size = stack.shape[0] - 2
+    trail_size = trail.shape[0] - 2
+
+    part = state[S_PART]
+    s = state[S_START]
+    number = state[S_NUMBER]
+    event_count = state[S_EVENTS]
+    label_count = state[S_LABELS]
+    covered = state[S_COVERED]
+    outcome = DONE
+
+    while part < parts and outcome == DONE:
+        low = offsets[part]
+        high = offsets[part + 1]
+        open_end = tail_open and part == parts - 1
+        limit = high - ahead if open_end else high
+        if s < low:
+            s = low
+        steps = 0
+        begin_s = s
+        remembering = memo_kind == BITMAP or (memo_kind == HASHED and patience <= 0)
+        while s < high:
+            if not nullable and not want_unmatched:
+                while s < limit and letters[s] & first_mask == 0:
+                    s += 1
+                if s >= high:
+                    break
+            if s >= limit:
+                outcome = SUSPENDED
+                break
+            matched = False
+            end = s
+            if nullable or letters[s] & first_mask != 0:
+                # ---- one attempt from row s
+                pc = 0
+                pos = s
+                regs = np.int64(0)
+                depth = 0
+                trail_count = 0
+                aux = 0
+                lowest = 0
+                attempt_steps = steps
+                furthest = s
+                if memo_kind == HASHED and state[S_ENTRIES] > most_entries:
+                    # a later start row hardly meets the values of an earlier one; forgetting what failed is always sound
+                    clear_memo(entries, table, state)
+                if memo_kind == HASHED and not remembering and steps > 4 * (s - begin_s) + patience:
+                    remembering = True
+                while True:
+                    op = code[pc, 0]
+                    failed = False
+                    if depth >= stack_size or trail_count >= trail_size:
+                        outcome = GROW
+                        break
+                    if op == CHAR:
+                        if pos >= limit:
+                            if open_end:
+                                outcome = SUSPENDED
+                                break
+                            failed = True
+                        else:
+                            v = code[pc, 1]
+                            if (letters[pos] >> v) & 1 == 0:
+                                failed = True
+                            else:
+                                label = v | (EXCLUDED if code[pc, 2] == 1 else 0)
+                                if has_slots or entry[v] >= 0:
+                                    taken, bad = scan(
+                                        MAP, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                        pair_null, si, sf, sn,
+                                    )
+                                    if bad < 0:
+                                        state[S_DETAIL] = bad
+                                        s = pos
+                                        outcome = ERROR
+                                        break
+                                    failed = taken == 0
+                                    steps += pairs[v] * (((pos - s) * (pos - s)) >> 6)
+                                else:
+                                    labels[pos] = label
+                                if not failed:
+                                    pos += 1
+                                    steps += 1
+                                    regs |= code[pc, 3]
+                                    pc += 1
+                    elif op == RUN:
+                        # ---- a quantified variable: rows in one go; the exits not taken stay on the stack as one entry
+                        run = code[pc, 1]
+                        here = code[pc, 3]
+                        v = runs[run, R_VAR]
+                        least = runs[run, R_MIN]
+                        most = runs[run, R_MAX]
+                        greedy = runs[run, R_GREEDY] == 1
+                        flags = runs[run, R_FLAGS]
+                        label = v | (EXCLUDED if runs[run, R_EXCLUDED] == 1 else 0)
+                        marking = most < 0 and remembering
+                        paired = pairs[v] == 1
+                        done = 0
+                        top = -1  # row of the exit to take
+                        base = trail_count
+                        q = pos
+                        if aux < 0:
+                            # the next shorter exit of an earlier run
+                            lowest = -aux - 1
+                            top = pos
+                        else:
+                            start = pos
+                            if aux > 0:
+                                done = aux - 1  # reluctant: one row more
+                                start = -1
+                            lowest = pos
+                            extend = aux > 0
+                            while True:
+                                if done == least:
+                                    lowest = q
+                                if done >= least and not extend:
+                                    if marking:
+                                        place = np.int64(0)
+                                        if memo_kind == BITMAP:
+                                            place = ((q + part) * words) * 64 + ((here << register_bits) | regs | (flags if q != start else 0))
+                                            bit = np.uint64(1) << np.uint64(place & 63)
+                                            if bits[place >> 6] & bit != 0:
+                                                place = -1
+                                            else:
+                                                bits[place >> 6] |= bit
+                                        else:
+                                            place = _visit_hashed(
+                                                here, regs | (flags if q != start else 0), q, q == s, live, hi, hbits,
+                                                entries, alive, table, key, state,
+                                            )
+                                        if place < 0:
+                                            if place == -2:
+                                                outcome = GROW
+                                            break  # all from here on has failed before
+                                        trail[trail_count] = place
+                                        trail_count += 1
+                                        if trail_count >= trail_size:
+                                            outcome = GROW
+                                            break
+                                    top = q
+                                    if not greedy or done == most:
+                                        break
+                                extend = False
+                                if q >= limit:
+                                    if open_end:
+                                        outcome = SUSPENDED
+                                    break
+                                if has_slots or entry[v] >= 0:
+                                    want = np.int64(1)
+                                    if not marking and greedy and done >= least and not paired:
+                                        want = limit - q if most < 0 else most - done
+                                    taken, bad = scan(
+                                        MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                        pair_null, si, sf, sn,
+                                    )
+                                    if bad < 0:
+                                        state[S_DETAIL] = bad
+                                        s = q + taken
+                                        outcome = ERROR
+                                        break
+                                    q += taken
+                                    done += taken
+                                    steps += taken
+                                    if paired:
+                                        steps += ((q - s) * (q - s)) >> 6
+                                        if steps - attempt_steps > max_steps:
+                                            outcome = EFFORT
+                                            break
+                                    if taken < want:
+                                        if done >= least and taken > 0:
+                                            top = q
+                                        if q >= limit and open_end:
+                                            outcome = SUSPENDED
+                                        break
+                                elif most >= 0 and greedy and done >= least:
+                                    # bounded runs are not remembered, so their rows go in one loop
+                                    first = q
+                                    stop = min(limit, q + most - done)
+                                    while q < stop and (letters[q] >> v) & 1 != 0:
+                                        labels[q] = label
+                                        q += 1
+                                    done += q - first
+                                    steps += q - first
+                                    if q < stop:
+                                        top = q
+                                        break
+                                else:
+                                    if (letters[q] >> v) & 1 == 0:
+                                        break
+                                    labels[q] = label
+                                    q += 1
+                                    done += 1
+                                    steps += 1
+                            if outcome != DONE:
+                                break
+                        aux = 0
+                        if top < 0:
+                            failed = True
+                        elif greedy:
+                            # exits from the longest down; a bounded run remembers failed exits one by one
+                            failed = True
+                            while top >= lowest:
+                                if marking:
+                                    trail_count = base + (top - lowest) + 1
+                                else:
+                                    trail_count = base
+                                exit_regs = regs | (flags if top > lowest or least > 0 else 0)
+                                if remembering and not marking:
+                                    place = np.int64(0)
+                                    if memo_kind == BITMAP:
+                                        place = ((top + part) * words) * 64 + ((here << register_bits) | exit_regs)
+                                        bit = np.uint64(1) << np.uint64(place & 63)
+                                        if bits[place >> 6] & bit != 0:
+                                            place = -1
+                                        else:
+                                            bits[place >> 6] |= bit
+                                    else:
+                                        place = _visit_hashed(
+                                            here, exit_regs, top, top == s, live, hi, hbits, entries, alive, table, key, state
+                                        )
+                                    if place == -2:
+                                        outcome = GROW
+                                        break
+                                    if place < 0:
+                                        top -= 1
+                                        steps += 1
+                                        continue
+                                    trail[trail_count] = place
+                                    trail_count += 1
+                                failed = False
+                                if top > lowest:
+                                    stack[depth, 0] = pc
+                                    stack[depth, 1] = top - 1
+                                    stack[depth, 2] = regs
+                                    stack[depth, 3] = base
+                                    stack[depth, 4] = -lowest - 1
+                                    depth += 1
+                                pos = top
+                                regs = exit_regs
+                                pc += 1
+                                break
+                            if outcome != DONE:
+                                break
+                        else:
+                            # reluctant: leave here, and if that fails take one row more
+                            if done > 0:
+                                regs = regs | flags
+                            if most < 0 or done < most:
+                                stack[depth, 0] = pc
+                                stack[depth, 1] = top
+                                stack[depth, 2] = regs
+                                stack[depth, 3] = trail_count
+                                stack[depth, 4] = done + 1
+                                depth += 1
+                            if remembering and not marking:
+                                place = np.int64(0)
+                                if memo_kind == BITMAP:
+                                    place = ((top + part) * words) * 64 + ((here << register_bits) | regs)
+                                    bit = np.uint64(1) << np.uint64(place & 63)
+                                    if bits[place >> 6] & bit != 0:
+                                        place = -1
+                                    else:
+                                        bits[place >> 6] |= bit
+                                else:
+                                    place = _visit_hashed(
+                                        here, regs, top, top == s, live, hi, hbits, entries, alive, table, key, state
+                                    )
+                                if place == -2:
+                                    outcome = GROW
+                                    break
+                                if place < 0:
+                                    failed = True
+                                else:
+                                    trail[trail_count] = place
+                                    trail_count += 1
+                            pos = top
+                            pc += 1
+                    elif op == SPLIT or op == LOOP or (op == PERM and aux == 0):
+                        # ---- a state with alternatives: been here before?
+                        here = code[pc, 3]
+                        if remembering:
+                            place = np.int64(0)
+                            if memo_kind == BITMAP:
+                                place = ((pos + part) * words) * 64 + ((here << register_bits) | regs)
+                                bit = np.uint64(1) << np.uint64(place & 63)
+                                if bits[place >> 6] & bit != 0:
+                                    place = -1
+                                else:
+                                    bits[place >> 6] |= bit
+                            else:
+                                place = _visit_hashed(
+                                    here, regs, pos, pos == s, live, hi, hbits, entries, alive, table, key, state
+                                )
+                            if place == -2:
+                                outcome = GROW
+                                break
+                            if place < 0:
+                                failed = True
+                            else:
+                                trail[trail_count] = place
+                                trail_count += 1
+                        if not failed:
+                            if op == SPLIT:
+                                stack[depth, 0] = code[pc, 2]
+                                stack[depth, 1] = pos
+                                stack[depth, 2] = regs
+                                stack[depth, 3] = trail_count
+                                stack[depth, 4] = 0
+                                depth += 1
+                                pc = code[pc, 1]
+                            elif op == LOOP:
+                                loop = code[pc, 1]
+                                done = (regs & loops[loop, L_MASK]) >> loops[loop, L_SHIFT]
+                                flag = loops[loop, L_FLAG]
+                                inside = regs & ~flag
+                                outside = regs & ~loops[loop, L_MASK] & ~flag
+                                if done < loops[loop, L_MIN]:
+                                    pc += 1
+                                    regs = inside
+                                elif loops[loop, L_MAX] >= 0 and done >= loops[loop, L_MAX]:
+                                    pc = code[pc, 2]
+                                    regs = outside
+                                else:
+                                    stack[depth, 1] = pos
+                                    stack[depth, 3] = trail_count
+                                    stack[depth, 4] = 0
+                                    if loops[loop, L_GREEDY] == 1:
+                                        stack[depth, 0] = code[pc, 2]
+                                        stack[depth, 2] = outside
+                                        pc += 1
+                                        regs = inside
+                                    else:
+                                        stack[depth, 0] = pc + 1
+                                        stack[depth, 2] = inside
+                                        pc = code[pc, 2]
+                                        regs = outside
+                                    depth += 1
+                            else:
+                                aux = -1  # PERM: choose the first element below
+                    elif op == JUMP:
+                        pc = code[pc, 1]
+                    elif op == MATCH:
+                        matched = True
+                        end = pos
+                        break
+                    elif op == NEXT:
+                        loop = code[pc, 1]
+                        flag = loops[loop, L_FLAG]
+                        shift = loops[loop, L_SHIFT]
+                        done = (regs & loops[loop, L_MASK]) >> shift
+                        optional = done >= loops[loop, L_MIN]
+                        if done < loops[loop, L_CAP]:
+                            done += 1
+                        regs = (regs & ~loops[loop, L_MASK]) | (done << shift)
+                        if flag != 0 and regs & flag == 0 and optional:
+                            # an empty iteration ends the loop
+                            regs = regs & ~loops[loop, L_MASK]
+                            pc = code[code[pc, 2], 2]
+                        else:
+                            pc = code[pc, 2]
+                    elif op == INIT:
+                        regs = regs & ~loops[code[pc, 1], L_MASK] & ~loops[code[pc, 1], L_FLAG]
+                        pc += 1
+                    elif op == PINIT:
+                        perm = code[pc, 1]
+                        used = perms[perm, P_COUNT] * (1 + perms[perm, P_WIDTH])
+                        regs = regs & ~(((np.int64(1) << used) - 1) << perms[perm, P_SHIFT])
+                        pc += 1
+                    elif op == START:
+                        if pos == low and not (head_cut and part == 0):
+                            pc += 1
+                        else:
+                            failed = True
+                    elif op == END:
+                        if open_end and pos >= limit:
+                            outcome = SUSPENDED
+                            break
+                        if pos == high:
+                            pc += 1
+                        else:
+                            failed = True
+                    if op == PERM and not failed:
+                        perm = code[pc, 1]
+                        count = perms[perm, P_COUNT]
+                        shift = perms[perm, P_SHIFT]
+                        chosen = -1
+                        follow = -1
+                        for i in range(max(aux, 0), count):
+                            if (regs >> (shift + i)) & 1 == 0:
+                                if chosen < 0:
+                                    chosen = i
+                                else:
+                                    follow = i
+                                    break
+                        digits = perms[perm, P_WIDTH]
+                        if chosen < 0:
+                            # digits of the chosen order, lowest first, 0 behind the last; none where the order is not fixed first
+                            order = (regs >> (shift + count)) & ((np.int64(1) << (count * digits)) - 1)
+                            regs = regs & ~(((np.int64(1) << (count * (1 + digits))) - 1) << shift)
+                            if order == 0:
+                                pc = code[pc, 2]
+                            else:
+                                element = (order & ((np.int64(1) << digits) - 1)) - 1
+                                regs = regs | (((np.int64(1) << count) - 1) << shift) | ((order >> digits) << (shift + count))
+                                pc = targets[perms[perm, P_TARGETS] + element]
+                        else:
+                            if follow >= 0:
+                                stack[depth, 0] = pc
+                                stack[depth, 1] = pos
+                                stack[depth, 2] = regs
+                                stack[depth, 3] = trail_count
+                                stack[depth, 4] = follow
+                                depth += 1
+                            if digits > 0:
+                                done = 0
+                                for i in range(count):
+                                    done += (regs >> (shift + i)) & 1
+                                regs = regs | (np.int64(chosen + 1) << (shift + count + done * digits))
+                            else:
+                                pc = targets[perms[perm, P_TARGETS] + chosen]
+                            regs = regs | (np.int64(1) << (shift + chosen))
+                        aux = 0
+                    if failed:
+                        furthest = max(furthest, pos)
+                        if memo_kind == HASHED and not remembering and steps - attempt_steps > 8 * (furthest - s) + 4 * patience:
+                            # too much backtracking: once more from row s, remembering what fails
+                            remembering = True
+                            pc = 0
+                            pos = s
+                            regs = np.int64(0)
+                            depth = 0
+                            trail_count = 0
+                            aux = 0
+                            continue
+                        if depth == 0:
+                            break
+                        depth -= 1
+                        pc = stack[depth, 0]
+                        pos = stack[depth, 1]
+                        regs = stack[depth, 2]
+                        trail_count = stack[depth, 3]
+                        aux = stack[depth, 4]
+                        steps += 1
+                        if steps - attempt_steps > max_steps:
+                            outcome = EFFORT
+                            break
+                if matched or outcome != DONE:
+                    _forget(trail, trail_count, memo_kind == BITMAP, bits, alive)
+                    if outcome != DONE:
+                        break
+            if not matched:
+                if want_unmatched and s >= covered:
+                    if event_count == events.shape[0]:
+                        outcome = FULL
+                        break
+                    put_event(events, event_count, part, s, -1, 0, label_count)
+                    event_count += 1
+                s += 1
+                continue
+            # ---- a match: rows s .. end - 1
+            if event_count == events.shape[0] or label_count + (end - s) > out_labels.shape[0]:
+                state[S_DETAIL] = end - s
+                outcome = FULL
+                break
+            number += 1
+            put_event(events, event_count, part, s, end - s, number, label_count)
+            event_count += 1
+            for k in range(s, end):
+                out_labels[label_count + k - s] = labels[k]
+            label_count += end - s
+            covered = max(covered, end, s + 1)
+            if clear_on_match and state[S_ENTRIES] > 0:
+                table[:] = 0
+                state[S_ENTRIES] = 0
+            if end == s or skip == SKIP_NEXT_ROW:
+                s += 1
+            elif skip == SKIP_PAST_LAST:
+                s = end
+            else:
+                target = -1
+                for k in range(s, end):
+                    if (skip_mask >> (labels[k] & 63)) & 1 == 1:
+                        target = k
+                        if skip == SKIP_FIRST:
+                            break
+                if target < 0 or target == s:
+                    state[S_DETAIL] = number
+                    outcome = SKIP_TO_ABSENT if target < 0 else SKIP_TO_FIRST
+                    break
+                s = target
+        if outcome != DONE:
+            break
+        if open_end:
+            outcome = SUSPENDED
+            break
+        part += 1
+        number = 0
+        covered = 0
+        if state[S_ENTRIES] > 0:
+            clear_memo(entries, table, state)
+    state[S_PART] = part
+    state[S_START] = s
+    state[S_NUMBER] = number
+    state[S_EVENTS] = event_count
+    state[S_LABELS] = label_count
+    state[S_COVERED] = covered
+    return outcome
