@@ -75,9 +75,9 @@ def measured(spark, aggregates):
     )
 
 
-@pytest.mark.parametrize("part", first(range(4)))
+@pytest.mark.parametrize("part", first(range(8)))
 def test_values_and_types_are_those_of_a_group(spark, groups, part):
-    aggregates = AGGREGATES[part::4]
+    aggregates = AGGREGATES[part::8]
     frame = measured(spark, aggregates)
     found = frame.collect()
     # One query for each: Spark cannot plan listagg next to a DISTINCT with FILTER.
