@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection, side_automata
+from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
+from sparkcep.automaton.selection import side_automata
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds
@@ -231,7 +232,7 @@ def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: i
     return count * float(down.min(initial=0.0)), count * float(up.max(initial=0.0))
 
 
-def rows_of_match(automaton: Selection) -> int | None:
+def rows_of_match(automaton: Net) -> int | None:
     """How many rows each match has; None where they differ."""
     depth = {0: 0}
     todo, ends = [0], set()

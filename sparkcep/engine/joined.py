@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_VAR, chain_of
+from sparkcep.automaton.net import E_LABEL, E_VAR
+from sparkcep.automaton.selection import chain_of
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, Type, decimal_of, type_of
 from sparkcep.engine import bounds

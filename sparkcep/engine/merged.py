@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selection, matches_once
+from sparkcep.automaton.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.automaton.selection import matches_once
 from sparkcep.columns.bytecode import OP, SLOT, Conditions
 from sparkcep.engine.counting import MAX_COUNT, CountingEngine
 from sparkcep.engine.last_rows import Ending
@@ -22,7 +23,7 @@ CLASSES, NODES, STARTS = 64, 1024, 8  # places at first
 OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
 
 
-def merges_runs(automaton: Selection, conditions: Conditions) -> bool:
+def merges_runs(automaton: Net, conditions: Conditions) -> bool:
     """Whether slot values and windows decide a run's future, and no match is found twice."""
     return matches_once(automaton) and slots_decide(conditions)
 
@@ -155,7 +156,7 @@ def columns_read(conditions: Conditions) -> np.ndarray:
     return np.array([r.pop() if is_row and len(r) == 1 else -1 for is_row, r in zip(rows, read)], dtype=np.int64).reshape(-1)
 
 
-def live_windows(automaton: Selection) -> np.ndarray:
+def live_windows(automaton: Net) -> np.ndarray:
     """int64 (nodes): the groups' windows that an edge reachable from each node checks before any opens them anew."""
     live = np.zeros(automaton.nodes, dtype=np.int64)
     changed = True

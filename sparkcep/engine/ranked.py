@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.links import links_of
-from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
+from sparkcep.automaton.net import E_LABEL, E_TARGET, E_VAR
+from sparkcep.automaton.selection import ranks_paths
 from sparkcep.columns.arrays import equal_codes, numbered
 from sparkcep.columns.types import type_of
 from sparkcep.engine.best import Keys, top_matches

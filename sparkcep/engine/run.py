@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.automaton.approximate import Approximate, approximate_automaton, lists_all
+from sparkcep.automaton.approximate import approximate_automaton, lists_all
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
+from sparkcep.automaton.conjunction import conjunction_automaton, has_conjunction
 from sparkcep.automaton.guesses import with_copies
+from sparkcep.automaton.net import ACCEPT, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
-from sparkcep.automaton.selection import Selection, selection_automaton
+from sparkcep.automaton.selection import selection_automaton
 from sparkcep.automaton.steps import too_complex
 from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks, ranges, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
@@ -66,9 +67,9 @@ class Prepared:
     output_schema: pa.Schema
     memo: int
     state_live: np.ndarray
-    selection: Selection | None = None
-    conjunction: Conjunction | None = None
-    approximate: Approximate | None = None
+    selection: Net | None = None
+    conjunction: Net | None = None
+    approximate: Net | None = None
 
     def arrived(self, schema: pa.Schema) -> Prepared:
         """The same for batches as they came: their timestamps carry the session's time zone."""
@@ -105,8 +106,8 @@ def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
             check_slide(plan.windows[0], plan.slide, schema)
         if copies is not None:
             program, found = approximate_automaton(plan, copies, merge=lists_all(plan, conditions.has_history))
-            live = selection_live(found.selection, conditions)
-            return Prepared(plan, schema, program, conditions, out, 0, live, found.selection, approximate=found)
+            live = selection_live(found, conditions)
+            return Prepared(plan, schema, program, conditions, out, 0, live, found, approximate=found)
         if has_conjunction(plan.pattern):
             program, sides = conjunction_automaton(plan)
             return Prepared(plan, schema, program, conditions, out, kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8), conjunction=sides)
@@ -150,7 +151,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     return chosen(prepared, chunk_rows, limits)
 
 
-def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
+def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
     """uint8 (nodes, slots): the slots whose value at each node a condition reachable from there may read: the paper's masks (SASE+ 5.2.2)."""
     live = np.zeros((automaton.nodes, len(conditions.slots)), dtype=np.uint8)
     before = [_read_before(v, conditions) for v in range(len(conditions.entry))]
@@ -160,9 +161,9 @@ def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
         for node in range(automaton.nodes - 1, -1, -1):
             known = live[node].copy()
             for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
-                if edge[0] >= 0:
-                    after = conditions.live[edge[0]] | live[edge[2]]
-                    live[node] |= before[edge[0]][after != 0].any(axis=0)
+                if edge[E_VAR] != ACCEPT:
+                    after = conditions.live[edge[E_VAR]] | live[edge[E_TARGET]]
+                    live[node] |= before[edge[E_VAR]][after != 0].any(axis=0)
             changed |= bool((live[node] != known).any())
     return live
 

@@ -117,6 +117,7 @@ _IGNORE = {
 def _selection(plan: Plan) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
     from sparkcep.automaton.conjunction import conjunction_automaton, has_conjunction
+    from sparkcep.automaton.net import E_NOT
     from sparkcep.automaton.selection import counts_by_numbers, matches_once, selection_automaton
 
     strategy, report = plan.selection
@@ -148,7 +149,7 @@ def _selection(plan: Plan) -> list[str]:
             "automaton:",
         ]
         automaton = conjunction_automaton(plan)[1]
-        return lines + ["  " + line for line in automaton.dump(conditions).splitlines()] + _windows(plan)
+        return lines + ["  " + line for line in automaton.dump("", conditions).splitlines()] + _windows(plan)
     automaton = selection_automaton(plan)[1]
     searched = f"depth-first in preference order; {pruned}"
     if plan.counting or plan.graphing:
@@ -169,7 +170,7 @@ def _selection(plan: Plan) -> list[str]:
     lines = [f"engine: event selection {names[strategy]}, {how}; {searched}", "automaton:"]
     lines += ["  " + line for line in automaton.dump(_IGNORE[strategy], conditions).splitlines()]
     for v, name in enumerate(plan.variables):
-        if automaton.edges[:, 5].any() and any(int(e) >> v & 1 for e in automaton.edges[:, 5]):
+        if (automaton.edges[:, E_NOT] >> v & 1).any():
             lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
     return lines + _windows(plan)
 
@@ -188,7 +189,7 @@ def _approximate(plan: Plan, approx: Approx) -> list[str]:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif approx.report == ALL:
         how = "depth-first, one by one"
-    elif automaton.selection.negates or _looked_up(plan):
+    elif automaton.negates or _looked_up(plan):
         how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
     else:
         needed = f"the values of the match that {', '.join(history)} still need" if history else "the groups' windows still open"
