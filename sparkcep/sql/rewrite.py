@@ -36,7 +36,7 @@ from sparkcep.plan.score import Ranking
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.names import definitions, reads_itself, runs_at_once, table_names
-from sparkcep.sql.places import Origin
+from sparkcep.sql.rewritten import Origin, Rewritten
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
 
@@ -47,28 +47,6 @@ AVERAGE = "average"  # of months, to be given back as Spark gives it: an interva
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it, and where it
-    stands.
-
-    ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
-    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table;
-    ``slicing``: whether it is cut into slices.
-    """
-
-    clause: MatchClause
-    plan: Plan
-    input: str
-    sql: str
-    source: str
-    origin: Origin
-    choice: str = ""
-    native: bool = False
-    filtering: Choice = UNFILTERED
-    slicing: Slicing = WHOLE
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
