@@ -44,6 +44,9 @@ log = logging.getLogger("sparkcep")
 
 KEYWORD = "MATCH_RECOGNIZE"
 AVERAGE = "average"  # of months, to be given back as Spark gives it: an interval of years and months, rounded half up
+# An aggregate function of the user's own would make one row of a whole table. Beside columns Spark refuses it; it drops them where nothing reads them.
+_WHOLE = "struct(*) AS __whole"
+_PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
@@ -490,7 +493,12 @@ def subquery(
     if slices:
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     rows = _aggregated(plan, call) if plan.aggregates else call
-    return f"(SELECT {', '.join(_output(plan))} FROM {_ranked(plan, plan.ranking, rows) if plan.ranking else rows})"
+    if plan.ranking:
+        rows = _ranked(plan, plan.ranking, rows)
+    if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
+        names = ", ".join(quote(name) for name, _ in plan.outputs)
+        return f"(SELECT {names} FROM (SELECT {', '.join(_output(plan))}, {_WHOLE} FROM {rows}))"
+    return f"(SELECT {', '.join(_output(plan))} FROM {rows})"
 
 
 def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
@@ -596,6 +604,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     elif not computed:
         # a pattern that needs no column still needs its rows
         computed.append("0 AS __row")
+    elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
+        computed.append(_WHOLE)
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
