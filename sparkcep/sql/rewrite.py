@@ -396,14 +396,12 @@ class _Rewriter:
 
 def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
-    from sparkcep.sql.explain import joins_queues, joins_sides, ranks_without_enumeration
+    from sparkcep.automaton.strategy import PATHS, strategy_of
 
-    if joins_queues(plan, ranking) or joins_sides(plan, ranking):
-        return plan
-    if not ranks_without_enumeration(plan, ranking):
+    strategy = strategy_of(plan)
+    if not strategy.ranks:
         log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive or monotone PREF over SKIP TILL ANY MATCH is not", ranking.top)
-        return plan
-    return plan if ranking.overall else plan.ranked_by_engine()
+    return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
 
 
 def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
@@ -481,7 +479,7 @@ def subquery(
     """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says."""
     about = ""
     if explaining:
-        from sparkcep.sql.explain import describe
+        from sparkcep.sql.describe import describe
 
         lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering, slicing).splitlines()])
         about = ", r'" + lines.replace("'", '"') + "'"
