@@ -18,20 +18,8 @@ from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.guesses import Copies, Guess
 from sparkcep.automaton.net import ACCEPT, E_VAR, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
 from sparkcep.automaton.steps import MAX_CHOICES, too_complex
-from sparkcep.plan.costs import ALL, Approx
+from sparkcep.plan.costs import Approx
 from sparkcep.plan.plan import Plan
-
-
-def lists_all(plan: Plan, looks_at_match: bool) -> bool:
-    """Whether matches are searched one by one: all are asked for, or the best of each last row cannot be told from the cost and the first row
-    of its runs alone (their conditions look at the match, or a negation or a group's window at the rows they took)."""
-    assert plan.approximate is not None
-    negated = _has(plan.pattern, "not")
-    return plan.approximate.report == ALL or looks_at_match or negated or len(plan.windows) > 1
-
-
-def _has(pattern: tuple, kind: str) -> bool:
-    return pattern[0] == kind or any(isinstance(t, tuple) and _has(t, kind) for t in pattern[1:])
 
 
 class Config(NamedTuple):

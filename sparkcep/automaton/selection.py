@@ -1,32 +1,12 @@
-"""Nets of event selection over plain patterns, and which questions they answer without listing matches."""
+"""Nets of event selection over plain patterns: their moves take each row for one variable."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sparkcep.automaton import program as p
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.net import (
-    ACCEPT,
-    E_AT_END,
-    E_AT_START,
-    E_TARGET,
-    E_VAR,
-    MAX_NODES,
-    Edge,
-    Move,
-    Net,
-    Way,
-    build,
-    mask_of,
-    onward,
-    taking,
-)
+from sparkcep.automaton.net import ACCEPT, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
 from sparkcep.automaton.steps import visit
-from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
-
-MAX_RANKED = 100_000  # of TOP k without enumeration
 
 
 def selection_automaton(plan: Plan) -> tuple[p.Program, Net]:
@@ -51,52 +31,6 @@ def build_selection(program: p.Program, *, merge: bool) -> Net:
         program.variables, ((0, 0),), plain.moves,
         f"event selection over this pattern needs more than {MAX_NODES} states; use smaller bounds or a shorter PERMUTE",
     )[0]
-
-
-def counts_by_numbers(plan: Plan, automaton: Net, looks_at_match: bool) -> bool:
-    """Whether dynamic programming over the automaton counts a plan's matches."""
-    return not looks_at_match and len(plan.windows) == 1 and matches_once(automaton)
-
-
-def ranks_paths(plan: Plan, k: int, automaton: Net) -> bool:
-    """Whether the k best matches of a plan whose conditions are local to their row can be found as paths of the automaton."""
-    plain = plan.selection == ("ANY", "ALL") and len(plan.windows) == 1
-    return plain and 0 < k <= MAX_RANKED and matches_once(automaton) and not automaton.edges[:, [E_AT_START, E_AT_END]].any()
-
-
-def chain_of(plan: Plan, k: int, automaton: Net) -> tuple[int, ...]:
-    """The edges of an automaton that takes one row for each of its nodes, if ``ranks_paths``; () for any other."""
-    edges: list[int] = []
-    node = 0
-    while ranks_paths(plan, k, automaton) and len(edges) < automaton.nodes:
-        low, high = int(automaton.first[node]), int(automaton.first[node + 1])
-        if high - low != 1:
-            return ()
-        if automaton.edges[low, E_VAR] == ACCEPT:
-            return tuple(edges)
-        edges.append(low)
-        node = int(automaton.edges[low, E_TARGET])
-    return ()
-
-
-def side_automata(plan: Plan, k: int) -> tuple[Net, ...]:
-    """The automata of the sides of a conjunction, where the k best matches of each can be found as paths and any of them join; () otherwise."""
-    if plan.pattern[0] != "and" or (plan.windows[0][0] != NO_WINDOW and not plan.slide):
-        return ()
-    found = []
-    for side in plan.pattern[1:]:
-        alone = replace(plan, pattern=side)
-        automaton = selection_automaton(alone)[1]
-        # a side without rows is no path
-        if not ranks_paths(alone, k, automaton) or automaton.accepts()[0]:
-            return ()
-        found.append(automaton)
-    return tuple(found)
-
-
-def matches_once(automaton: Net) -> bool:
-    """Whether each path of the automaton is a match of its own, and nothing but its rows decides that."""
-    return not (automaton.ambiguous or automaton.negates)
 
 
 class _Plain:

@@ -7,20 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.approximate import approximate_automaton, lists_all
-from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.conjunction import conjunction_automaton, has_conjunction
-from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED, with_copies
+from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED
 from sparkcep.automaton.net import ACCEPT, Net, in_words
-from sparkcep.automaton.selection import selection_automaton
 from sparkcep.automaton.steps import BEGIN, DONE, ELEMENT, LEAVE, ROUND, choices
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.nodes import quantifier
 from sparkcep.clause.tree import MatchClause
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
-from sparkcep.plan.define import looks_at_match
 from sparkcep.plan.plan import Plan
-from sparkcep.sql.explain import STRATEGIES, condition_texts, window_texts
+from sparkcep.sql.describe import STRATEGIES, condition_texts, window_texts
 
 MAX_STATES = 200  # drawn; an automaton may have thousands
 MAX_EDGES = 2000
@@ -35,15 +31,16 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
     """
     written = {d.variable.lower(): _one_line(d.condition.span.of(clause.text)) for d in clause.defines}
     texts = tuple(written.get(v.lower(), "") for v in plan.variables)
-    if plan.approximate is not None:
-        graph = _approximate(plan, texts)
-    elif not plan.selection:
-        graph = _exact(plan, texts)
-    elif has_conjunction(plan.pattern):
+    strategy = strategy_of(plan)
+    if strategy.approximate is not None:
+        graph = _approximate(plan, strategy.plan, strategy.approximate, texts)
+    elif strategy.conjunction is not None:
         passed = "any row may be passed over" if plan.selection[0] == "ANY" else "each side passes over rows that it could not take"
-        graph = _of_net(plan, conjunction_automaton(plan)[1], texts, f"conjunction, {STRATEGIES[plan.selection[0]]}: {passed}")
+        graph = _of_net(plan, strategy.conjunction, texts, f"conjunction, {STRATEGIES[plan.selection[0]]}: {passed}")
+    elif strategy.selection is not None:
+        graph = _of_net(plan, strategy.selection, texts, f"event selection, {STRATEGIES[plan.selection[0]]}")
     else:
-        graph = _of_net(plan, selection_automaton(plan)[1], texts, f"event selection, {STRATEGIES[plan.selection[0]]}")
+        graph = _exact(strategy.program, texts)
     legend = [(v, text) for v, text in zip(plan.variables, texts) if text]
     legend += [("any row", ", ".join(free))] if (free := [v for v, text in zip(plan.variables, texts) if not text]) else []
     legend += window_texts(plan)
@@ -81,8 +78,7 @@ def _completing(edges: list[Edge]) -> list[Edge]:
 # -- the exact engine: a state for each instruction that takes rows ------------------------------------------------
 
 
-def _exact(plan: Plan, texts: tuple[str, ...]) -> Graph:
-    program = compile_pattern(plan.pattern, plan.variables)
+def _exact(program: p.Program, texts: tuple[str, ...]) -> Graph:
     walk = _Walk(program)
     places = [-1, *(pc for pc, op in enumerate(program.code[:, 0].tolist()) if op in (p.CHAR, p.RUN))]
     number = {pc: i for i, pc in enumerate(places)}
@@ -257,12 +253,10 @@ def _costs(plan: Plan, net: Net, e: int) -> Iterator[str]:
         yield in_words(plan.approximate, edge.cost)
 
 
-def _approximate(plan: Plan, texts: tuple[str, ...]) -> Graph:
-    approx = plan.approximate
-    assert approx is not None
-    copied, copies = with_copies(plan)
-    history = any(looks_at_match(c) for _, cs in plan.conditions for c in cs)
-    net = approximate_automaton(copied, copies, merge=lists_all(plan, history))[1]
+def _approximate(plan: Plan, copied: Plan, net: Net, texts: tuple[str, ...]) -> Graph:
+    """``copied``: the plan with copies of its variables."""
+    approx, copies = plan.approximate, net.copies
+    assert approx is not None and copies is not None
     inputs = dict(plan.inputs)
     known = tuple(re.sub(r"\b__[cpo]\d+\b", lambda m: inputs.get(m[0], m[0]), text) for text in condition_texts(copied))
     # a copy with all of its conjuncts reads as the user wrote it

@@ -23,7 +23,7 @@ import pyarrow as pa
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.run import Prepared, prepare
 from sparkcep.plan.plan import LETTERS, Plan, make_plan
-from sparkcep.sql.explain import condition_texts
+from sparkcep.sql.describe import condition_texts
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden"
 
