@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection, side_automata
+from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds
@@ -36,14 +36,6 @@ class _DeeperError(Exception):
     """More matches of a side are needed."""
 
 
-def ranks_by_sides(prepared: Prepared) -> bool:
-    """Whether the k best matches can be found by joining the best ones of each side."""
-    ranking = prepared.plan.ranking
-    if ranking is None or not ranking.conjoined or prepared.conditions.has_history:
-        return False
-    return len(side_automata(prepared.plan, ranking.top + 1)) > 0
-
-
 class ConjoinedEngine(BestEngine, ConjunctionEngine):
     """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
 
@@ -52,7 +44,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
         ranking = prepared.plan.ranking
         assert ranking is not None and ranking.by_sides is not None
         self.score, self.top = ranking.by_sides, ranking.top
-        self.sides = side_automata(prepared.plan, self.top + 1)
+        self.sides = prepared.strategy.sides
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
         self.lengths = [rows_of_match(side) for side in self.sides]
         self.merge = lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)])

@@ -45,8 +45,7 @@ class SelectionEngine(ScatteringEngine):
         self.all = report == "ALL"
         self.shortest = self.plan.non_overlapping
         self.memo = (
-            self.limits.merging and conditions.has_history and not negated and not conditions.labels_read and not conditions.distinct_read
-            and not conditions.number_read
+            self.limits.merging and conditions.has_history and prepared.strategy.forgets is None
         )
         self.ambiguous = self.all and automaton.ambiguous
         self._arrays = selecting.SelectionArrays(
