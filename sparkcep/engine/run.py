@@ -23,11 +23,10 @@ from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks,
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD, type_of
 from sparkcep.engine import gather
-from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.engine.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions, output_bytes
 from sparkcep.engine.weights import scores
 from sparkcep.engine.windows import WINDOW_BYTES, check_slide, check_window, sliding_windows
-from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError, TooMuchStateError
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.score import Ranking
 from sparkcep.search import adjacent as kernels

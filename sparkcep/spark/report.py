@@ -207,7 +207,7 @@ class _Run:
             raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
         if not spans and not (roles.match and roles.variable):
             raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
-        source = self._series(item, roles) if spans else frame
+        source = self._series(item) if spans else frame
         y = _measured(source, item.plan, roles)
         rows = _of_partitions(source, frame, roles)
         what = "rows of the clause's input to draw" if spans else "rows to draw, from the cache"
@@ -231,7 +231,7 @@ class _Run:
         plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
         return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
-    def _series(self, item: Rewritten, roles: _Roles) -> DataFrame:
+    def _series(self, item: Rewritten) -> DataFrame:
         try:
             return sql_in(self.spark, f"SELECT * FROM {item.source}")
         except AnalysisException:
