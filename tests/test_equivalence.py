@@ -8,7 +8,7 @@ from sparkcep import rewrite
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.plan import Plan, make_plan
 from sparkcep.settings import Settings
-from sparkcep.sql.explain import describe
+from sparkcep.sql.describe import describe
 
 NEXT = "AFTER MATCH SKIP TO NEXT ROW EVENT SELECTION SKIP TILL NEXT MATCH"
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"

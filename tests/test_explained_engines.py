@@ -13,7 +13,7 @@ from sparkcep.engine.run import engine_for, match_batches, prepare
 from sparkcep.plan.plan import LETTERS, make_plan
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import walk as selecting
-from sparkcep.sql.explain import describe
+from sparkcep.sql.describe import describe
 
 CONDITIONS = [
     "B AS v > 1",

@@ -1,8 +1,7 @@
 """Approximate matches (LANGUAGE section 5) as event selection over an automaton whose nodes know the cost so far.
 
 ACEP (VLDB 2016) links its match nodes backwards, so that all matches of a window are in memory at once. Here they are found depth first, one by one,
-by the kernel of event selection (:mod:`sparkcep.automaton.approximate` makes the automaton). The best match of each last row needs no
-listing where :func:`sparkcep.automaton.approximate.lists_all` says so: :mod:`sparkcep.engine.proxies`.
+by the kernel of event selection (:mod:`sparkcep.automaton.approximate` makes the automaton).
 """
 
 from __future__ import annotations
@@ -17,25 +16,9 @@ from sparkcep.engine.last_rows import EndingEngine
 from sparkcep.engine.run import Data, MatchEngine, Prepared
 from sparkcep.engine.selection import SelectionEngine
 from sparkcep.engine.windows import measured
-from sparkcep.plan.costs import ALL
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import derivations as approximate_kernels
 from sparkcep.search import walk as selecting
-
-
-def approximate_engine(prepared: Prepared) -> type[MatchEngine]:
-    """The engine for a plan with APPROX."""
-    from sparkcep.automaton.approximate import lists_all
-    from sparkcep.engine.proxies import ProxyEngine
-    from sparkcep.engine.proxy_classes import ClassProxyEngine, keeps_classes
-
-    approx = prepared.plan.approximate
-    assert approx is not None
-    if approx.report == ALL:
-        return ApproximateEngine
-    if not lists_all(prepared.plan, prepared.conditions.has_history):
-        return ProxyEngine
-    return ClassProxyEngine if keeps_classes(prepared) else ListedProxyEngine
 
 
 class ApproximateEngine(SelectionEngine):
@@ -48,7 +31,7 @@ class ApproximateEngine(SelectionEngine):
         assert prepared.approximate is not None
         self.reporter = Reporter(self.plan, prepared.approximate)
         found = prepared.approximate
-        self._errors = selecting.Errors(np.array(found.copies.original, dtype=np.int64), found.costs, found.sources, found.first_source)
+        self._errors = selecting.Errors(np.array(found.copies.original, dtype=np.int64), found.sources, found.first_source)
         self._paths = np.zeros(0, dtype=np.int64)
 
     def _path(self, labels: np.ndarray) -> np.ndarray:
@@ -88,7 +71,7 @@ class ListedProxyEngine(EndingEngine, ApproximateEngine):
             used = int(events[-1, kernels.E_LABELS] + events[-1, kernels.E_ROWS]) if len(events) else 0
             both = kept.joined(Found(events, labels[:used], rows[:used], self._paths[:used]))
             last_rows = approximate_kernels.last_rows(both.events, both.rows)
-            chosen = approximate_kernels.best_of(both.events, both.rows, last_rows, self.p.approximate.costs)
+            chosen = approximate_kernels.best_of(both.events, both.rows, last_rows, self.p.approximate.edges)
             kept = both.chosen(chosen[np.argsort(last_rows[chosen], kind="stable")])
         return kept
 

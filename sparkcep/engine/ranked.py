@@ -1,4 +1,4 @@
-"""TOP k of an additive preference without enumerating the matches: k best paths over (node, row) (CPR, 2011, section 3.2; sparkcep.ranking)."""
+"""TOP k of an additive preference without enumerating the matches: k best paths over (node, row) (CPR, 2011, section 3.2)."""
 
 from __future__ import annotations
 
@@ -8,32 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.links import links_of
-from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
+from sparkcep.automaton.net import E_LABEL, E_TARGET, E_VAR
 from sparkcep.columns.arrays import equal_codes, numbered
 from sparkcep.columns.types import type_of
 from sparkcep.engine.best import Keys, top_matches
 from sparkcep.engine.bounds import EXACT
 from sparkcep.engine.last_rows import EndingEngine
-from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.engine.run import NARROWER, Data, Prepared
 from sparkcep.engine.selection import SelectionEngine
 from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.windows import Slides, slides
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.errors import MatchRuntimeError, TooMuchStateError
 from sparkcep.search import adjacent as kernels
 
 SPARE = 1024  # matches that are held beside twice the best
 LESS = "a smaller TOP, a smaller WINDOW"
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
-
-
-def ranks_by_paths(prepared: Prepared) -> bool:
-    """Whether the k best matches can be found as paths: each path is a match, and what it adds to the score is told by its rows."""
-    plan, ranking, automaton = prepared.plan, prepared.plan.ranking, prepared.selection
-    if ranking is None or automaton is None or not ranking.terms or not ranks_paths(plan, ranking.top, automaton):
-        return False
-    return links_of(plan, automaton) is not None
 
 
 @dataclass(frozen=True)
@@ -107,7 +97,7 @@ class RankedEngine(BestEngine, SelectionEngine):
     def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         assert prepared.selection is not None
-        self._links = links_of(prepared.plan, prepared.selection)
+        self._links = prepared.strategy.links
 
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         offsets = offsets[: done + 1]

@@ -14,22 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.automaton.approximate import Approximate, approximate_automaton, lists_all
-from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
-from sparkcep.automaton.guesses import with_copies
+from sparkcep.automaton import strategy as strategies
+from sparkcep.automaton.net import ACCEPT, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
-from sparkcep.automaton.selection import Selection, selection_automaton
 from sparkcep.automaton.steps import too_complex
+from sparkcep.automaton.strategy import EVERY, GRAPH, Strategy, strategy_of
 from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks, ranges, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD, type_of
 from sparkcep.engine import gather
-from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.engine.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions, output_bytes
 from sparkcep.engine.weights import scores
 from sparkcep.engine.windows import WINDOW_BYTES, check_slide, check_window, sliding_windows
-from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError, TooMuchStateError
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.score import Ranking
 from sparkcep.search import adjacent as kernels
@@ -59,16 +56,32 @@ _COMPARISONS = {OP[n]: i for i, n in enumerate(("EQI", "NEI", "LTI", "LEI", "GTI
 class Prepared:
     """A plan compiled for an input schema: what the table function's ``analyze`` hands to its workers."""
 
-    plan: Plan
+    strategy: Strategy
     input_schema: pa.Schema
-    program: Program
     conditions: Conditions
     output_schema: pa.Schema
     memo: int
     state_live: np.ndarray
-    selection: Selection | None = None
-    conjunction: Conjunction | None = None
-    approximate: Approximate | None = None
+
+    @property
+    def plan(self) -> Plan:
+        return self.strategy.plan
+
+    @property
+    def program(self) -> Program:
+        return self.strategy.program
+
+    @property
+    def selection(self) -> Net | None:
+        return self.strategy.selection
+
+    @property
+    def conjunction(self) -> Net | None:
+        return self.strategy.conjunction
+
+    @property
+    def approximate(self) -> Net | None:
+        return self.strategy.approximate
 
     def arrived(self, schema: pa.Schema) -> Prepared:
         """The same for batches as they came: their timestamps carry the session's time zone."""
@@ -89,9 +102,8 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 
 def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
-    copies = None
-    if plan.approximate is not None:
-        plan, copies = with_copies(plan)
+    strategy = strategy_of(plan)
+    plan = strategy.plan
     conditions = compile_conditions(
         plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.selection[:1] in ((), ("STRICT",))
     )
@@ -103,18 +115,12 @@ def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
             check_window(window, schema)
         if plan.slide:
             check_slide(plan.windows[0], plan.slide, schema)
-        if copies is not None:
-            program, found = approximate_automaton(plan, copies, merge=lists_all(plan, conditions.has_history))
-            live = selection_live(found.selection, conditions)
-            return Prepared(plan, schema, program, conditions, out, 0, live, found.selection, approximate=found)
-        if has_conjunction(plan.pattern):
-            program, sides = conjunction_automaton(plan)
-            return Prepared(plan, schema, program, conditions, out, kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8), conjunction=sides)
-        program, automaton = selection_automaton(plan)
-        return Prepared(plan, schema, program, conditions, out, 0, selection_live(automaton, conditions), automaton)
-    program = compile_pattern(plan.pattern, plan.variables)
-    memo, live = _memo(program, conditions)
-    return Prepared(plan, schema, program, conditions, out, memo, live)
+    memo, live = kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
+    if strategy.selection is not None:
+        memo, live = 0, selection_live(strategy.selection, conditions)
+    elif strategy.conjunction is None:
+        memo, live = _memo(strategy, conditions)
+    return Prepared(strategy, schema, conditions, out, memo, live)
 
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
@@ -127,30 +133,38 @@ def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> No
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
     """The engine that the plan asks for."""
-    from sparkcep.engine.approximate import approximate_engine
-    from sparkcep.engine.conjoined import ConjoinedEngine, ranks_by_sides
+    from sparkcep.engine.approximate import ApproximateEngine, ListedProxyEngine
+    from sparkcep.engine.conjoined import ConjoinedEngine
     from sparkcep.engine.conjunction import ConjunctionEngine
-    from sparkcep.engine.joined import JoinedEngine, ranks_by_join
+    from sparkcep.engine.joined import JoinedEngine
     from sparkcep.engine.last_rows import ConjunctionEndingEngine
     from sparkcep.engine.merged import MergedEngine
-    from sparkcep.engine.ranked import RankedEngine, ranks_by_paths
+    from sparkcep.engine.proxies import ProxyEngine
+    from sparkcep.engine.proxy_classes import ClassProxyEngine
+    from sparkcep.engine.ranked import RankedEngine
     from sparkcep.engine.selection import SelectionEngine
 
-    chosen: type[MatchEngine] = MatchEngine
-    if prepared.approximate is not None:
-        return approximate_engine(prepared)(prepared, chunk_rows, limits)
-    by_last_row = prepared.plan.counting or prepared.plan.graphing
-    if prepared.conjunction is not None:
-        chosen = ConjunctionEndingEngine if by_last_row else ConjoinedEngine if ranks_by_sides(prepared) else ConjunctionEngine
-    if prepared.plan.ranking is not None and prepared.plan.ranking.by_engine and not ranks_by_paths(prepared):
-        raise RuntimeError("the plan expects ranks of an engine that cannot tell them")
-    if prepared.selection is not None:
-        ranked = RankedEngine if ranks_by_paths(prepared) else JoinedEngine if ranks_by_join(prepared) else SelectionEngine
-        chosen = MergedEngine if by_last_row else ranked
-    return chosen(prepared, chunk_rows, limits)
+    strategy = prepared.strategy
+    counted = strategy.question in (strategies.COUNTED, GRAPH)
+    walk: type[MatchEngine] = MergedEngine if counted else SelectionEngine
+    if strategy.approximate is not None:
+        walk = ApproximateEngine if strategy.question == EVERY else ListedProxyEngine
+    chosen: dict[str, type[MatchEngine]] = {
+        strategies.ADJACENT: MatchEngine,
+        strategies.WALK: walk,
+        strategies.CONJUNCTION: ConjunctionEndingEngine if counted else ConjunctionEngine,
+        strategies.NUMBERS: MergedEngine,
+        strategies.FRONT: MergedEngine,
+        strategies.PROXIES: ProxyEngine,
+        strategies.CLASSES: ClassProxyEngine,
+        strategies.PATHS: RankedEngine,
+        strategies.SEQUENCES: JoinedEngine,
+        strategies.SIDES: ConjoinedEngine,
+    }
+    return chosen[strategy.search](prepared, chunk_rows, limits)
 
 
-def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
+def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
     """uint8 (nodes, slots): the slots whose value at each node a condition reachable from there may read: the paper's masks (SASE+ 5.2.2)."""
     live = np.zeros((automaton.nodes, len(conditions.slots)), dtype=np.uint8)
     before = [_read_before(v, conditions) for v in range(len(conditions.entry))]
@@ -160,9 +174,9 @@ def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
         for node in range(automaton.nodes - 1, -1, -1):
             known = live[node].copy()
             for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
-                if edge[0] >= 0:
-                    after = conditions.live[edge[0]] | live[edge[2]]
-                    live[node] |= before[edge[0]][after != 0].any(axis=0)
+                if edge[E_VAR] != ACCEPT:
+                    after = conditions.live[edge[E_VAR]] | live[edge[E_TARGET]]
+                    live[node] |= before[edge[E_VAR]][after != 0].any(axis=0)
             changed |= bool((live[node] != known).any())
     return live
 
@@ -180,13 +194,11 @@ def _read_before(variable: int, conditions: Conditions) -> np.ndarray:
     return needed
 
 
-def _memo(program: Program, conditions: Conditions) -> tuple[int, np.ndarray]:
+def _memo(strategy: Strategy, conditions: Conditions) -> tuple[int, np.ndarray]:
     """How failed states are remembered, and which slots decide the future of each memoised state."""
-    slots = len(conditions.slots)
+    program, slots = strategy.program, len(conditions.slots)
     live = np.zeros((max(program.states, 1), max(slots, 1)), dtype=np.uint8)
-    if conditions.labels_read or conditions.distinct_read:
-        return kernels.NO_MEMO, live  # the future may depend on more than the slots tell
-    if program.states == 0:
+    if strategy.forgets is not None:
         return kernels.NO_MEMO, live
     if not slots and not conditions.number_read and program.states << program.register_bits <= MAX_MEMO_BITS:
         return kernels.BITMAP, live

@@ -13,7 +13,7 @@ from sparkcep.search import walk as selecting
 
 MEMO_ENTRIES = 1 << 16
 _NO_PATH = np.zeros(0, dtype=np.int64)
-_EXACT = selecting.Errors(_NO_PATH, _NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
+_EXACT = selecting.Errors(_NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
 _STRATEGIES = {"STRICT": selecting.STRICT, "NEXT": selecting.NEXT, "ANY": selecting.ANY}
 
 
@@ -45,8 +45,7 @@ class SelectionEngine(ScatteringEngine):
         self.all = report == "ALL"
         self.shortest = self.plan.non_overlapping
         self.memo = (
-            self.limits.merging and conditions.has_history and not negated and not conditions.labels_read and not conditions.distinct_read
-            and not conditions.number_read
+            self.limits.merging and conditions.has_history and prepared.strategy.forgets is None
         )
         self.ambiguous = self.all and automaton.ambiguous
         self._arrays = selecting.SelectionArrays(

@@ -24,10 +24,12 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import PLAN_HEAD, Plan
 from sparkcep.settings import Settings
 from sparkcep.spark.builtin import FUNCTION
+from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
 from sparkcep.spark.sampling import Sampler
-from sparkcep.spark.session import is_connect, sql_in
-from sparkcep.sql.rewrite import Rewritten, rewrite_all
+from sparkcep.spark.session import sql_in
+from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.rewritten import Rewritten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -205,7 +207,7 @@ class _Run:
             raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
         if not spans and not (roles.match and roles.variable):
             raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
-        source = self._series(item, roles) if spans else frame
+        source = self._series(item) if spans else frame
         y = _measured(source, item.plan, roles)
         rows = _of_partitions(source, frame, roles)
         what = "rows of the clause's input to draw" if spans else "rows to draw, from the cache"
@@ -229,7 +231,7 @@ class _Run:
         plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
         return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
-    def _series(self, item: Rewritten, roles: _Roles) -> DataFrame:
+    def _series(self, item: Rewritten) -> DataFrame:
         try:
             return sql_in(self.spark, f"SELECT * FROM {item.source}")
         except AnalysisException:

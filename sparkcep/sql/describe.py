@@ -1,0 +1,325 @@
+"""A clause's plan in words: the search and why it was chosen, the program, and who computes what."""
+
+from __future__ import annotations
+
+import re
+
+from sparkcep.automaton.net import E_NOT, Net
+from sparkcep.automaton.strategy import (
+    BEST,
+    CLASSES,
+    COUNTED,
+    EVERY,
+    FRONT,
+    GRAPH,
+    NUMBERS,
+    PATHS,
+    PROXIES,
+    SEQUENCES,
+    SIDES,
+    Strategy,
+    strategy_of,
+)
+from sparkcep.plan.costs import Approx
+from sparkcep.plan.define import ORDER, looks_at_match
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.scope import APPROXIMATE, ENDINGS
+from sparkcep.plan.score import Ranking
+from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
+from sparkcep.sql.slices import WHOLE, Slicing
+
+
+def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOLE) -> str:
+    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read; ``slicing``: of
+    slices of time."""
+    strategy = strategy_of(plan)
+    if plan.approximate is not None:
+        lines = _approximate(plan, plan.approximate, strategy)
+    elif strategy.conjunction is not None:
+        lines = _conjunction(plan, strategy, strategy.conjunction)
+    elif strategy.selection is not None:
+        lines = _selection(plan, strategy, strategy.selection)
+    else:
+        lines = [f"engine: {_exact(strategy)}", "program:", *_indented(strategy.program.dump())]
+    if plan.ranking:
+        lines += _ranking(plan, plan.ranking, strategy)
+    lines.append("computed by Spark, per row:")
+    lines += [f"  {name} = {text}" for name, text in plan.inputs]
+    lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
+    lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
+    if plan.prefilter:
+        lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
+    if filtering.told:
+        lines.append(_filtered(plan, filtering))
+    if slicing.told:
+        lines.append(_sliced(plan, slicing))
+    if plan.equal_keys:
+        lines.append("further partition keys, because all rows of a match must agree in them:")
+        lines += [f"  {dict(plan.inputs)[name]} ({name}): {'; '.join(tests)}" for name, tests in plan.equal_keys]
+    neighbours, history = [], []
+    for variable, conjuncts in plan.conditions:
+        for tree in conjuncts:
+            target = history if looks_at_match(tree) else neighbours
+            target.append(f"  {plan.variables[variable]}: {show(tree, plan.variables)}")
+    if neighbours:
+        lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
+    if history:
+        lines += ["computed in the matching kernel (looks at the match so far):", *history]
+    conditioned = {v for v, *_ in plan.letters} | {v for v, _ in plan.conditions}
+    free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
+    if free:
+        lines.append(f"true for every row (no condition): {', '.join(free)}")
+    lines.append("returned by the engine:")
+    lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
+    if plan.outputs:
+        lines.append("computed by Spark, per output row:")
+        lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
+    return "\n".join(lines)
+
+
+def _filtered(plan: Plan, choice: Choice) -> str:
+    """Whether a second read of the table drops rows, and why."""
+    if choice.filter is None:
+        return f"partitions are not filtered: {choice.told}"
+    what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
+    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.told}"
+
+
+def _sliced(plan: Plan, slicing: Slicing) -> str:
+    """Whether partitions are cut into slices, and why."""
+    if slicing.slices is None:
+        return f"partitions are not cut into slices of {plan.order[0][0]}: {slicing.told}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0][0]}, {slicing.slices.told}; {slicing.told}"
+
+
+NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
+STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+_IGNORE = {
+    "STRICT": "never: rows of a match are adjacent",
+    "NEXT": "the row fulfils none of {variables}",
+    "ANY": "always",
+}
+
+
+def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
+    """Engine, automaton and windows of a plan with an event selection."""
+    contiguity = plan.selection[0]
+    how, searched = _asked(plan, strategy), f"depth-first in preference order; {_pruned(strategy)}"
+    if strategy.search == NUMBERS:
+        searched = "dynamic programming, because every condition is local to its row and its neighbours"
+    elif strategy.search == FRONT:
+        searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
+    elif strategy.question in (COUNTED, GRAPH):
+        searched = f"listed one by one, {searched}"
+    elif strategy.search == PATHS:
+        searched = "k best paths over (node, row), because every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
+    elif strategy.search == SEQUENCES:
+        searched = "rank join of the rows of each variable under a bound, because every condition is local to its row and the score is monotone in one number of each"
+    conditions = condition_texts(plan)
+    lines = [f"engine: event selection {STRATEGIES[contiguity]}, {how}; {searched}", "automaton:", *_indented(automaton.dump(_IGNORE[contiguity], conditions))]
+    for v, name in enumerate(plan.variables):
+        if (automaton.edges[:, E_NOT] >> v & 1).any():
+            lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
+    return lines + _windows(plan)
+
+
+def _conjunction(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
+    """Engine, automaton and windows of a plan whose pattern has a conjunction."""
+    searched = ""
+    if strategy.search == SIDES:
+        searched = "rank join of the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed: "
+    elif strategy.question in (COUNTED, GRAPH):
+        searched = "listed one by one, "
+    return [
+        f"engine: conjunction, event selection {STRATEGIES[plan.selection[0]]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
+        "conditions across &, and negations, are judged by the finished match",
+        "automaton:", *_indented(automaton.dump("", condition_texts(plan))), *_windows(plan),
+    ]  # fmt: skip
+
+
+def _approximate(plan: Plan, approx: Approx, strategy: Strategy) -> list[str]:
+    """Engine, costs, automaton and windows of a plan with APPROX."""
+    if strategy.search == PROXIES:
+        how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
+    elif strategy.search == CLASSES:
+        needed = f"the values of the match that {_names(strategy)} still need" if strategy.looking else "the groups' windows still open"
+        how = f"in one pass with one run for each node and {needed}"
+    elif strategy.question == EVERY:
+        how = "depth-first, one by one"
+    else:
+        how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
+    costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
+    if plan.selection[0] == "STRICT":
+        costs["an extra row"] = approx.extra
+    costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
+    lines = [
+        f"engine: approximate, {STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}, {_asked(plan, strategy)}; {how}",
+        "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
+        "automaton:",
+    ]
+    copies = len(strategy.plan.variables)
+    if copies > len(plan.variables):
+        lines.append(f"  {copies} variables with copies: for rows that stand for one, and without the conditions that name a missing one")
+    assert strategy.approximate is not None
+    return lines + _indented(strategy.approximate.dump(_IGNORE[plan.selection[0]], condition_texts(strategy.plan), approx)) + _windows(plan)
+
+
+def _indented(text: str) -> list[str]:
+    return ["  " + line for line in text.splitlines()]
+
+
+def _names(strategy: Strategy) -> str:
+    """The variables whose conditions look at the match."""
+    return ", ".join(strategy.plan.variables[v] for v in strategy.looking)
+
+
+def _asked(plan: Plan, strategy: Strategy) -> str:
+    """What is asked."""
+    if strategy.question == BEST:
+        assert plan.ranking is not None
+        return f"the best {plan.ranking.top} matches"
+    if plan.approximate is not None:
+        return "every match at its least cost" if strategy.question == EVERY else strategy.question
+    if strategy.question in (COUNTED, GRAPH):
+        return "matches drawn as one graph by their last row" if strategy.question == GRAPH else "matches counted by their last row"
+    return "of all matches the one that completes first, then onward behind it" if plan.non_overlapping else strategy.question
+
+
+def _pruned(strategy: Strategy) -> str:
+    """What a walk over an automaton leaves out."""
+    if not strategy.looking:
+        return "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
+    if strategy.forgets is not None:
+        return f"runs that failed are not remembered, because {strategy.forgets.text}"
+    return f"runs that failed are remembered with the values of the match that {_names(strategy)} still need"
+
+
+def _exact(strategy: Strategy) -> str:
+    searched, local = "exact, depth-first in preference order", "because every condition is local to its row and its neighbours"
+    if not strategy.program.states:
+        return f"{searched}; the pattern leaves no choice, so that no failed states need be remembered"
+    if strategy.forgets is not None:
+        return f"{searched}; failed states are not remembered, because {strategy.forgets.text}"
+    if strategy.looking:
+        return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match"
+    if strategy.program.register_bits:
+        return f"{searched}; failed states are remembered by (state, counters, row): linear in rows, {local}"
+    return f"{searched}; failed states are remembered in one bit per (state, row): linear in rows, {local}"
+
+
+def condition_texts(plan: Plan) -> tuple[str, ...]:
+    """The condition of each variable as text, over the columns of the engine's input."""
+    texts = {v: [text] for v, _, text in plan.letters}
+    for v, conjuncts in plan.conditions:
+        texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
+    return tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+
+
+def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
+    # an objective is tested to be a number: nothing to read
+    score = re.sub(r"IF\(typeof\((__g\d+)\).*?raise_error\(concat\('[^']*', typeof\(__g\d+\)\)\)\)", r"\1", ranking.score)
+    lines = [f"score: {score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
+    if ranking.top:
+        of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
+        windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
+        if strategy.search == PATHS:
+            how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
+        elif strategy.ranks:
+            how = "ranked by rank join: Spark tells the rank of"
+        else:
+            how = "ranked by enumeration: every match is listed, Spark keeps"
+        lines.append(f"{how} the best {ranking.top} of {of}{windows}")
+        if ranking.order:
+            lines.append(f"  order: {', '.join(ranking.order)}")
+    return lines
+
+
+def window_texts(plan: Plan) -> list[tuple[str, str]]:
+    """(name, what it means) of each window that bounds a match or a group."""
+    found = []
+    for i, (kind, size, *_) in enumerate(plan.windows):
+        unit = {"rows": "rows", "micros": "microseconds", "number": f"of {plan.order[0][0]}" if plan.order else ""}.get(kind)
+        if unit is not None:
+            found.append((f"window {i}", f"less than {size} {unit} from its first to its last row"))
+    return found
+
+
+def _windows(plan: Plan) -> list[str]:
+    return [f"{name}: {text}" for name, text in window_texts(plan)]
+
+
+def _set_text(mask: int, variables: tuple[str, ...]) -> str:
+    if mask == -1:
+        return "*"
+    return ",".join(v for i, v in enumerate(variables) if mask >> i & 1)
+
+
+def _nav(which: str, mask: int, logical: int, physical: int, value: str, variables: tuple[str, ...]) -> str:
+    name = "FIRST" if which == "F" else "LAST"
+    text = f"{name}({_set_text(mask, variables)}: {value}" + (f", {logical})" if logical else ")")
+    if physical:
+        text = f"{'PREV' if physical < 0 else 'NEXT'}({text}, {abs(physical)})"
+    return text
+
+
+def show(tree: tuple, variables: tuple[str, ...]) -> str:
+    """A condition tree in readable form."""
+    kind = tree[0]
+    if kind == "col":
+        return tree[1]
+    if kind == "off":
+        return f"{'PREV' if tree[2] < 0 else 'NEXT'}({tree[1]}, {abs(tree[2])})"
+    if kind == "nav":
+        return _nav(tree[1], tree[2], tree[3], tree[4], tree[5], variables)
+    if kind == "cls":
+        return _nav("L" if tree[1] == "cur" else tree[1], tree[2], tree[3], tree[4], "CLASSIFIER", variables)
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    if kind == "prior":
+        return f"PRIOR({show(tree[2], variables)})"
+    if kind == "isfirst":
+        return f"first row of {_set_text(tree[1], variables)}"
+    if kind == "pair":
+        return f"{tree[1]}[{', '.join(_nav(*row, 'row', variables) for row in tree[3])}]"
+    if kind == "lit":
+        return tree[2] if tree[1] != "string" else repr(tree[2])
+    if kind == "agg":
+        _, fn, mask, column, keep, distinct = tree
+        inner = ("DISTINCT " if distinct else "") + (column or "*")
+        return f"{fn}({_set_text(mask, variables)}: {inner})" + (f" FILTER ({keep})" if keep else "")
+    if kind == "by":
+        _, which, mask, column, key, keep = tree
+        return f"{which}_by({_set_text(mask, variables)}: {column or 'CLASSIFIER'}, {key})" + (f" FILTER ({keep})" if keep else "")
+    name, args = tree[1], [show(t, variables) for t in tree[2:]]
+    if len(args) == 2 and not name[0].isalpha():
+        return f"({args[0]} {name} {args[1]})"
+    if name in ("and", "or"):
+        return "(" + f" {name.upper()} ".join(args) + ")"
+    return f"{name}({', '.join(args)})"
+
+
+def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
+    kind = spec[0]
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    if kind in ("window_start", "window_end"):
+        return f"{kind.upper()}()"
+    if kind == "score":
+        signs = {1: "+", -1: "-"}
+        terms = " ".join(f"{signs[sign]} {_set_text(mask, variables)}: {column or 1}" for mask, column, sign, _ in spec[2])
+        return f"floating sum in row order of {terms}" + (f", divided by {spec[1]}" if spec[1] > 1 else "")
+    if kind == "rank":
+        return "rank of the match: by score, then earliest rows, then preferment"
+    if kind == "vector":
+        return "positions of the match's rows"
+    for name, leaf in (ENDINGS | APPROXIMATE).items():
+        if kind == leaf:
+            return f"{name}()"
+    semantics = "FINAL " if spec[-1] else "RUNNING "
+    if kind == "nav":
+        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], spec[5], variables)
+    if kind == "cls":
+        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], "CLASSIFIER", variables)
+    if kind == "rows":
+        return f"{semantics}rows of {_set_text(spec[1], variables)}: {', '.join(spec[2])}"
+    return f"{semantics}{spec[1]}({_set_text(spec[2], variables)}: {spec[3] or '*'})" + (f" FILTER ({spec[4]})" if spec[4] else "")
