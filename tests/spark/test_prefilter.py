@@ -98,6 +98,7 @@ def test_where_rows_without_a_match_matter(spark, events, name):
     assert JOIN not in rewritten(spark, f"SELECT * FROM {events} MATCH_RECOGNIZE ({KEPT_WHOLE[name]})", ON)
 
 
+@pytest.mark.further  # what tests/property does in this process, in Spark once more
 def test_random_clauses(spark):
     rng = random.Random(3)
     rows = [

@@ -113,6 +113,7 @@ def test_months_functions_and_several_clauses(spark, events):
         spark.conf.unset("sparkcep.slices")
 
 
+@pytest.mark.further  # what tests/property does in this process, in Spark once more
 def test_random_clauses(spark):
     rng = random.Random(3)
     rows = []
