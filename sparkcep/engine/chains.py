@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.automaton.selection import ACCEPT, AT_END, E_VAR, E_WHERE, Selection
+from sparkcep.automaton.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.search import proxies as proxying
 from sparkcep.search.chains import C_FIELDS, NONE
 
 
-def proxy_arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArrays:
+def proxy_arrays(automaton: Net) -> proxying.ProxyArrays:
     """The automaton with its edges by variable."""
     edges = automaton.edges
     source = np.repeat(np.arange(automaton.nodes), np.diff(automaton.first))
@@ -20,11 +20,11 @@ def proxy_arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArray
     accept, accept_end = (np.full(automaton.nodes, NONE, dtype=np.int64) for _ in range(2))
     for e in np.flatnonzero(edges[:, E_VAR] == ACCEPT).tolist():
         node = source[e]
-        for target, fits in ((accept, not edges[e, E_WHERE] & AT_END), (accept_end, True)):
-            if fits and (target[node] < 0 or costs[e] < costs[target[node]]):
+        for target, fits in ((accept, not edges[e, E_AT_END]), (accept_end, True)):
+            if fits and (target[node] < 0 or edges[e, E_COST] < edges[target[node], E_COST]):
                 target[node] = e
     tested = sum(1 << v for v in range(count) if by_first[v + 1] > by_first[v])
-    return proxying.ProxyArrays(edges, by_first, by_edge, source.astype(np.int64), accept, accept_end, costs, np.int64(tested))
+    return proxying.ProxyArrays(edges, by_first, by_edge, source.astype(np.int64), accept, accept_end, np.int64(tested))
 
 
 def empty_chains(size: int, measure: np.dtype) -> proxying.Chains:

@@ -48,7 +48,7 @@ class BestOfLastRows:
         for found in listed(self.listing, chunk):
             both = kept.joined(found.matches())  # which rows are in no match is not yet known
             last_rows = derivations.last_rows(both.events, both.rows)
-            chosen = derivations.best_of(both.events, both.rows, last_rows, self.reporter.found.costs)
+            chosen = derivations.best_of(both.events, both.rows, last_rows, self.reporter.found.edges)
             kept = both.chosen(chosen[np.argsort(last_rows[chosen], kind="stable")])
         return kept
 
@@ -58,9 +58,8 @@ class Classes:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        automaton, approximate = task.prepared.strategy.automaton, task.prepared.strategy.approximate
-        assert approximate is not None
-        self.net = proxy_arrays(automaton, approximate.costs)
+        automaton = task.prepared.strategy.automaton
+        self.net = proxy_arrays(automaton)
         self.nodes = automaton.nodes
         self.live = task.prepared.state_live
         self.valued = self.live.any(axis=1).astype(np.uint8)

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection
+from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
 from sparkcep.automaton.strategy import SIDES
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
@@ -22,17 +22,17 @@ from sparkcep.engine.best import Ranked, top_matches
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import LESS
 from sparkcep.engine.found import matches_of
+from sparkcep.engine.join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.joined import SUMS, keeps_scale, operations
 from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.limits import TooManyStepsError, TooMuchStateError
 from sparkcep.engine.listing import Search
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.rank_join import WABS, Item, Joined, Merge, Queue, RankJoin
 from sparkcep.engine.ranked import Best, Rankings, Span, timed
 from sparkcep.engine.sequences import rising_leaves, value
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.weights import float_weights, whole_weights
 from sparkcep.engine.windows import Slides, plan_windows
+from sparkcep.errors import TooManyStepsError, TooMuchStateError
 
 DEEPEST = 64  # times k: so many matches of a side are read before all are listed
 
@@ -51,7 +51,7 @@ class Sides(Rankings):
         self.sides = task.prepared.strategy.sides
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
         self.lengths = [rows_of_match(side) for side in self.sides]
-        self.merge = Merge(lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)]))
+        self.merge = lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)])
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         sliding = self.tables.slides(chunk)
@@ -139,12 +139,12 @@ class Sides(Rankings):
 
         def items(own: list[tuple]) -> Iterator[Item]:
             for i, (_, score, rows, _) in enumerate(own):
-                yield Item(float(score), None, rows, i)
+                yield Item(float(score), rows, i)
             if len(own) == depth and not self.strict:
                 raise _DeeperError
 
         more = 0 if self.strict else 1
-        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, schedule=WABS, max_steps=self.task.limits.max_steps).run()
+        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, self.task.limits.max_steps).run()
 
     def _pairs(self, result: Joined, matches: list[list[tuple]]) -> list[tuple[int, int]]:
         """(row, label) of a joined match, in row order; a row that serves several sides once for each."""
@@ -214,7 +214,7 @@ def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: i
     return count * float(down.min(initial=0.0)), count * float(up.max(initial=0.0))
 
 
-def rows_of_match(automaton: Selection) -> int | None:
+def rows_of_match(automaton: Net) -> int | None:
     """How many rows each match has; None where they differ."""
     depth = {0: 0}
     todo, ends = [0], set()

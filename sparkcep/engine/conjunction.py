@@ -22,7 +22,8 @@ class Conjunction:
         assert automaton is not None
         self.task, self.automaton = task, automaton
         self.net = conjoining.ConjunctionArrays(
-            automaton.first, automaton.edges, automaton.checks, automaton.blockers, np.int64(automaton.across(task.prepared.conditions))
+            automaton.first, automaton.edges, automaton.first_check, automaton.checks, automaton.first_blocker, automaton.blockers,
+            np.int64(automaton.across(task.prepared.conditions)),
         )
 
     def over(self, chunk: Chunk, open: Open, open_end: bool) -> Matches:
@@ -33,7 +34,7 @@ class _Matches(Matches):
     name, state_size = CONJUNCTION, SELECTION_STATE
 
     def __init__(self, search: Conjunction, chunk: Chunk, open: Open, open_end: bool) -> None:
-        super().__init__(search.task, chunk, open, open_end, negates=bool((search.automaton.checks[:, 0] >= 0).any()))
+        super().__init__(search.task, chunk, open, open_end, negates=search.automaton.negates)
         self.search = search
         task, automaton, rows = self.task, search.automaton, chunk.rows
         self.ends = np.zeros((0, 0), dtype=np.int64)

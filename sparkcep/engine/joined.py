@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_VAR
+from sparkcep.automaton.net import E_LABEL, E_VAR
 from sparkcep.automaton.strategy import SEQUENCES
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, Type, decimal_of, type_of
@@ -19,7 +19,6 @@ from sparkcep.engine import bounds
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import matches_of
 from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.limits import TooManyStepsError, TooMuchStateError
 from sparkcep.engine.listing import Search
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.ranked import Best, Rankings, Span, timed
@@ -27,6 +26,7 @@ from sparkcep.engine.sequences import top_sequences
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import windowed
 from sparkcep.engine.windows import Slides, plan_windows
+from sparkcep.errors import TooManyStepsError, TooMuchStateError
 
 CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 

@@ -1,4 +1,4 @@
-"""Bounds on the effort, and the exceptions by which a ranking says that it takes too much: its callers know the partition to name."""
+"""Bounds on the effort."""
 
 from __future__ import annotations
 
@@ -16,11 +16,3 @@ class Limits:
     max_matches: int = 1_000_000_000
     patience: int = 256
     merging: bool = True
-
-
-class TooManyStepsError(Exception):
-    """A search took more steps than it may. ``args[0]``: the number of its window."""
-
-
-class TooMuchStateError(Exception):
-    """The lists of a search need more bytes than they may."""

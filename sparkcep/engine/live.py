@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparkcep.automaton.net import ACCEPT, E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
-from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selection
 from sparkcep.columns.bytecode import OP, SLOT, Conditions
 from sparkcep.search import adjacent as kernels
 from sparkcep.search.machine import FLOAT_COLUMN
@@ -13,7 +13,7 @@ from sparkcep.search.machine import FLOAT_COLUMN
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 
 
-def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
+def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
     """uint8 (nodes, slots): the slots whose value at each node a condition reachable from there may read: the paper's masks (SASE+ 5.2.2)."""
     live = np.zeros((automaton.nodes, len(conditions.slots)), dtype=np.uint8)
     before = [_read_before(v, conditions) for v in range(len(conditions.entry))]
@@ -23,9 +23,9 @@ def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
         for node in range(automaton.nodes - 1, -1, -1):
             known = live[node].copy()
             for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
-                if edge[0] >= 0:
-                    after = conditions.live[edge[0]] | live[edge[2]]
-                    live[node] |= before[edge[0]][after != 0].any(axis=0)
+                if edge[E_VAR] != ACCEPT:
+                    after = conditions.live[edge[E_VAR]] | live[edge[E_TARGET]]
+                    live[node] |= before[edge[E_VAR]][after != 0].any(axis=0)
             changed |= bool((live[node] != known).any())
     return live
 
@@ -114,7 +114,7 @@ def columns_read(conditions: Conditions) -> np.ndarray:
     return np.array([r.pop() if is_row and len(r) == 1 else -1 for is_row, r in zip(rows, read)], dtype=np.int64).reshape(-1)
 
 
-def live_windows(automaton: Selection) -> np.ndarray:
+def live_windows(automaton: Net) -> np.ndarray:
     """int64 (nodes): the groups' windows that an edge reachable from each node checks before any opens them anew."""
     live = np.zeros(automaton.nodes, dtype=np.int64)
     changed = True

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR
+from sparkcep.automaton.net import E_LABEL, E_TARGET, E_VAR
 from sparkcep.automaton.strategy import PATHS
 from sparkcep.columns.arrays import equal_codes, numbered
 from sparkcep.columns.types import type_of
@@ -21,13 +21,13 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import LESS
 from sparkcep.engine.found import Found, matches_of, together
 from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.engine.listing import Search, listed
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import windowed
 from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.windows import Slides, plan_windows
+from sparkcep.errors import TooMuchStateError
 from sparkcep.plan.score import Ranking
 from sparkcep.search.adjacent import E_PART
 

@@ -12,11 +12,11 @@ from sparkcep.engine import gather
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import NARROWER
 from sparkcep.engine.found import Found
-from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.engine.outputs import Rows, end_rows, leaf_column, match_positions, output_bytes
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.weights import scores
 from sparkcep.engine.windows import WINDOW_BYTES, Slides, slides, sliding_windows
+from sparkcep.errors import TooMuchStateError
 from sparkcep.search import adjacent as kernels
 
 OUTPUT_BYTES = 1 << 25  # about, of one output table

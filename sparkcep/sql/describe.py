@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from sparkcep.automaton import strategy as by
-from sparkcep.automaton.conjunction import Conjunction
-from sparkcep.automaton.selection import E_NOT, Selection
+from sparkcep.automaton.net import E_NOT, Net
 from sparkcep.automaton.strategy import Strategy, strategy_of
 from sparkcep.plan.costs import Approx
 from sparkcep.plan.define import ORDER, looks_at_match
@@ -37,9 +36,9 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     if plan.prefilter:
         lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
-    if filtering.told:
+    if filtering.note:
         lines.append(_filtered(plan, filtering))
-    if slicing.told:
+    if slicing.note:
         lines.append(_sliced(plan, slicing))
     if plan.equal_keys:
         lines.append("further partition keys, because all rows of a match must agree in them:")
@@ -68,16 +67,16 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
 def _filtered(plan: Plan, choice: Choice) -> str:
     """Whether a second read of the table drops rows, and why."""
     if choice.filter is None:
-        return f"partitions are not filtered: {choice.told}"
+        return f"partitions are not filtered: {choice.note}"
     what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
-    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.told}"
+    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.note}"
 
 
 def _sliced(plan: Plan, slicing: Slicing) -> str:
     """Whether partitions are cut into slices, and why."""
     if slicing.slices is None:
-        return f"partitions are not cut into slices of {plan.order[0][0]}: {slicing.told}"
-    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0][0]}, {slicing.slices.told}; {slicing.told}"
+        return f"partitions are not cut into slices of {plan.order[0][0]}: {slicing.note}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0][0]}, {slicing.slices.words}; {slicing.note}"
 
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
@@ -89,7 +88,7 @@ _IGNORE = {
 }
 
 
-def _selection(plan: Plan, strategy: Strategy, automaton: Selection) -> list[str]:
+def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
     contiguity = plan.selection[0]
     how, searched = _asked(plan, strategy), f"depth-first in preference order; {_pruned(strategy)}"
@@ -106,12 +105,12 @@ def _selection(plan: Plan, strategy: Strategy, automaton: Selection) -> list[str
     conditions = condition_texts(plan)
     lines = [f"engine: event selection {STRATEGIES[contiguity]}, {how}; {searched}", "automaton:", *_indented(automaton.dump(_IGNORE[contiguity], conditions))]
     for v, name in enumerate(plan.variables):
-        if any(int(e) >> v & 1 for e in automaton.edges[:, E_NOT]):
+        if (automaton.edges[:, E_NOT] >> v & 1).any():
             lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
     return lines + _windows(plan)
 
 
-def _conjunction(plan: Plan, strategy: Strategy, automaton: Conjunction) -> list[str]:
+def _conjunction(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     """Engine, automaton and windows of a plan whose pattern has a conjunction."""
     searched = ""
     if strategy.search == by.SIDES:
@@ -121,7 +120,7 @@ def _conjunction(plan: Plan, strategy: Strategy, automaton: Conjunction) -> list
     return [
         f"engine: conjunction, event selection {STRATEGIES[plan.selection[0]]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
         "conditions across &, and negations, are judged by the finished match",
-        "automaton:", *_indented(automaton.dump(condition_texts(plan))), *_windows(plan),
+        "automaton:", *_indented(automaton.dump("", condition_texts(plan))), *_windows(plan),
     ]  # fmt: skip
 
 

@@ -1,0 +1,97 @@
+"""Compiles the kernels of every engine ahead of the first query, by running a clause for each way through them over a few rows.
+
+A kernel is compiled for the types of its arguments, and these clauses bring the types that queries bring. A kernel that they miss
+is compiled by the query that needs it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from sparkcep.clause.parser import parse_clause
+from sparkcep.plan.plan import LETTERS, Plan, make_plan
+
+_HEAD = "PARTITION BY k ORDER BY t MEASURES "
+_ANY = "EVENT SELECTION SKIP TILL ANY MATCH "
+_SEEN = "FIRST(t) AS f, LAST(v) AS l"
+_LOCAL = "DEFINE A AS v > 1, B AS v < 3, C AS v = 2"
+_NEIGHBOUR = "DEFINE A AS v > 1, B AS v < PREV(v), C AS v = 2"
+_LOOKING = "DEFINE A AS v > 1, B AS v < A.v, C AS v > A.v AND v > avg(B.v)"
+
+CLAUSES = {
+    "one row per match": f"{_HEAD}{_SEEN} PATTERN (A B+ C?) {_NEIGHBOUR}",
+    "all rows per match": f"{_HEAD}CLASSIFIER() AS c, count(*) AS n, sum(v) AS s, min(B.v) AS m, array_agg(v) AS vs ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+ C?) {_NEIGHBOUR}",
+    "conditions that look at the match": f"{_HEAD}{_SEEN}, avg(B.v) AS a PATTERN (A B+ C?) {_LOOKING}",
+    "event selection": f"{_HEAD}{_SEEN} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B+ C) WINDOW 5 {_LOCAL}",
+    "event selection, all matches": f"{_HEAD}{_SEEN} {_ANY}ALL MATCHES PATTERN (A ~C B+) WINDOW 5 {_LOOKING}",
+    "conjunctions": f"{_HEAD}{_SEEN} {_ANY}PATTERN (A & B+) WINDOW 5 DEFINE A AS v > 1, B AS v < 3",
+    "numbers of matches": f"{_HEAD}MATCH_COUNT() AS n {_ANY}ALL MATCHES PATTERN (A B+ C) WINDOW 5 {_LOCAL}",
+    "numbers of matches, conditions that look at them": f"{_HEAD}MATCH_COUNT() AS n {_ANY}ALL MATCHES PATTERN (A B+ C) WINDOW 5 {_LOOKING}",
+    "graphs of matches": f"{_HEAD}MATCH_GRAPH() AS g {_ANY}ALL MATCHES PATTERN (A B+ C) WINDOW 5 {_LOOKING}",
+    "approximate matches": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, MISSING() AS m PATTERN (A B C) WINDOW 5 APPROX 1 {_LOCAL}",
+    "approximate matches, all": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, MISSING() AS m PATTERN (A B C) WINDOW 5 APPROX 1 ALL MATCHES {_LOCAL}",
+    "approximate matches, bundles": f"{_HEAD}BUNDLE_START() AS b, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 MATCH BUNDLES {_LOCAL}",
+    "approximate matches, conditions that look at them": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 DEFINE A AS v > 1, B AS v < A.v, C AS v > 2",
+    "ranked by sums": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS PREF MAX (A.v - B.v + C.v) TOP 2 {_LOCAL}",
+    "ranked by sums of whole numbers": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 PREF MAX (A.i + C.i) TOP 2 {_LOCAL}",
+    "ranked by products": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B) WINDOW 5 PREF MAX (A.v * B.v) TOP 2 DEFINE A AS v > 1, B AS v < 3",
+    "ranked conjunctions": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A & C) WINDOW 4 SLIDE 1 PREF MAX (A.i + C.i) TOP 2 DEFINE A AS v > 1, C AS v < 3",
+}
+
+
+def searches() -> Iterator[str]:
+    """The search that each clause compiles, as the strategy has it."""
+    from sparkcep.automaton.strategy import strategy_of
+
+    for text in CLAUSES.values():
+        yield strategy_of(make_plan(parse_clause(text))).search
+
+
+def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
+    """Compiles the kernels that are not on disk yet, and returns the number of clauses. ``tell`` hears (number, of how many, name,
+    seconds) after each clause."""
+    from sparkcep.engine.open import match_table
+
+    for number, (name, text) in enumerate(CLAUSES.items(), 1):
+        start = time.perf_counter()
+        plan = make_plan(parse_clause(text))
+        for table in _tables(plan):
+            match_table(plan, table)
+        tell(number, len(CLAUSES), name, time.perf_counter() - start)
+    return len(CLAUSES)
+
+
+def _tables(plan: Plan) -> Iterator:
+    """Two partitions of ten rows in the plan's input columns, with and without NULL."""
+    import pyarrow as pa
+
+    rows = range(20)
+    for none in (-1, 3):
+        values = {
+            "k": pa.array([row // 10 for row in rows], pa.int64()),
+            "t": pa.array([row % 10 for row in rows], pa.int64()),
+            "v": pa.array([None if row == none else float(row * 7 % 5) for row in rows], pa.float64()),
+            "i": pa.array([None if row == none else row * 7 % 5 for row in rows], pa.int32()),
+        }
+        columns = dict(values) if plan.rows != "one" else {}
+        columns |= {column: values[sql.rpartition(".")[2]] for column, sql in plan.inputs}
+        if plan.letters:
+            bits = sum(1 << bit for _, bit, _ in plan.letters)
+            columns[LETTERS] = pa.array([row * 5 & bits for row in rows], pa.int8())
+        yield pa.table(columns)
+
+
+def load_first() -> bool:
+    """Loads the kernels of the first clause, and says whether they all are on disk; compiles nothing."""
+    from sparkcep.engine.open import match_table
+    from sparkcep.search import compiled as cache
+
+    plan = make_plan(parse_clause(next(iter(CLAUSES.values()))))
+    try:
+        with cache.loading_only():
+            for table in _tables(plan):
+                match_table(plan, table)
+    except cache.NotCompiledError:
+        return False
+    return True

@@ -1,0 +1,191 @@
+"""Rewords what Spark says of a rewritten statement for the statement that the user wrote: with the place there, without plans and
+inner names.
+
+This module knows nothing of pyspark, because the JVM asks for these texts as well (see rewrite_server).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkcep.clause.lexer import Span, tokenize
+from sparkcep.clause.nodes import Var, walk
+from sparkcep.clause.tree import MatchClause
+from sparkcep.errors import SEMANTIC, ClauseError, error_at, nearest, position
+from sparkcep.spark.rewriting import excerpt
+from sparkcep.sql.places import Places
+
+_OURS = re.compile(
+    r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
+)
+_PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
+_AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
+# where Spark's own message goes on with its place in the text it was given, and with that text or the plan
+_TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n\n).*|{_AT}$", re.S)
+_STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
+_NAMES = re.compile(r"`((?:[^`]|``)*)`")
+_KEY = re.compile(r"\b__[po]\d+\b")  # columns of keys, as the rewriter names them
+_ELSEWHERE = {  # functions of other engines' clauses
+    "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
+    "MATCH_NUM": "write MATCH_NUMBER()",
+    "MATCH_ROWTIME": "write LAST of the time column",
+    "MATCH_PROCTIME": "write current_timestamp()",
+}
+
+
+def clause_error(text: str) -> ClauseError | None:
+    """The error that ``text``, a traceback, ends in; None if it is not one of ours."""
+    found = _OURS.search(text)
+    if found is None:
+        return None
+    return ClauseError(
+        found[1], found[2], sqlstate=found[6], line=int(found[3] or 0), column=int(found[4] or 0), fragment=found[5] or ""
+    )
+
+
+# names that sql/rewrite.py gives to columns beside the input's own
+_COMPUTED = re.compile(r"__(?:[acglopw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error as Spark raised it. ``spots`` are the places that it names in the text it was given, each as (fragment, offset)."""
+
+    condition: str
+    message: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    spots: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class ErrorText:
+    """What to say of a failure to whoever wrote ``statement``: the ``message`` without its place, and the place, None where it is
+    not known."""
+
+    statement: str
+    message: str
+    span: Span | None = None
+
+    @property
+    def line(self) -> int:
+        return position(self.statement, self.span.start)[0] if self.span else 0
+
+    @property
+    def column(self) -> int:
+        return position(self.statement, self.span.start)[1] if self.span else 0
+
+    @property
+    def fragment(self) -> str:
+        return self.span.of(self.statement).split("\n")[0] if self.span else ""
+
+    def __str__(self) -> str:
+        if self.span is None:
+            return self.message
+        place = f"; line {self.line}, column {self.column}"
+        return self.message + place + excerpt(self.statement, ClauseError("", "", line=self.line, column=self.column, fragment=self.fragment))
+
+
+def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
+    """The text of ``failure`` for the user's ``statement``. ``places`` says how the text that Spark saw came from it, if that is
+    known.
+
+    The result is a ClauseError where the clause, not Spark, should have found the error.
+    """
+    message = _TAIL.sub("", failure.message).strip()
+    if places is None:
+        return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
+    message = places.named(message)
+    if not failure.spots:
+        return ErrorText(statement, message)
+    fragment, start = failure.spots[0]
+    stop = start + len(fragment)
+    span = Span(start, stop) if places.restored else places.find(start, stop)
+    span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
+    own = _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
+    if own is not None:
+        return own
+    clause = places.clause_at(span)
+    if clause is not None:
+        message = _hinted(message, _hint(failure, clause, span.of(statement)))
+    return ErrorText(statement, message, span)
+
+
+def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str, text: str | None = None) -> tuple[tuple[str, int], ...]:
+    """The places that an error names, each as (fragment, offset): those of its contexts, and that of a syntax error's message.
+
+    The message counts lines of ``text``, or of what it shows of the text itself.
+    """
+    found = [(fragment, start) for fragment, start in contexts if fragment and start >= 0]
+    parsed = _PARSED.search(message)
+    fragment = parameters.get("error", "")[1:-1]  # in quotes
+    if parsed and fragment:
+        shown = message.partition("== SQL ==\n")[2] if text is None else text
+        found.append((fragment, sum(len(line) + 1 for line in shown.split("\n")[: int(parsed[1]) - 1]) + int(parsed[2])))
+    return tuple(found)
+
+
+def _standing(fragment: str, start: int, statement: str) -> Span | None:
+    """Finds a fragment in a statement: at its offset, or, where Spark counted in another text, at the only token that begins so."""
+    if statement[start : start + len(fragment)] == fragment:
+        return Span(start, start + len(fragment))
+    begins = {t.start for t in tokenize(statement)}
+    found = [m.start() for m in re.finditer(re.escape(fragment), statement) if m.start() in begins]
+    return Span(found[0], found[0] + len(fragment)) if len(found) == 1 else None
+
+
+def _of_condition(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a DEFINE that is not BOOLEAN. Spark's error names a CASE that the user did not write."""
+    asked = '"CASE WHEN' in failure.parameters.get("sqlExpr", "") and not span.of(statement).upper().startswith("CASE")
+    define = places.condition_at(span) if failure.condition == "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE" and asked else None
+    if define is None:
+        return None
+    found = failure.parameters.get("inputType", "").strip('"').lower()
+    message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
+    return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
+
+
+def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for an input column that has the name of one which the rewriter computes beside it."""
+    kind = failure.condition.partition(".")[0]
+    # two columns of one name are none to SORT BY
+    said = failure.parameters.get({"AMBIGUOUS_REFERENCE": "name", "UNRESOLVED_COLUMN": "objectName"}.get(kind, ""), "")
+    name = said.replace("`", "").rpartition(".")[2]
+    written = span.of(statement).replace("`", "").rpartition(".")[2]
+    if not _COMPUTED.fullmatch(name) or name == written:
+        return None
+    message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
+    return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
+
+
+def _hinted(message: str, hint: str) -> str:
+    if not hint or hint in message:
+        return message
+    state = list(_STATE.finditer(message))
+    cut = state[-1].start() if state else len(message)
+    return f"{message[:cut].rstrip('.')}; {hint}{'' if hint.endswith('?') else '.'}{message[cut:].lstrip('.')}"
+
+
+def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
+    """Says what would be right where the clause knows more than Spark."""
+    kind, parameters = failure.condition.partition(".")[0], failure.parameters
+    if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
+        names = _NAMES.findall(parameters.get("objectName", ""))
+        return _about_variable(names[0], clause) if len(names) > 1 else ""
+    if kind == "UNRESOLVED_ROUTINE":
+        name = _NAMES.findall(parameters.get("routineName", "``"))[-1].upper()
+        return _ELSEWHERE.get(name, "")
+    if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
+        return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
+    if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [e.span.of(clause.text) for e in clause.partition_by]:
+        return "rows are sorted by the keys of PARTITION BY too; take a part of it that has an order"
+    return ""
+
+
+def _about_variable(name: str, clause: MatchClause) -> str:
+    known = [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+    if name.upper() in (k.upper() for k in known):
+        return ""
+    near = nearest(name, known)
+    return f"no variable of PATTERN is called {name}" + (f"; did you mean {near}?" if near else "")

@@ -1,0 +1,52 @@
+"""Brings year-month intervals through the table function. Arrow in Python has no such type, so they travel as numbers of months.
+
+Only Spark knows a column's type, and only once a statement is analysed. So a statement is rewritten as usual; where its analysis
+meets such a column, it is rewritten once more with the types that the input's schema gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthIntervalType
+
+from sparkcep.plan.plan import PLAN_HEAD, Plan
+from sparkcep.settings import Settings
+from sparkcep.sql.rewrite import AVERAGE, Months, rewrite_all
+
+ERROR_CLASS = "SPARKCEP.YEAR_MONTH_INTERVAL"
+_KEPT = ("min", "max", "sum")  # aggregates of months that are months
+
+
+def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructType]) -> tuple[Months | None, ...]:
+    """The columns of each clause of a statement that must travel as months. ``schema_of`` gives the schema of a query."""
+    found: list[Months | None] = []
+    while len(found) < len(clauses := rewrite_all(sql, settings, tuple(found))[1]):
+        clause = clauses[len(found)]
+        schema = StructType([f for f in schema_of(clause.input).fields if not f.name.startswith(PLAN_HEAD)])
+        found.append(_months(clause.plan, schema))
+    return tuple(found)
+
+
+def _months(plan: Plan, schema: StructType) -> Months | None:
+    from sparkcep.engine.prepared import output_schema
+    from sparkcep.spark.table_function import arrow_schema
+
+    types = {f.name: f.dataType.simpleString() for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)}
+    if not types:
+        return None
+    numbers = StructType([StructField(f.name, IntegerType() if f.name in types else f.dataType) for f in schema.fields])
+    leaves = dict(plan.leaves)
+    outputs = []
+    for f in output_schema(plan, arrow_schema(numbers)):
+        kind, spec = types.get(f.name, ""), leaves.get(f.name)
+        if spec is not None and spec[0] == "nav":
+            kind = types.get(spec[5], "")
+        elif spec is not None and spec[0] == "agg" and spec[3] in types and spec[1] in (*_KEPT, "list"):
+            kind = types[spec[3]] if spec[1] in _KEPT else f"array<{types[spec[3]]}>"
+        elif spec is not None and spec[0] == "agg" and spec[3] in types and spec[1] == "avg":
+            kind = AVERAGE
+        elif spec is not None and spec[0] == "rows" and types.keys() & set(spec[2]):
+            kind = f"rows<{','.join(types.get(column, '') for column in spec[2])}>"
+        outputs.append((f.name, kind))
+    return Months(tuple(types.items()), tuple(outputs))

@@ -1,0 +1,35 @@
+"""Which names a statement's tables have."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkcep.clause.lexer import tokenize
+from sparkcep.sql.table_names import table_names
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        ("w", "w"),
+        ("db.w AS X", "db w x"),
+        ("(SELECT s, a FROM w)", ""),
+        ("(SELECT s, a FROM w) AS q (s, a)", "q"),
+        ("((SELECT s FROM w) UNION (SELECT t FROM v))", ""),
+        ("(w a JOIN (SELECT DISTINCT k, s FROM q) b ON a.k = b.s)", "w a b"),
+        ("w1 JOIN w2 ON w1.s = w2.t LEFT OUTER JOIN `w 3` USING (k)", "w1 w2 `w 3`"),
+        ("range(s) r", "range r"),
+        ("VALUES (1, s) AS x(k, t)", "x"),
+        ("w1, LATERAL (SELECT s FROM w2) w3", "w1 w3"),
+    ],
+)
+def test_table_names(table, names):
+    tokens = tokenize(table)
+    opened, close = [], {}
+    for i, t in enumerate(tokens):
+        if t.text == "(":
+            opened.append(i)
+        elif t.text == ")":
+            close[opened.pop()] = i
+    wanted = {t.text.strip("`") for t in tokenize(names) if t.text}
+    assert table_names(tokens, close, 0, len([t for t in tokens if t.text])) == wanted
