@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparkcep.automaton.net import E_CHECK, E_NOT, E_VAR
 from sparkcep.automaton.strategy import WALK
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import distinct_variables, scratch
@@ -42,7 +43,7 @@ class Negations:
     @staticmethod
     def of(prepared: Prepared) -> Negations:
         automaton, conditions = prepared.strategy.automaton, prepared.conditions
-        negated = int(np.bitwise_or.reduce(automaton.edges[:, walking.E_NOT], initial=0))
+        negated = int(np.bitwise_or.reduce(automaton.edges[:, E_NOT], initial=0))
         variables = range(len(prepared.plan.variables))
         late = sum(1 << v for v in variables if negated >> v & 1 and conditions.entry[v] >= 0)
         slots = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
@@ -50,7 +51,7 @@ class Negations:
         mixed = sum(
             1 << v for v in variables if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in slots))
         )
-        at_start = bool((automaton.edges[: automaton.first[1], walking.E_NOT] != 0).any())
+        at_start = bool((automaton.edges[: automaton.first[1], E_NOT] != 0).any())
         return Negations(negated & ~late, late, mixed, at_start)
 
 
@@ -61,11 +62,11 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
     local = np.zeros(automaton.nodes, dtype=np.int64)
     for node in range(automaton.nodes):
         edges = [(e, automaton.edges[e]) for e in range(automaton.first[node], automaton.first[node + 1])]
-        taking = [(e, edge) for e, edge in edges if edge[walking.E_VAR] >= 0]
-        looking = [e for e, edge in taking if conditions.entry[edge[walking.E_VAR]] >= 0]
-        if len(looking) == 1 and all(edge[walking.E_CHECK] <= 1 for _, edge in taking):
+        taking = [(e, edge) for e, edge in edges if edge[E_VAR] >= 0]
+        looking = [e for e, edge in taking if conditions.entry[edge[E_VAR]] >= 0]
+        if len(looking) == 1 and all(edge[E_CHECK] <= 1 for _, edge in taking):
             alone[node] = looking[0]
-            local[node] = sum({1 << int(edge[walking.E_VAR]) for e, edge in taking if e != looking[0]})
+            local[node] = sum({1 << int(edge[E_VAR]) for e, edge in taking if e != looking[0]})
     live = prepared.state_live
     valued = np.ones(automaton.nodes, dtype=np.uint8) if late else live.any(axis=1).astype(np.uint8)
     return walking.SelectionArrays(automaton.first, automaton.edges, automaton.masks, automaton.accepts(), live, alone, local, valued)
