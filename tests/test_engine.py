@@ -10,7 +10,8 @@ from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.run import Limits, MatchEngine, engine_for, match_batches, match_table, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
 
 
 def plan_of(text: str) -> Plan:

@@ -10,7 +10,8 @@ from sparkcep.engine.merged import MergedEngine
 from sparkcep.engine.proxies import ProxyEngine
 from sparkcep.engine.proxy_classes import ClassProxyEngine
 from sparkcep.engine.run import engine_for, match_batches, prepare
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import walk as selecting
 from sparkcep.sql.explain import describe

@@ -9,7 +9,8 @@ from sparkcep import graph
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.run import match_table
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import Settings
 
 # every subsequence of rows 0 to 59 that begins with the first and ends with the last one: 2 ** 58

@@ -16,7 +16,7 @@ import sparkcep
 from sparkcep import cli, compiling, storage
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.run import engine_for, prepare
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.search import compiled as cache
 from sparkcep.search import unused
 

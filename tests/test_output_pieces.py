@@ -13,7 +13,7 @@ from sparkcep.columns.arrays import row_bytes
 from sparkcep.engine import run as engine
 from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 
 LEAVES = """MEASURES array_agg(s) AS a, array_agg(CLASSIFIER()) AS c, LAST(s) AS l, min(s) AS m, max(CLASSIFIER()) AS x, min(CLASSIFIER()) AS y, count(*) AS n,
     FINAL array_agg(B.i) AS f, count(DISTINCT i) AS d"""

@@ -13,7 +13,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 
 LOW, TOP = -(1 << 63), (1 << 63) - 1
 PLACES = [LOW, LOW + 1, LOW + 4, LOW + 9, -7, -1, 0, 3, 8, TOP - 20, TOP - 5, TOP - 1, TOP]

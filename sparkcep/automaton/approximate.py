@@ -20,8 +20,9 @@ from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED, Copies, Guess
 from sparkcep.automaton.selection import ACCEPT, AT_END, AT_START, E_VAR, MAX_EDGES, MAX_NODES, Selection
 from sparkcep.automaton.steps import MAX_CHOICES, landing, steps, too_complex
-from sparkcep.plan.costs import ALL, Approx
+from sparkcep.plan.costs import ALL
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Approx
 
 
 @dataclass(frozen=True)

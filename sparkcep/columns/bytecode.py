@@ -34,7 +34,7 @@ from sparkcep.columns.types import (
 )
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.define import MATH_CALLS, looks_at_match
-from sparkcep.plan.scope import ALL_ROWS
+from sparkcep.plan.records import ALL_ROWS
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF

@@ -39,7 +39,7 @@ class _DeeperError(Exception):
 def ranks_by_sides(prepared: Prepared) -> bool:
     """Whether the k best matches can be found by joining the best ones of each side."""
     ranking = prepared.plan.ranking
-    if ranking is None or not ranking.conjoined or prepared.conditions.has_history:
+    if ranking is None or not ranking.by_sides or prepared.conditions.has_history:
         return False
     return len(side_automata(prepared.plan, ranking.top + 1)) > 0
 

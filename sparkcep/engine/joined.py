@@ -28,7 +28,7 @@ CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 def ranks_by_join(prepared: Prepared) -> bool:
     """Whether the k best matches can be found by joining the rows of each variable."""
     plan, ranking, automaton = prepared.plan, prepared.plan.ranking, prepared.selection
-    if ranking is None or automaton is None or not ranking.joined or prepared.conditions.has_history:
+    if ranking is None or automaton is None or not ranking.monotone or prepared.conditions.has_history:
         return False
     return len(chain_of(plan, ranking.top, automaton)) > 0
 

@@ -14,7 +14,7 @@ from sparkcep.engine import gather
 from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
-from sparkcep.plan.scope import ALL_ROWS
+from sparkcep.plan.records import ALL_ROWS
 from sparkcep.search.adjacent import E_LABELS, E_NUMBER, E_ROWS, E_START
 
 ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label

@@ -31,7 +31,7 @@ from sparkcep.engine.weights import scores
 from sparkcep.engine.windows import WINDOW_BYTES, check_slide, check_window, sliding_windows
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.score import Ranking
+from sparkcep.plan.records import Ranking
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import machine as interpreter
 
@@ -93,7 +93,7 @@ def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     if plan.approximate is not None:
         plan, copies = with_copies(plan)
     conditions = compile_conditions(
-        plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.selection[:1] in ((), ("STRICT",))
+        plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent
     )
     out = output_schema(plan, schema)
     if plan.ranking:

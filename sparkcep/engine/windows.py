@@ -14,8 +14,7 @@ from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.columns.types import Type, type_of
 from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.errors import SEMANTIC, ClauseError
-from sparkcep.plan.options import NO_WINDOW
-from sparkcep.plan.window import MICROS, ROWS, common_unit
+from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS, common_unit
 
 _TOP = np.iinfo(np.int64).max
 _UNSIGNED_TOP = np.iinfo(np.uint64).max

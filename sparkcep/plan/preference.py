@@ -8,116 +8,82 @@ Otherwise, is it at least monotone in one number of each variable, where every m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.tree import MatchClause
 from sparkcep.plan.costs import constant
-from sparkcep.plan.scope import ALL_ROWS, Inputs, Scope
-
-MANY = 2  # of how often a variable occurs: more than once
-
-
-class Term(NamedTuple):
-    """What each row of the variables in ``mask`` adds: ``column`` (of ``count``: 1), with a ``sign``; ``kind``: ``row`` (a NULL makes the score NULL), ``sum``
-    (a NULL adds nothing) or ``count``."""
-
-    mask: int
-    column: str
-    sign: int
-    kind: str
+from sparkcep.plan.facts import occurrences, variables_in
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Term, Weight, has
+from sparkcep.plan.scope import Inputs, Scope
 
 
-def additive_terms(clause: MatchClause, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> tuple[Term, ...]:
-    """The terms of an additive preference; () for any other. ``local``: the row-local part of each variable's condition, as SQL text."""
+def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> tuple[Term, ...]:
+    """The terms of an additive preference; () for any other."""
     pref = clause.pref
     # quotients by other numbers than powers of two may be equal where sums differ
     if pref is not None and pref.combine == "AVG" and len(pref.objectives).bit_count() > 1:
         return ()
-    if pref is None or pref.combine not in (None, "SUM", "AVG") or clause.approx or nodes.contains(clause.pattern, nodes.Conjunct):
+    if pref is None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
         return ()
-    reader = _Reader(scope, _occurrences(clause.pattern))
+    reader = _Reader(scope, plan)
     found: list[tuple[int, Expr | None, int, str]] = []
     for goal, expr in pref.objectives:
         terms = reader.terms(expr, -1 if goal == "MIN" else 1)
         if terms is None:
             return ()
         found += terms
-    return tuple(_as_terms(found, scope, inputs, local))
+    return tuple(_as_terms(found, plan, scope, inputs))
 
 
-def _as_terms(found: list[tuple[int, Expr | None, int, str]], scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> Iterator[Term]:
+def _as_terms(found: list[tuple[int, Expr | None, int, str]], plan: Plan, scope: Scope, inputs: Inputs) -> Iterator[Term]:
     for mask, expr, sign, kind in found:
         own = expr is not None and kind == "row"
-        column = "" if expr is None else _of_variable(mask, expr, scope, inputs, local) if own else inputs.column(scope.row_text(expr))
+        column = "" if expr is None else _of_variable(mask, expr, plan, scope, inputs) if own else inputs.column(scope.row_text(expr))
         yield Term(mask, column, sign, kind)
 
 
-def _of_variable(mask: int, expr: Expr, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> str:
+def _of_variable(mask: int, expr: Expr, plan: Plan, scope: Scope, inputs: Inputs) -> str:
     """The column of an expression over the rows of one variable. Rows that are none of it may be such that the expression fails."""
-    text, test = scope.row_text(expr), local.get(mask.bit_length() - 1)
+    text = scope.row_text(expr)
+    test = next((letter.text for letter in plan.letters if 1 << letter.variable == mask), None)
     return inputs.column(f"CASE WHEN {test} THEN {text} END" if test and expr.bare().op != "col" else text)
 
 
-class Monotone(NamedTuple):
-    """A score that rises or falls with each of ``leaves``: (variable, column); ``tree``: as ranking.monotone reads it, a leaf by its place among them;
-    ``positive``: places of leaves that must not be below 0; ``strict``: whether the score is NULL where any leaf is."""
-
-    leaves: tuple[tuple[int, str], ...]
-    tree: tuple
-    positive: tuple[int, ...]
-    strict: bool
-
-
-def monotone_score(clause: MatchClause, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> Monotone | None:
+def monotone_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Monotone | None:
     """The score of a preference that is monotone in one number of each variable of a plain sequence; None for any other."""
     pref = clause.pref
-    if pref is None or clause.approx or not _is_sequence(clause.pattern):
+    if pref is None or clause.approx or not _is_sequence(plan.pattern):
         return None
-    reader = _MonotoneReader(scope, _occurrences(clause.pattern), clause.text)
+    reader = _MonotoneReader(scope, plan, clause.text)
     whole = _combined(clause, reader)
     if whole is None:
         return None
     masks = [mask for mask, *_ in reader.leaves]
     if not masks or len(set(masks)) < len(masks):
         return None
-    leaves = tuple((mask.bit_length() - 1, _of_variable(mask, expr, scope, inputs, local)) for mask, expr, _, _ in reader.leaves)
+    leaves = tuple(Weight(mask.bit_length() - 1, _of_variable(mask, expr, plan, scope, inputs)) for mask, expr, _, _ in reader.leaves)
     positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
     return Monotone(leaves, whole, positive, not reader.skips_nulls)
 
 
-class Conjoined(NamedTuple):
-    """The score of a conjunction by its sides: ``sides``: the terms of each, whose sum over the side's rows is a leaf of ``tree``; ``positive``: sides whose rows
-    must not add less than 0; ``whole``: one sum over rows of several sides, which only whole numbers give in any order; ``across``: a term is of rows of
-    several sides, each of which it counts once."""
-
-    sides: tuple[tuple[Term, ...], ...]
-    tree: tuple
-    positive: tuple[int, ...]
-    whole: bool
-    across: bool
-
-
-def conjoined_score(clause: MatchClause, scope: Scope, inputs: Inputs, local: Mapping[int, str]) -> Conjoined | None:
+def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
     """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for any other."""
     pref = clause.pref
-    if pref is None or clause.approx or not isinstance(clause.pattern, nodes.Conjunct):
+    if pref is None or clause.approx or plan.pattern[0] != "and":
         return None
-    occurrences = _occurrences(clause.pattern)
-    sides = [[v for v, name in enumerate(scope.variables) if name.lower() in _occurrences(item)] for item in clause.pattern.items]
-    masks = [sum(1 << v for v in own) for own in sides]
+    masks = [variables_in(side, "var") for side in plan.pattern[1:]]
     if any(a & b for i, a in enumerate(masks) for b in masks[:i]):
         return None
-    reader = _SideReader(scope, occurrences, clause.text, masks)
+    reader = _SideReader(scope, plan, clause.text, masks)
     tree = _combined(clause, reader)
     whole = tree is None or any(reader.leaves.count(leaf) > 1 for leaf in reader.leaves)
     if whole:
-        tree, reader = _one_sum(clause, _SideReader(scope, occurrences, clause.text, masks))
+        tree, reader = _one_sum(clause, _SideReader(scope, plan, clause.text, masks))
     if tree is None or not any(reader.found):
         return None
-    found = tuple(tuple(_as_terms(terms, scope, inputs, local)) for terms in reader.found)
+    found = tuple(tuple(_as_terms(terms, plan, scope, inputs)) for terms in reader.found)
     return Conjoined(found, tree, tuple(reader.positive), whole, reader.across)
 
 
@@ -160,17 +126,17 @@ def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
     return ("/", whole, ("lit", len(parts))) if pref.combine == "AVG" and len(parts) > 1 else whole
 
 
-def _is_sequence(node: nodes.Node) -> bool:
+def _is_sequence(pattern: tuple) -> bool:
     """Whether the pattern is variables one behind the other, each once."""
-    items = node.items if isinstance(node, nodes.Concat) else (node,)
-    names = [item.name.lower() for item in items if isinstance(item, nodes.Var)]
-    return len(names) == len(items) == len(set(names))
+    items = pattern[1:] if pattern[0] == "cat" else (pattern,)
+    return all(item[0] == "var" for item in items) and len(set(items)) == len(items)
 
 
 class _Reader:
-    def __init__(self, scope: Scope, occurrences: dict[str, tuple[int, int]]) -> None:
+    def __init__(self, scope: Scope, plan: Plan) -> None:
         self.scope = scope
-        self.bounds = [occurrences.get(name.lower(), (0, 0)) for name in scope.variables]
+        found = occurrences(plan.pattern)
+        self.bounds = [found.get(variable, (0, 0)) for variable in range(len(plan.variables))]
 
     def terms(self, expr: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
         """(variables, expression of one row, sign, kind) of each term; None where it is no sum of such."""
@@ -227,8 +193,8 @@ class _Reader:
 class _MonotoneReader(_Reader):
     """``leaves``: (variable, expression of one row, direction, whether it must not be below 0) of each leaf read."""
 
-    def __init__(self, scope: Scope, occurrences: dict[str, tuple[int, int]], text: str) -> None:
-        super().__init__(scope, occurrences)
+    def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
+        super().__init__(scope, plan)
         self.text = text
         self.leaves: list[tuple[int, Expr, int, bool]] = []
         self.skips_nulls = False
@@ -306,8 +272,8 @@ class _MonotoneReader(_Reader):
 class _SideReader(_MonotoneReader):
     """``found``: the terms of each side; ``leaves``: the sides in the order in which they were read; ``positive``: sides that must not be below 0."""
 
-    def __init__(self, scope: Scope, occurrences: dict[str, tuple[int, int]], text: str, masks: list[int]) -> None:
-        super().__init__(scope, occurrences, text)
+    def __init__(self, scope: Scope, plan: Plan, text: str, masks: list[int]) -> None:
+        super().__init__(scope, plan, text)
         self.masks = masks
         self.found: list[list[tuple[int, Expr | None, int, str]]] = [[] for _ in masks]
         self.positive: list[int] = []
@@ -324,27 +290,3 @@ class _SideReader(_MonotoneReader):
                 self.positive += [side] if positive else []
                 return ("leaf", side)
         return super().tree(expr, direction, positive)
-
-
-def _occurrences(node: nodes.Node) -> dict[str, tuple[int, int]]:
-    """How many rows each variable has in a match: (least, most), each up to MANY."""
-    match node:
-        case nodes.Var(name):
-            return {name.lower(): (1, 1)}
-        case nodes.Concat(items) | nodes.Permute(items) | nodes.Conjunct(items):
-            out: dict[str, tuple[int, int]] = {}
-            for found in map(_occurrences, items):
-                for name, (low, high) in found.items():
-                    known = out.get(name, (0, 0))
-                    out[name] = (min(MANY, known[0] + low), min(MANY, known[1] + high))
-            return out
-        case nodes.Alternate(items):
-            parts = [_occurrences(i) for i in items]
-            names = {name for part in parts for name in part}
-            return {n: (min(p.get(n, (0, 0))[0] for p in parts), max(p.get(n, (0, 0))[1] for p in parts)) for n in names}
-        case nodes.Repeat(item, low, high, _):
-            most = MANY if high is None or high < 0 else high
-            return {n: (min(MANY, low * a), min(MANY, most * b)) for n, (a, b) in _occurrences(item).items()}
-        case nodes.Exclude(item) | nodes.Within(item, _):
-            return _occurrences(item)
-    return {}

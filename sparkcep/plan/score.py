@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import NamedTuple
 
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.costs import BUNDLES, constant, report
 from sparkcep.plan.measures import MeasureSplitter
-from sparkcep.plan.preference import Conjoined, Monotone, additive_terms, conjoined_score, monotone_score
+from sparkcep.plan.options import slide_of, window_size
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.preference import additive_terms, conjoined_score, monotone_score
+from sparkcep.plan.records import Place, Ranking
 from sparkcep.plan.scope import SCORE
-from sparkcep.plan.window import window_size
 
 MAX_TOP = 1_000_000_000
 _NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
-
-
-class Ranking(NamedTuple):
-    """``objectives``: SQL texts over leaves, that become the columns ``__g0``, ...; ``score``: SQL text over those; ``top``: how many matches are kept, 0 for all; ``overall``: of all partitions together; ``order``: SQL
-    ORDER BY items over leaves and the score, the best match first; ``vector``: the leaf with the positions of a match's rows; ``place``: line, column and text of
-    the preference; ``terms``: of an additive preference (pattern.preference.Term); ``by_engine``: whether the engine tells the ranks; ``joined``: of a
-    monotone preference that is not additive (members of pattern.preference.Monotone); ``conjoined``: of a conjunction (members of Conjoined)."""
-
-    objectives: tuple[str, ...]
-    score: str
-    top: int
-    overall: bool
-    order: tuple[str, ...]
-    vector: str
-    place: tuple
-    terms: tuple
-    by_engine: bool = False
-    joined: tuple = ()
-    conjoined: tuple = ()
-
-    @property
-    def monotone(self) -> Monotone | None:
-        return Monotone(*self.joined) if self.joined else None
-
-    @property
-    def by_sides(self) -> Conjoined | None:
-        return Conjoined(*self.conjoined) if self.conjoined else None
 
 
 def check_ranking(clause: MatchClause) -> None:
@@ -72,44 +45,32 @@ def _check_slide(clause: MatchClause) -> None:
     if clause.top is None:
         raise _fail(clause, window.span, "SLIDE_WITHOUT_TOP", "SLIDE ranks the matches of each window, so it needs TOP k")
     kind, size = window_size(window.size, clause.text, window.rows)
-    step_kind, step = window_size(window.slide, clause.text, window.slide_rows or (window.rows and window.slide.bare().op == "lit"))
-    if kind != step_kind:
+    slide = slide_of(clause)
+    assert slide is not None
+    if kind != slide.kind:
         raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE is of the same unit as the size of its WINDOW")
-    if Fraction(step) > Fraction(size):
+    if Fraction(slide.step) > Fraction(size):
         raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE must not be larger than the WINDOW, or rows between windows would be lost")
     if clause.approx is not None and report(clause) == BUNDLES:
         raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of each window and MATCH BUNDLES joins windows; use one of them")
 
 
-def slide_of(clause: MatchClause) -> tuple[str, str]:
-    """(kind, step as a decimal text) of SLIDE in a checked clause; ("", "") without one."""
-    window = clause.window
-    if window is None or window.slide is None:
-        return ("", "")
-    return window_size(window.slide, clause.text, window.slide_rows or (window.rows and window.slide.bare().op == "lit"))
-
-
-def ranking_of(
-    clause: MatchClause, measures: MeasureSplitter, window: tuple, partition: tuple[str, ...], local: Mapping[int, str]
-) -> Ranking | None:
-    """The ranking of a checked clause; its leaves are added to ``measures``. ``window``: the plan's first one; ``partition``: SQL texts of the keys;
-    ``local``: the row-local part of each variable's condition, as SQL text."""
-    terms = additive_terms(clause, measures.scope, measures.inputs, local)
+def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
+    """The ranking of a checked clause with PREF or TOP; its leaves are added to ``measures``."""
+    terms = additive_terms(clause, plan, measures.scope, measures.inputs)
     pref, top = clause.pref, clause.top
-    if pref is None and top is None:
-        return None
     if pref is not None:
         objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
         score = _score(pref)
         if terms:
             # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact anyway
             score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
-        place: tuple = (*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
+        place = Place(*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
         order = [f"IF(isnan({SCORE}), NULL, {SCORE}) DESC NULLS LAST"]
     else:
         # fewest errors, then shortest duration
-        objectives, score, place = (measures.approximate_errors(),), "-__g0", ()
-        order = ["__g0", measures.duration(window)]
+        objectives, score, place = (measures.approximate_errors(),), "-__g0", None
+        order = ["__g0", measures.duration()]
     if top is None:
         return Ranking(objectives, score, 0, False, (), "", place, terms)
     number = constant(clause.text, top.k)
@@ -119,18 +80,17 @@ def ranking_of(
         measures.window_start()
     overall = top.scope == "OVERALL"
     # between matches that only their variables tell apart preferment decides
-    order += [vector, *((f"{key} ASC NULLS FIRST" for key in partition) if overall else ()), measures.match_number()]
+    order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms)
 
 
-def with_join(ranking: Ranking, clause: MatchClause, measures: MeasureSplitter, local: Mapping[int, str]) -> Ranking:
-    """The same with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order that fulfil their conditions make a
-    match."""
-    if not ranking.top or ranking.terms:
-        return ranking
-    return ranking._replace(
-        joined=tuple(monotone_score(clause, measures.scope, measures.inputs, local) or ()),
-        conjoined=tuple(conjoined_score(clause, measures.scope, measures.inputs, local) or ()),
+def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
+    """The plan's ranking with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order that fulfil their
+    conditions make a match."""
+    assert plan.ranking is not None
+    return plan.ranking._replace(
+        monotone=monotone_score(clause, plan, measures.scope, measures.inputs),
+        by_sides=conjoined_score(clause, plan, measures.scope, measures.inputs),
     )
 
 
@@ -153,11 +113,6 @@ def _number(column: str) -> str:
     """An objective that is no number is an error; typeof is a constant to Spark, so that nothing is left of the test."""
     wrong = f"raise_error(concat('[SPARKCEP.PREF] PREF needs a number, not a value of type ', typeof({column})))"
     return f"IF(typeof({column}) IN ({_NUMBERS}) OR typeof({column}) LIKE 'decimal%', {column}, {wrong})"
-
-
-def ranks_all(clause: MatchClause) -> bool:
-    """Whether every match takes part, as TOP has it unless FIRST MATCH is written."""
-    return clause.top is not None and not (clause.selection is not None and clause.selection.report == "FIRST")
 
 
 def _fail(clause: MatchClause, span: Span, error_class: str, message: str) -> ClauseError:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from sparkcep.plan.costs import ALL, BUNDLES, PROXY, Approx
+from sparkcep.plan.costs import ALL, BUNDLES, PROXY
 from sparkcep.plan.define import ORDER, looks_at_match, reads_labels
+from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Approx, At, Classifier, Label, LeafSpec, Ranking, RowAt, Value, has
 from sparkcep.plan.scope import APPROXIMATE, ENDINGS
-from sparkcep.plan.score import Ranking
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
@@ -102,8 +103,8 @@ def _filtered(plan: Plan, choice: Choice) -> str:
 def _sliced(plan: Plan, slicing: Slicing) -> str:
     """Whether partitions are cut into slices, and why."""
     if slicing.slices is None:
-        return f"partitions are not cut into slices of {plan.order[0][0]}: {slicing.told}"
-    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0][0]}, {slicing.slices.told}; {slicing.told}"
+        return f"partitions are not cut into slices of {plan.order[0].name}: {slicing.told}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.told}; {slicing.told}"
 
 
 STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
@@ -194,18 +195,18 @@ def _approximate(plan: Plan, approx: Approx) -> list[str]:
         needed = f"the values of the match that {', '.join(history)} still need" if history else "the groups' windows still open"
         how = f"in one pass with one run for each node and {needed}"
     costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
-    if plan.selection[0] == "STRICT":
+    if plan.selection.strategy == "STRICT":
         costs["an extra row"] = approx.extra
     costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
     lines = [
-        f"engine: approximate, {STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}, {what[approx.report]}; {how}",
+        f"engine: approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}, {what[approx.report]}; {how}",
         "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
         "automaton:",
     ]
     texts = condition_texts(copied)
     if len(copied.variables) > len(plan.variables):
         lines.append(f"  {len(copied.variables)} variables with copies: for rows that stand for one, and without the conditions that name a missing one")
-    return lines + ["  " + line for line in automaton.dump(_IGNORE[plan.selection[0]], texts, approx).splitlines()] + _windows(plan)
+    return lines + ["  " + line for line in automaton.dump(_IGNORE[plan.selection.strategy], texts, approx).splitlines()] + _windows(plan)
 
 
 def condition_texts(plan: Plan) -> tuple[str, ...]:
@@ -222,7 +223,7 @@ def _ranking(plan: Plan, ranking: Ranking) -> list[str]:
     lines = [f"score: {score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
     if ranking.top:
         of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
-        windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
+        windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
         if ranks_without_enumeration(plan, ranking):
             how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
         elif joins_queues(plan, ranking) or joins_sides(plan, ranking):
@@ -250,7 +251,7 @@ def joins_queues(plan: Plan, ranking: Ranking) -> bool:
     """As the engine decides (engines.joined), by the plan."""
     from sparkcep.automaton.selection import chain_of, selection_automaton
 
-    if plan.approximate is not None or not ranking.joined or any(looks_at_match(c) for _, cs in plan.conditions for c in cs):
+    if plan.approximate is not None or not ranking.monotone or any(looks_at_match(c) for _, cs in plan.conditions for c in cs):
         return False
     return len(chain_of(plan, ranking.top, selection_automaton(plan)[1])) > 0
 
@@ -259,16 +260,16 @@ def joins_sides(plan: Plan, ranking: Ranking) -> bool:
     """As the engine decides (engines.conjoined), by the plan."""
     from sparkcep.automaton.selection import side_automata
 
-    return bool(ranking.conjoined) and len(side_automata(plan, ranking.top + 1)) > 0
+    return ranking.by_sides is not None and len(side_automata(plan, ranking.top + 1)) > 0
 
 
 def window_texts(plan: Plan) -> list[tuple[str, str]]:
     """(name, what it means) of each window that bounds a match or a group."""
     found = []
-    for i, (kind, size, *_) in enumerate(plan.windows):
-        unit = {"rows": "rows", "micros": "microseconds", "number": f"of {plan.order[0][0]}" if plan.order else ""}.get(kind)
+    for i, window in enumerate(plan.windows):
+        unit = {ROWS: "rows", MICROS: "microseconds", NUMBER: f"of {plan.order[0].name}" if plan.order else ""}.get(window.kind)
         if unit is not None:
-            found.append((f"window {i}", f"less than {size} {unit} from its first to its last row"))
+            found.append((f"window {i}", f"less than {window.size} {unit} from its first to its last row"))
     return found
 
 
@@ -276,23 +277,19 @@ def _windows(plan: Plan) -> list[str]:
     return [f"{name}: {text}" for name, text in window_texts(plan)]
 
 
-def _has(tree: tuple, kind: str) -> bool:
-    return tree[:1] == (kind,) or any(isinstance(t, tuple) and _has(t, kind) for t in tree[1:])
-
-
 def _looked_up(plan: Plan, numbers: bool = True) -> str:
     """What a condition looks up beyond the values that a run carries, as the engines decide; "" for nothing. ``numbers``: MATCH_NUMBER(), too."""
-    adjacent = plan.selection[:1] in ((), ("STRICT",))
+    adjacent = plan.adjacent
     for v, conjuncts in plan.conditions:
         if any(reads_labels(c, adjacent) for c in conjuncts):
             return f"{plan.variables[v]} looks up labels or distinct values among the rows of the match"
-        if numbers and any(_has(c, "mno") for c in conjuncts):
+        if numbers and any(has(c, "mno") for c in conjuncts):
             return f"{plan.variables[v]} reads MATCH_NUMBER()"
     return ""
 
 
 def _why_negated(plan: Plan) -> str:
-    return "a negation looks at rows that the run did not take" if _has(plan.pattern, "not") else ""
+    return "a negation looks at rows that the run did not take" if has(plan.pattern, "not") else ""
 
 
 def _engine(plan: Plan, program) -> str:
@@ -323,11 +320,11 @@ def _set_text(mask: int, variables: tuple[str, ...]) -> str:
     return ",".join(v for i, v in enumerate(variables) if mask >> i & 1)
 
 
-def _nav(which: str, mask: int, logical: int, physical: int, value: str, variables: tuple[str, ...]) -> str:
-    name = "FIRST" if which == "F" else "LAST"
-    text = f"{name}({_set_text(mask, variables)}: {value}" + (f", {logical})" if logical else ")")
-    if physical:
-        text = f"{'PREV' if physical < 0 else 'NEXT'}({text}, {abs(physical)})"
+def _nav(row: At | Label | RowAt | Value | Classifier, value: str, variables: tuple[str, ...]) -> str:
+    name = "FIRST" if row.which == "F" else "LAST"
+    text = f"{name}({_set_text(row.mask, variables)}: {value}" + (f", {row.logical})" if row.logical else ")")
+    if row.physical:
+        text = f"{'PREV' if row.physical < 0 else 'NEXT'}({text}, {abs(row.physical)})"
     return text
 
 
@@ -335,30 +332,28 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
     """A condition tree in readable form."""
     kind = tree[0]
     if kind == "col":
-        return tree[1]
+        return tree.column
     if kind == "off":
-        return f"{'PREV' if tree[2] < 0 else 'NEXT'}({tree[1]}, {abs(tree[2])})"
+        return f"{'PREV' if tree.physical < 0 else 'NEXT'}({tree.column}, {abs(tree.physical)})"
     if kind == "nav":
-        return _nav(tree[1], tree[2], tree[3], tree[4], tree[5], variables)
+        return _nav(tree, tree.column, variables)
     if kind == "cls":
-        return _nav("L" if tree[1] == "cur" else tree[1], tree[2], tree[3], tree[4], "CLASSIFIER", variables)
+        return _nav(tree, "CLASSIFIER", variables)
     if kind == "mno":
         return "MATCH_NUMBER()"
     if kind == "prior":
-        return f"PRIOR({show(tree[2], variables)})"
+        return f"PRIOR({show(tree.tree, variables)})"
     if kind == "isfirst":
-        return f"first row of {_set_text(tree[1], variables)}"
+        return f"first row of {_set_text(tree.mask, variables)}"
     if kind == "pair":
-        return f"{tree[1]}[{', '.join(_nav(*row, 'row', variables) for row in tree[3])}]"
+        return f"{tree.column}[{', '.join(_nav(row, 'row', variables) for row in tree.rows)}]"
     if kind == "lit":
-        return tree[2] if tree[1] != "string" else repr(tree[2])
+        return tree.text if tree.type != "string" else repr(tree.text)
+    filtered = f" FILTER ({tree.keep})" if kind in ("agg", "by") and tree.keep else ""
     if kind == "agg":
-        _, fn, mask, column, keep, distinct = tree
-        inner = ("DISTINCT " if distinct else "") + (column or "*")
-        return f"{fn}({_set_text(mask, variables)}: {inner})" + (f" FILTER ({keep})" if keep else "")
+        return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){filtered}"
     if kind == "by":
-        _, which, mask, column, key, keep = tree
-        return f"{which}_by({_set_text(mask, variables)}: {column or 'CLASSIFIER'}, {key})" + (f" FILTER ({keep})" if keep else "")
+        return f"{tree.which}_by({_set_text(tree.mask, variables)}: {tree.column or 'CLASSIFIER'}, {tree.key}){filtered}"
     name, args = tree[1], [show(t, variables) for t in tree[2:]]
     if len(args) == 2 and not name[0].isalpha():
         return f"({args[0]} {name} {args[1]})"
@@ -367,16 +362,15 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
     return f"{name}({', '.join(args)})"
 
 
-def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
-    kind = spec[0]
+def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
+    kind = spec.kind
     if kind == "mno":
         return "MATCH_NUMBER()"
     if kind in ("window_start", "window_end"):
         return f"{kind.upper()}()"
     if kind == "score":
-        signs = {1: "+", -1: "-"}
-        terms = " ".join(f"{signs[sign]} {_set_text(mask, variables)}: {column or 1}" for mask, column, sign, _ in spec[2])
-        return f"floating sum in row order of {terms}" + (f", divided by {spec[1]}" if spec[1] > 1 else "")
+        terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
+        return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")
     if kind == "rank":
         return "rank of the match: by score, then earliest rows, then preferment"
     if kind == "vector":
@@ -384,11 +378,10 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
     for name, leaf in (ENDINGS | APPROXIMATE).items():
         if kind == leaf:
             return f"{name}()"
-    semantics = "FINAL " if spec[-1] else "RUNNING "
-    if kind == "nav":
-        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], spec[5], variables)
-    if kind == "cls":
-        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], "CLASSIFIER", variables)
+    semantics = "FINAL " if spec.final else "RUNNING "
+    if kind in ("nav", "cls"):
+        return semantics + _nav(spec, spec.column if kind == "nav" else "CLASSIFIER", variables)
     if kind == "rows":
-        return f"{semantics}rows of {_set_text(spec[1], variables)}: {', '.join(spec[2])}"
-    return f"{semantics}{spec[1]}({_set_text(spec[2], variables)}: {spec[3] or '*'})" + (f" FILTER ({spec[4]})" if spec[4] else "")
+        return f"{semantics}rows of {_set_text(spec.mask, variables)}: {', '.join(spec.columns)}"
+    filtered = f" FILTER ({spec.keep})" if spec.keep else ""
+    return f"{semantics}{spec.function}({_set_text(spec.mask, variables)}: {spec.column or '*'}){filtered}"

@@ -10,7 +10,8 @@ import pyarrow as pa
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
 from sparkcep.engine.run import MatchEngine, prepare
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.search import adjacent as kernels
 
 from .data import sorted_ticks

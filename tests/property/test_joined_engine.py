@@ -13,7 +13,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.joined import JoinedEngine
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
 from tests.property.in_process import guarded, inputs, unguarded

@@ -17,7 +17,8 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import merged
 from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.search import merged as merged_kernels
 from tests.oracle import measures, selection
 from tests.property.in_process import inputs

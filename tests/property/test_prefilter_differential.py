@@ -8,8 +8,8 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.necessary import necessary
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.pruning import necessary
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.semijoin import Filter, near
 from tests.oracle import expr, measures, pattern, selection

@@ -13,7 +13,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.conjoined import rows_of_match
 from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 
 WHOLE, REAL, TINY, INT = pa.int64(), pa.float64(), pa.int8(), pa.int32()

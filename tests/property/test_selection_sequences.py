@@ -10,7 +10,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.run import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.search import adjacent as kernels
 from sparkcep.settings import Settings
 from tests.oracle import selection

@@ -10,8 +10,8 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
-from sparkcep.plan.plan import make_plan
 from sparkcep.settings import Settings
 from sparkcep.sql.slices import Slices, slices_of
 from tests.oracle import selection
