@@ -1,11 +1,16 @@
-"""One Spark session for all tests of a process: starting one costs seconds. A file's tests run in one process (pytest-xdist, ``--dist loadfile``)."""
+"""One Spark session for all tests of a process, since starting one costs seconds; and which tests a process is given together."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +23,7 @@ def spark(tmp_path_factory):
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": JAVA,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -31,3 +37,33 @@ def spark(tmp_path_factory):
     sparkcep.enable(session)
     yield session
     session.stop()
+
+
+# All tests that were found, whichever of them run.
+FOUND = pytest.StashKey[list[pytest.Item]]()
+
+
+@pytest.hookimpl(tryfirst=True)  # before those are dropped that -m leaves out
+def pytest_collection_modifyitems(config, items):
+    """Files that need Spark or other programs come first, since they are long; what comes last is short and ends on all processors at once."""
+    long = {item.path for item in items if "spark" in item.fixturenames or item.get_closest_marker("process")}
+    items.sort(key=lambda item: item.path not in long)
+    config.stash[FOUND] = list(items)
+
+
+def together(nodeid: str) -> str:
+    """The name of the tests that one process runs one after the other: a file, a folder of SQL cases, or one test that starts nothing."""
+    file, _, test = nodeid.partition("::")
+    if file.startswith(("tests/grammar/", "tests/property/")):
+        return nodeid
+    folder = re.match(r"test_case\[(\w+)/", test)
+    return f"{file}::{folder[1]}" if folder else file
+
+
+class Together(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return together(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Together(config, log)

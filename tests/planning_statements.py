@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from sparkcep.clause.lexer import OP, WORD, split_statements, tokenize
@@ -53,15 +54,15 @@ class Group:
     others: tuple[str, ...] = ()
 
 
-def groups() -> Iterator[Group]:
+@cache
+def groups() -> tuple[Group, ...]:
     """A case file is a group, and so are the single examples, each paper's, and those of the demonstration."""
-    for path in sorted((TESTS / "cases").glob("*/*.test")):
-        if group := _of_cases(path):
-            yield group
-    yield _of_examples()
+    found = [group for path in sorted((TESTS / "cases").glob("*/*.test")) if (group := _of_cases(path))]
+    found.append(_of_examples())
     for folder, load in (("acep", _load_acep), ("cpr", _load_cpr), ("nycflights", _load_flights)):
-        found = [Statement(f"{folder}/{p.stem}", _only(p.read_text(encoding="utf-8"))) for p in sorted((EXAMPLES / folder).glob("*.sql"))]
-        yield Group(f"examples/{folder}", load, tuple(found))
+        paths = sorted((EXAMPLES / folder).glob("*.sql"))
+        found.append(Group(f"examples/{folder}", load, tuple(Statement(f"{folder}/{p.stem}", _only(p.read_text(encoding="utf-8"))) for p in paths)))
+    return tuple(found)
 
 
 def widened(statement: Statement) -> Statement | None:

@@ -87,6 +87,7 @@ def test_a_table_that_cannot_be_read_is_named(spark, tmp_path):
         _views(spark, [("ticks", "parquet", f"{tmp_path}/nowhere.parquet")])
 
 
+@pytest.mark.process
 def test_run_over_files(tmp_path):
     pd.DataFrame({"day": range(1, 9), "price": [12, 17, 14, 11, 15, 20, 16, 19]}).to_parquet(tmp_path / "ticks.parquet")
     (tmp_path / "query.sql").write_text(f"-- runs\n{CLAUSE};\n")

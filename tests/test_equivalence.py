@@ -9,7 +9,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
 from sparkcep.settings import Settings
-from sparkcep.sql.explain import describe
+from sparkcep.sql.describe import describe
 
 NEXT = "AFTER MATCH SKIP TO NEXT ROW EVENT SELECTION SKIP TILL NEXT MATCH"
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"

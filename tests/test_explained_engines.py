@@ -14,7 +14,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import walk as selecting
-from sparkcep.sql.explain import describe
+from sparkcep.sql.describe import describe
 
 CONDITIONS = [
     "B AS v > 1",

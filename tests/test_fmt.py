@@ -17,6 +17,7 @@ from sparkcep.tools.fmt import WIDTH, format_sql
 from sparkcep.tools.lint import lint
 from sparkcep.tools.places import clauses, comments
 from tests.grammar.generate import Generator
+from tests.selection import first
 from tests.test_sql_examples import STATEMENT_FILES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,7 +79,7 @@ def comments_of(text: str) -> list[str]:
     return sorted(c.of(text).rstrip() for start, t in zip(edges, tokens) for c in comments(text, start, t.start))
 
 
-@pytest.mark.parametrize("seed", range(0, VALID, VALID // BATCHES))
+@pytest.mark.parametrize("seed", first(range(0, VALID, VALID // BATCHES)))
 def test_random_clauses(seed):
     for i in range(seed, seed + VALID // BATCHES):
         generator = Generator(Random(i))

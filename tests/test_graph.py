@@ -57,7 +57,7 @@ def test_a_row_that_serves_both_sides_is_its_own_predecessor():
     plan = make_plan(parse_clause("ORDER BY t MEASURES MATCH_COUNT() AS n, MATCH_GRAPH() AS g EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A & B) DEFINE A AS t > 0"))
     table = pa.table({name: pa.array(range(4)) for name, _ in plan.inputs} | {LETTERS: pa.array([0, 1, 1, 1], pa.int8())})
     found = match_table(plan, table)
-    leaves = {spec[0]: found[name].to_pylist() for name, spec in plan.leaves}
+    leaves = {spec.kind: found[name].to_pylist() for name, spec in plan.leaves}
     assert len(leaves["graph"]) == 3
     for number, nodes in zip(leaves["cnt"], leaves["graph"]):
         nodes = [tuple(node.values()) for node in nodes]

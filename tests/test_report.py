@@ -120,6 +120,7 @@ def test_only_queries_have_reports(session, capsys, tmp_path):
     assert "no folder" in (err := capsys.readouterr().err) and "UNKNOWN_VARIABLE" in err
 
 
+@pytest.mark.process
 def test_the_command_line_reports_the_last_statement(tmp_path):
     table, out = tmp_path / "ticks.csv", tmp_path / "report.html"
     table.write_text("day,price\n1,12\n2,11\n3,15\n")
@@ -147,6 +148,7 @@ def browse(page: Path, folder: Path, *arguments: str) -> tuple[str, list[str]]:
     return done.stdout, re.findall(r"CONSOLE.*", done.stderr)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (Debian: apt-get install chromium)")
 def test_a_browser_shows_the_report(pages, tmp_path):
     import numpy as np

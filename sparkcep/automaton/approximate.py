@@ -20,7 +20,6 @@ from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED, Copies, Guess
 from sparkcep.automaton.selection import ACCEPT, AT_END, AT_START, E_VAR, MAX_EDGES, MAX_NODES, Selection
 from sparkcep.automaton.steps import MAX_CHOICES, landing, steps, too_complex
-from sparkcep.plan.costs import ALL
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx
 
@@ -55,18 +54,6 @@ class Approximate:
             notes.append(note + (f" with {approx.errors(cost)} {'error' if approx.errors(cost) == 1 else 'errors'}" if cost >= 0 else ""))
         names = tuple(name or "any row" for name in variables)
         return replace(self.selection, variables=names).dump(ignore, conditions, titles, tuple(notes))
-
-
-def lists_all(plan: Plan, looks_at_match: bool) -> bool:
-    """Whether matches are searched one by one: all are asked for, or the best of each last row cannot be told from the cost and the first row
-    of its runs alone (their conditions look at the match, or a negation or a group's window at the rows they took)."""
-    assert plan.approximate is not None
-    negated = _has(plan.pattern, "not")
-    return plan.approximate.report == ALL or looks_at_match or negated or len(plan.windows) > 1
-
-
-def _has(pattern: tuple, kind: str) -> bool:
-    return pattern[0] == kind or any(isinstance(t, tuple) and _has(t, kind) for t in pattern[1:])
 
 
 class Config(NamedTuple):

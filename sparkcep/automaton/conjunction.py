@@ -76,7 +76,7 @@ class Conjunction:
 def conjunction_automaton(plan: Plan) -> tuple[p.Program, Conjunction]:
     """The program and the automaton of a plan whose pattern has a conjunction."""
     program = compile_pattern(
-        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=plan.selection[0] == "NEXT"
+        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=plan.selection.strategy == "NEXT"
     )
     return program, _Builder(program, far_variables(plan.pattern, len(plan.variables))).run()
 

@@ -9,19 +9,17 @@ edge (steps 4 and 5): an edge names the windows its row opens and those it must 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from sparkcep.automaton import program as p
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.steps import landing, steps, too_complex, visit
-from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
 
 MAX_NODES = 4096
 MAX_EDGES = 100_000
-MAX_RANKED = 100_000  # of TOP k without enumeration
 ACCEPT = -1
 
 # columns of ``edges``
@@ -118,52 +116,6 @@ def build_selection(program: p.Program, *, merge: bool) -> Selection:
     NEXT, where each way ignores rows by its own state.
     """
     return _Builder(program, merge).run()
-
-
-def counts_by_numbers(plan: Plan, automaton: Selection, looks_at_match: bool) -> bool:
-    """Whether dynamic programming over the automaton counts a plan's matches."""
-    return not looks_at_match and len(plan.windows) == 1 and matches_once(automaton)
-
-
-def ranks_paths(plan: Plan, k: int, automaton: Selection) -> bool:
-    """Whether the k best matches of a plan whose conditions are local to their row can be found as paths of the automaton."""
-    plain = plan.selection == ("ANY", "ALL") and len(plan.windows) == 1
-    return plain and 0 < k <= MAX_RANKED and matches_once(automaton) and not automaton.edges[:, E_WHERE].any()
-
-
-def chain_of(plan: Plan, k: int, automaton: Selection) -> tuple[int, ...]:
-    """The edges of an automaton that takes one row for each of its nodes, if ``ranks_paths``; () for any other."""
-    edges: list[int] = []
-    node = 0
-    while ranks_paths(plan, k, automaton) and len(edges) < automaton.nodes:
-        low, high = int(automaton.first[node]), int(automaton.first[node + 1])
-        if high - low != 1:
-            return ()
-        if automaton.edges[low, E_VAR] == ACCEPT:
-            return tuple(edges)
-        edges.append(low)
-        node = int(automaton.edges[low, E_TARGET])
-    return ()
-
-
-def side_automata(plan: Plan, k: int) -> tuple[Selection, ...]:
-    """The automata of the sides of a conjunction, where the k best matches of each can be found as paths and any of them join; () otherwise."""
-    if plan.pattern[0] != "and" or (plan.windows[0][0] != NO_WINDOW and not plan.slide):
-        return ()
-    found = []
-    for side in plan.pattern[1:]:
-        alone = replace(plan, pattern=side)
-        automaton = selection_automaton(alone)[1]
-        # a side without rows is no path
-        if not ranks_paths(alone, k, automaton) or automaton.accepts()[0]:
-            return ()
-        found.append(automaton)
-    return tuple(found)
-
-
-def matches_once(automaton: Selection) -> bool:
-    """Whether each path of the automaton is a match of its own, and nothing but its rows decides that."""
-    return not (automaton.ambiguous or automaton.negates)
 
 
 class _Builder:

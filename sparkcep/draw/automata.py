@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.approximate import Approximate, approximate_automaton, lists_all
-from sparkcep.automaton.compiler import compile_pattern
+from sparkcep.automaton.approximate import Approximate
 from sparkcep.automaton.conjunction import AT_END as SIDE_AT_END
 from sparkcep.automaton.conjunction import (
     C_CHECK,
@@ -20,10 +19,8 @@ from sparkcep.automaton.conjunction import (
     C_VAR,
     C_WHERE,
     Conjunction,
-    conjunction_automaton,
-    has_conjunction,
 )
-from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED, with_copies
+from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED
 from sparkcep.automaton.selection import (
     ACCEPT,
     AT_END,
@@ -35,15 +32,14 @@ from sparkcep.automaton.selection import (
     E_VAR,
     E_WHERE,
     Selection,
-    selection_automaton,
 )
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.nodes import quantifier
 from sparkcep.clause.tree import MatchClause
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
-from sparkcep.plan.define import looks_at_match
 from sparkcep.plan.plan import Plan
-from sparkcep.sql.explain import STRATEGIES, condition_texts, window_texts
+from sparkcep.sql.describe import STRATEGIES, condition_texts, window_texts
 
 MAX_STATES = 200  # drawn; an automaton may have thousands
 MAX_EDGES = 2000
@@ -58,15 +54,15 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
     """
     written = {d.variable.lower(): _one_line(d.condition.span.of(clause.text)) for d in clause.defines}
     texts = tuple(written.get(v.lower(), "") for v in plan.variables)
-    if plan.approximate is not None:
-        graph = _approximate(plan, texts)
-    elif not plan.selection:
-        graph = _exact(plan, texts)
-    elif has_conjunction(plan.pattern):
-        graph = _conjunction(plan, conjunction_automaton(plan)[1], texts)
+    strategy = strategy_of(plan)
+    if strategy.approximate is not None:
+        graph = _approximate(plan, strategy.plan, strategy.approximate, texts)
+    elif strategy.conjunction is not None:
+        graph = _conjunction(plan, strategy.conjunction, texts)
+    elif strategy.selection is not None:
+        graph = _selection(plan, strategy.selection, plan.variables, texts, f"event selection, {STRATEGIES[plan.selection.strategy]}")
     else:
-        automaton = selection_automaton(plan)[1]
-        graph = _selection(plan, automaton, plan.variables, texts, f"event selection, {STRATEGIES[plan.selection[0]]}")
+        graph = _exact(strategy.program, texts)
     legend = [(v, text) for v, text in zip(plan.variables, texts) if text]
     legend += [("any row", ", ".join(free))] if (free := [v for v, text in zip(plan.variables, texts) if not text]) else []
     legend += window_texts(plan)
@@ -104,8 +100,7 @@ def _completing(edges: list[Edge]) -> list[Edge]:
 # -- the exact engine: a state for each instruction that takes rows ------------------------------------------------
 
 
-def _exact(plan: Plan, texts: tuple[str, ...]) -> Graph:
-    program = compile_pattern(plan.pattern, plan.variables)
+def _exact(program: p.Program, texts: tuple[str, ...]) -> Graph:
     walk = _Walk(program)
     places = [-1, *(pc for pc, op in enumerate(program.code[:, 0].tolist()) if op in (p.CHAR, p.RUN))]
     number = {pc: i for i, pc in enumerate(places)}
@@ -269,9 +264,9 @@ def _selection(
         states.append(State(str(node), state_notes[node] if state_notes else "", any(e.kind == COMPLETE for e in found)))
         edges += _completing(_ordered(found))
         mask = int(automaton.masks[node])
-        if node and mask and plan.selection[0] != "STRICT":
+        if node and mask and plan.selection.strategy != "STRICT":
             taken = dict.fromkeys(name for v, name in enumerate(names) if mask >> v & 1)
-            what = "any row" if plan.selection[0] == "ANY" else f"unless {' or '.join(taken)}"
+            what = "any row" if plan.selection.strategy == "ANY" else f"unless {' or '.join(taken)}"
             edges.append(Edge(node, node, IGNORE, f"ignore {what}"))
     return Graph(title, tuple(states), tuple(edges))
 
@@ -316,8 +311,8 @@ def _conjunction(plan: Plan, automaton: Conjunction, texts: tuple[str, ...]) -> 
                 found.append(Edge(node, edge[C_TARGET], TAKE, names[v], texts[v], tuple(notes)))
         states.append(State(str(node), complete=any(e.kind == COMPLETE for e in found)))
         edges += _completing(_ordered(found))
-    passed = "any row may be passed over" if plan.selection[0] == "ANY" else "each side passes over rows that it could not take"
-    return Graph(f"conjunction, {STRATEGIES[plan.selection[0]]}: {passed}", tuple(states), tuple(edges))
+    passed = "any row may be passed over" if plan.selection.strategy == "ANY" else "each side passes over rows that it could not take"
+    return Graph(f"conjunction, {STRATEGIES[plan.selection.strategy]}: {passed}", tuple(states), tuple(edges))
 
 
 # -- approximate matches ------------------------------------------------------------------------------------------
@@ -325,12 +320,10 @@ def _conjunction(plan: Plan, automaton: Conjunction, texts: tuple[str, ...]) -> 
 _KINDS = {MATCHED: (), SUBSTITUTED: ("a row that stands for it",), EXTRA: ("a row too many",)}
 
 
-def _approximate(plan: Plan, texts: tuple[str, ...]) -> Graph:
-    approx = plan.approximate
+def _approximate(plan: Plan, copied: Plan, automaton: Approximate, texts: tuple[str, ...]) -> Graph:
+    """``copied``: the plan with copies of its variables."""
+    approx, copies = plan.approximate, automaton.copies
     assert approx is not None
-    copied, copies = with_copies(plan)
-    history = any(looks_at_match(c) for _, cs in plan.conditions for c in cs)
-    automaton = approximate_automaton(copied, copies, merge=lists_all(plan, history))[1]
     inputs = dict(plan.inputs)
     known = tuple(re.sub(r"\b__[cpo]\d+\b", lambda m: inputs.get(m[0], m[0]), text) for text in condition_texts(copied))
     # a copy with all of its conjuncts reads as the user wrote it
@@ -342,7 +335,7 @@ def _approximate(plan: Plan, texts: tuple[str, ...]) -> Graph:
     costs = [sorted(set(found)) for found in automaton.at_cost]
     titles = tuple(f"cost {', '.join(str(approx.errors(c)) for c in found)}" if node else "" for node, found in enumerate(costs))
     edge_notes = tuple(_cost_notes(automaton, e, copied.variables, approx) for e in range(len(automaton.costs)))
-    title = f"approximate, {STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}"
+    title = f"approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}"
     return _selection(plan, automaton.selection, names, written, title, titles, edge_notes)
 
 

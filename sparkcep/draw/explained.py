@@ -9,8 +9,9 @@ from sparkcep.draw.automata import graph_of
 from sparkcep.draw.graph import Graph
 from sparkcep.draw.page import Page
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.explain import NO_CLAUSE, describe
-from sparkcep.sql.rewrite import Rewritten, rewrite_all
+from sparkcep.sql.describe import NO_CLAUSE, describe
+from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.rewritten import Rewritten
 
 
 def as_svg(statements: Sequence[str], settings: Settings = DEFAULT) -> str:

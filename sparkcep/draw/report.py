@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sparkcep.draw.explained import explained
 from sparkcep.draw.page import Page
-from sparkcep.sql.rewrite import Rewritten
+from sparkcep.sql.rewritten import Rewritten
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Approximate matches (LANGUAGE section 5) as event selection over an automaton whose nodes know the cost so far.
 
 ACEP (VLDB 2016) links its match nodes backwards, so that all matches of a window are in memory at once. Here they are found depth first, one by one,
-by the kernel of event selection (:mod:`sparkcep.automaton.approximate` makes the automaton). The best match of each last row needs no
-listing where :func:`sparkcep.automaton.approximate.lists_all` says so: :mod:`sparkcep.engine.proxies`.
+by the kernel of event selection (:mod:`sparkcep.automaton.approximate` makes the automaton).
 """
 
 from __future__ import annotations
@@ -17,25 +16,9 @@ from sparkcep.engine.last_rows import EndingEngine
 from sparkcep.engine.run import Data, MatchEngine, Prepared
 from sparkcep.engine.selection import SelectionEngine
 from sparkcep.engine.windows import measured
-from sparkcep.plan.costs import ALL
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import derivations as approximate_kernels
 from sparkcep.search import walk as selecting
-
-
-def approximate_engine(prepared: Prepared) -> type[MatchEngine]:
-    """The engine for a plan with APPROX."""
-    from sparkcep.automaton.approximate import lists_all
-    from sparkcep.engine.proxies import ProxyEngine
-    from sparkcep.engine.proxy_classes import ClassProxyEngine, keeps_classes
-
-    approx = prepared.plan.approximate
-    assert approx is not None
-    if approx.report == ALL:
-        return ApproximateEngine
-    if not lists_all(prepared.plan, prepared.conditions.has_history):
-        return ProxyEngine
-    return ClassProxyEngine if keeps_classes(prepared) else ListedProxyEngine
 
 
 class ApproximateEngine(SelectionEngine):
@@ -69,7 +52,7 @@ class ListedProxyEngine(EndingEngine, ApproximateEngine):
         best = self._best(data, offsets[: done + 1], columns)
         positions = self._partition_positions(offsets)
         window = self.plan.windows[0]
-        places = measured(window, columns.get(window[2]), positions, self.reporter.descending)
+        places = measured(window, columns.get(window.order), positions, self.reporter.descending)
         best = self.reporter.reported(best, places, columns, positions)
         if self.plan.rows == "unmatched":
             best = unmatched_events(best, np.arange(offsets[done]), offsets[: done + 1])

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection, side_automata
+from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds
@@ -36,14 +36,6 @@ class _DeeperError(Exception):
     """More matches of a side are needed."""
 
 
-def ranks_by_sides(prepared: Prepared) -> bool:
-    """Whether the k best matches can be found by joining the best ones of each side."""
-    ranking = prepared.plan.ranking
-    if ranking is None or not ranking.by_sides or prepared.conditions.has_history:
-        return False
-    return len(side_automata(prepared.plan, ranking.top + 1)) > 0
-
-
 class ConjoinedEngine(BestEngine, ConjunctionEngine):
     """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
 
@@ -52,7 +44,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
         ranking = prepared.plan.ranking
         assert ranking is not None and ranking.by_sides is not None
         self.score, self.top = ranking.by_sides, ranking.top
-        self.sides = side_automata(prepared.plan, self.top + 1)
+        self.sides = prepared.strategy.sides
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
         self.lengths = [rows_of_match(side) for side in self.sides]
         self.merge = Merge(lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)]))
@@ -174,7 +166,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
     def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray) -> list[np.ndarray] | None:
         """What each row adds to the score of each side; None where the sums are not those of Spark."""
         count, rows = len(self.plan.variables), len(letters)
-        types = [type_of(columns[column].type) for terms in self.score.sides for _, column, *_ in terms if column]
+        types = [type_of(columns[term.column].type) for terms in self.score.sides for term in terms if term.column]
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return None
         for terms in self.score.sides:
@@ -194,12 +186,12 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
             own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
             if own is None:
-                if self.score.whole or len(terms) > 1 or not any(c and type_of(columns[c].type).is_float for _, c, *_ in terms):
+                if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # rounded in another order than Spark's
                 own = float_weights(terms, columns, count, rows)
             if side in self.score.positive and any((own[v][(letters >> v & 1).astype(bool)] < 0).any() for v in range(count)):
                 return None
-            unit = 10 ** (scale - max((type_of(columns[c].type).scale for _, c, *_ in terms if c), default=0))
+            unit = 10 ** (scale - max((type_of(columns[term.column].type).scale for term in terms if term.column), default=0))
             out.append(own * rising * unit)
         return out
 

@@ -62,7 +62,7 @@ class ConjunctionEngine(ScatteringEngine):
         c = self.p.conditions
         slots = c.slots if c.has_history else self._empty_slots
         return conjoining.conjoin_partitions(
-            self._arrays, self.plan.selection[0] == "NEXT", self.plan.non_overlapping, self.windowed, self._windows, self._backs, self._ends,
+            self._arrays, self.plan.selection.strategy == "NEXT", self.plan.non_overlapping, self.windowed, self._windows, self._backs, self._ends,
             self._ends.shape[1] > 0, kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows,
             (scratch.labels, scratch.hi, scratch.hf, scratch.si, scratch.sf, scratch.sn),
             self._search(len(events)), len(data.rows.letters), self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import counts_by_numbers
+from sparkcep.automaton.strategy import NUMBERS
 from sparkcep.engine.last_rows import Ending, EndingEngine
 from sparkcep.engine.run import Data
 from sparkcep.engine.selection import SelectionEngine
@@ -19,7 +19,7 @@ class CountingEngine(EndingEngine, SelectionEngine):
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
-        self.by_numbers = counts_by_numbers(self.plan, prepared.selection, prepared.conditions.has_history)
+        self.by_numbers = prepared.strategy.search == NUMBERS
 
     def _numbered(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
         """By dynamic programming."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_VAR, chain_of
+from sparkcep.automaton.selection import E_LABEL, E_VAR
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, Type, decimal_of, type_of
 from sparkcep.engine import bounds
@@ -25,14 +25,6 @@ from sparkcep.engine.windows import Slides
 CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 
 
-def ranks_by_join(prepared: Prepared) -> bool:
-    """Whether the k best matches can be found by joining the rows of each variable."""
-    plan, ranking, automaton = prepared.plan, prepared.plan.ranking, prepared.selection
-    if ranking is None or automaton is None or not ranking.monotone or prepared.conditions.has_history:
-        return False
-    return len(chain_of(plan, ranking.top, automaton)) > 0
-
-
 class JoinedEngine(BestEngine, SelectionEngine):
     """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
 
@@ -40,7 +32,7 @@ class JoinedEngine(BestEngine, SelectionEngine):
         super().__init__(prepared, chunk_rows, limits)
         automaton, ranking = prepared.selection, prepared.plan.ranking
         assert automaton is not None and ranking is not None and ranking.monotone is not None
-        edges = automaton.edges[list(chain_of(prepared.plan, ranking.top, automaton))]
+        edges = automaton.edges[list(prepared.strategy.chain)]
         self.taken = edges[:, E_VAR].tolist()
         self.written = edges[:, E_LABEL].astype(np.uint8)
         self.monotone = ranking.monotone

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selection, matches_once
+from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selection
+from sparkcep.automaton.strategy import FRONT
 from sparkcep.columns.bytecode import OP, SLOT, Conditions
 from sparkcep.engine.counting import MAX_COUNT, CountingEngine
 from sparkcep.engine.last_rows import Ending
@@ -22,25 +23,14 @@ CLASSES, NODES, STARTS = 64, 1024, 8  # places at first
 OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
 
 
-def merges_runs(automaton: Selection, conditions: Conditions) -> bool:
-    """Whether slot values and windows decide a run's future, and no match is found twice."""
-    return matches_once(automaton) and slots_decide(conditions)
-
-
-def slots_decide(conditions: Conditions) -> bool:
-    """Whether what the slots hold decides which rows a run can take. (A column that is loaded inside PRIOR holds a constant: what looks at a row is
-    a FIRST or LAST there.)"""
-    return not (conditions.labels_read or conditions.distinct_read or conditions.number_read)
-
-
 class MergedEngine(CountingEngine):
-    """As :class:`CountingEngine`, with graphs of matches as well. What :func:`merges_runs` refuses is listed."""
+    """As :class:`CountingEngine`, with graphs of matches as well. What cannot be merged is listed."""
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         self.drawing = self.plan.graphing
         self.looks = 0  # how often a row was held against a class of runs
-        self.merges = merges_runs(prepared.selection, prepared.conditions)
+        self.merges = prepared.strategy.search == FRONT
         if self.merges:
             self.uses_ends = True
             self._window_live = live_windows(prepared.selection)

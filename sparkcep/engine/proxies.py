@@ -53,12 +53,12 @@ class ProxyEngine(MatchEngine):
         super().__init__(prepared, chunk_rows, limits)
         assert prepared.approximate is not None
         self.reporter = Reporter(self.plan, prepared.approximate)
-        self.strict = self.plan.selection[0] == "STRICT"
+        self.strict = self.plan.selection.strategy == "STRICT"
         self._arrays = proxy_arrays(prepared.approximate.selection, prepared.approximate.costs)
         nodes = prepared.approximate.selection.nodes
         self._live, self._fresh = np.full(nodes, -1, dtype=np.int64), np.full(nodes, -1, dtype=np.int64)
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
-        self._neighbours = any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in self.plan.leaves)
+        self._neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in self.plan.leaves)
         self._begin = 0  # row of the buffer that the search goes on from
         self._known = np.zeros(0, dtype=np.int64)  # positions of the rows before it
         self._taken = np.zeros(0, dtype=np.uint8)  # of those, which are in a reported match
@@ -75,7 +75,7 @@ class ProxyEngine(MatchEngine):
         rows = table.num_rows
         positions = self._partition_positions(offsets)
         window = self.plan.windows[0]
-        places = measured(window, columns.get(window[2]), positions, self.reporter.descending)
+        places = measured(window, columns.get(window.order), positions, self.reporter.descending)
         data = self._kernel_data(columns, offsets, rows)
         letters = np.where(places.null, 0, data.rows.letters)
         taken = np.zeros(rows, dtype=np.uint8)

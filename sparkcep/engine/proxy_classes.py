@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from sparkcep.engine.approximate import ListedProxyEngine
 from sparkcep.engine.found import Found
-from sparkcep.engine.merged import columns_read, live_windows, slots_decide
+from sparkcep.engine.merged import columns_read, live_windows
 from sparkcep.engine.proxies import empty_chains, proxy_arrays, wider_chains
 from sparkcep.engine.run import Data, Prepared, doubled
 from sparkcep.search import adjacent as kernels
@@ -16,12 +16,6 @@ from sparkcep.search import proxy_classes as classing
 from sparkcep.search.chains import NONE
 
 PLACES, ENTRIES = 256, 1 << 12  # at first
-
-
-def keeps_classes(prepared: Prepared) -> bool:
-    """Whether values of the match and windows decide a run's future: a negation looks at rows it did not take."""
-    assert prepared.selection is not None
-    return slots_decide(prepared.conditions) and not prepared.selection.negates
 
 
 class ClassProxyEngine(ListedProxyEngine):

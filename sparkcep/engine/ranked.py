@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.links import links_of
-from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR, ranks_paths
+from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR
 from sparkcep.columns.arrays import equal_codes, numbered
 from sparkcep.columns.types import type_of
 from sparkcep.engine.best import Keys, top_matches
@@ -21,19 +20,12 @@ from sparkcep.engine.selection import SelectionEngine
 from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.windows import Slides, slides
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.records import Term
 from sparkcep.search import adjacent as kernels
 
 SPARE = 1024  # matches that are held beside twice the best
 LESS = "a smaller TOP, a smaller WINDOW"
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
-
-
-def ranks_by_paths(prepared: Prepared) -> bool:
-    """Whether the k best matches can be found as paths: each path is a match, and what it adds to the score is told by its rows."""
-    plan, ranking, automaton = prepared.plan, prepared.plan.ranking, prepared.selection
-    if ranking is None or automaton is None or not ranking.terms or not ranks_paths(plan, ranking.top, automaton):
-        return False
-    return links_of(plan, automaton) is not None
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,7 @@ class BestEngine(EndingEngine):
         if not plan.slide:
             return None
         try:
-            return slides(plan.windows[0], plan.slide, columns.get(plan.windows[0][2]), offsets, self._most_windows)
+            return slides(plan.windows[0], plan.slide, columns.get(plan.windows[0].order), offsets, self._most_windows)
         except TooMuchStateError:
             raise self._state_limit(self._at(0), columns, NARROWER) from None
 
@@ -107,7 +99,7 @@ class RankedEngine(BestEngine, SelectionEngine):
     def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         assert prepared.selection is not None
-        self._links = links_of(prepared.plan, prepared.selection)
+        self._links = prepared.strategy.links
 
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         offsets = offsets[: done + 1]
@@ -143,7 +135,7 @@ class RankedEngine(BestEngine, SelectionEngine):
     @property
     def _parts(self) -> int:
         """How many objectives the score is the average of."""
-        return next(spec[1] for _, spec in self.plan.leaves if spec[0] == "score")
+        return next(leaf.spec.parts for leaf in self.plan.leaves if leaf.spec.kind == "score")
 
     def _by_paths(
         self, data: Data, offsets: np.ndarray, weights: np.ndarray, keys: tuple[Keys, ...], sliding: Slides | None,
@@ -200,7 +192,7 @@ class RankedEngine(BestEngine, SelectionEngine):
         self._window = sliding.windows(windows) if sliding is not None else None
         yield from self._emit(columns, events, labels, taken, offsets, _with_ranks(events, windows))
 
-    def _unclear(self, terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+    def _unclear(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
         """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
         for mask, column, _, kind in terms:
             if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.automaton.approximate import Approximate, approximate_automaton, lists_all
-from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
-from sparkcep.automaton.guesses import with_copies
+from sparkcep.automaton import strategy as strategies
+from sparkcep.automaton.approximate import Approximate
+from sparkcep.automaton.conjunction import Conjunction
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
-from sparkcep.automaton.selection import Selection, selection_automaton
+from sparkcep.automaton.selection import Selection
 from sparkcep.automaton.steps import too_complex
+from sparkcep.automaton.strategy import EVERY, GRAPH, Strategy, strategy_of
 from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks, ranges, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD, type_of
@@ -59,16 +59,32 @@ _COMPARISONS = {OP[n]: i for i, n in enumerate(("EQI", "NEI", "LTI", "LEI", "GTI
 class Prepared:
     """A plan compiled for an input schema: what the table function's ``analyze`` hands to its workers."""
 
-    plan: Plan
+    strategy: Strategy
     input_schema: pa.Schema
-    program: Program
     conditions: Conditions
     output_schema: pa.Schema
     memo: int
     state_live: np.ndarray
-    selection: Selection | None = None
-    conjunction: Conjunction | None = None
-    approximate: Approximate | None = None
+
+    @property
+    def plan(self) -> Plan:
+        return self.strategy.plan
+
+    @property
+    def program(self) -> Program:
+        return self.strategy.program
+
+    @property
+    def selection(self) -> Selection | None:
+        return self.strategy.selection
+
+    @property
+    def conjunction(self) -> Conjunction | None:
+        return self.strategy.conjunction
+
+    @property
+    def approximate(self) -> Approximate | None:
+        return self.strategy.approximate
 
     def arrived(self, schema: pa.Schema) -> Prepared:
         """The same for batches as they came: their timestamps carry the session's time zone."""
@@ -89,9 +105,8 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 
 def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
-    copies = None
-    if plan.approximate is not None:
-        plan, copies = with_copies(plan)
+    strategy = strategy_of(plan)
+    plan = strategy.plan
     conditions = compile_conditions(
         plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent
     )
@@ -103,23 +118,17 @@ def _prepare(plan: Plan, schema: pa.Schema) -> Prepared:
             check_window(window, schema)
         if plan.slide:
             check_slide(plan.windows[0], plan.slide, schema)
-        if copies is not None:
-            program, found = approximate_automaton(plan, copies, merge=lists_all(plan, conditions.has_history))
-            live = selection_live(found.selection, conditions)
-            return Prepared(plan, schema, program, conditions, out, 0, live, found.selection, approximate=found)
-        if has_conjunction(plan.pattern):
-            program, sides = conjunction_automaton(plan)
-            return Prepared(plan, schema, program, conditions, out, kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8), conjunction=sides)
-        program, automaton = selection_automaton(plan)
-        return Prepared(plan, schema, program, conditions, out, 0, selection_live(automaton, conditions), automaton)
-    program = compile_pattern(plan.pattern, plan.variables)
-    memo, live = _memo(program, conditions)
-    return Prepared(plan, schema, program, conditions, out, memo, live)
+    memo, live = kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
+    if strategy.selection is not None:
+        memo, live = 0, selection_live(strategy.selection, conditions)
+    elif strategy.conjunction is None:
+        memo, live = _memo(strategy, conditions)
+    return Prepared(strategy, schema, conditions, out, memo, live)
 
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
     types = [out.field(name).type for name in ranking.objectives if name in out.names]
-    for t in map(type_of, [*types, *(schema.field(column).type for _, column, *_ in ranking.terms if column)]):
+    for t in map(type_of, [*types, *(schema.field(term.column).type for term in ranking.terms if term.column)]):
         if not (t.is_number or t.kind == "null"):
             line, column, text = ranking.place
             raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)
@@ -127,27 +136,35 @@ def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> No
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> MatchEngine:
     """The engine that the plan asks for."""
-    from sparkcep.engine.approximate import approximate_engine
-    from sparkcep.engine.conjoined import ConjoinedEngine, ranks_by_sides
+    from sparkcep.engine.approximate import ApproximateEngine, ListedProxyEngine
+    from sparkcep.engine.conjoined import ConjoinedEngine
     from sparkcep.engine.conjunction import ConjunctionEngine
-    from sparkcep.engine.joined import JoinedEngine, ranks_by_join
+    from sparkcep.engine.joined import JoinedEngine
     from sparkcep.engine.last_rows import ConjunctionEndingEngine
     from sparkcep.engine.merged import MergedEngine
-    from sparkcep.engine.ranked import RankedEngine, ranks_by_paths
+    from sparkcep.engine.proxies import ProxyEngine
+    from sparkcep.engine.proxy_classes import ClassProxyEngine
+    from sparkcep.engine.ranked import RankedEngine
     from sparkcep.engine.selection import SelectionEngine
 
-    chosen: type[MatchEngine] = MatchEngine
-    if prepared.approximate is not None:
-        return approximate_engine(prepared)(prepared, chunk_rows, limits)
-    by_last_row = prepared.plan.counting or prepared.plan.graphing
-    if prepared.conjunction is not None:
-        chosen = ConjunctionEndingEngine if by_last_row else ConjoinedEngine if ranks_by_sides(prepared) else ConjunctionEngine
-    if prepared.plan.ranking is not None and prepared.plan.ranking.by_engine and not ranks_by_paths(prepared):
-        raise RuntimeError("the plan expects ranks of an engine that cannot tell them")
-    if prepared.selection is not None:
-        ranked = RankedEngine if ranks_by_paths(prepared) else JoinedEngine if ranks_by_join(prepared) else SelectionEngine
-        chosen = MergedEngine if by_last_row else ranked
-    return chosen(prepared, chunk_rows, limits)
+    strategy = prepared.strategy
+    counted = strategy.question in (strategies.COUNTED, GRAPH)
+    walk: type[MatchEngine] = MergedEngine if counted else SelectionEngine
+    if strategy.approximate is not None:
+        walk = ApproximateEngine if strategy.question == EVERY else ListedProxyEngine
+    chosen: dict[str, type[MatchEngine]] = {
+        strategies.ADJACENT: MatchEngine,
+        strategies.WALK: walk,
+        strategies.CONJUNCTION: ConjunctionEndingEngine if counted else ConjunctionEngine,
+        strategies.NUMBERS: MergedEngine,
+        strategies.FRONT: MergedEngine,
+        strategies.PROXIES: ProxyEngine,
+        strategies.CLASSES: ClassProxyEngine,
+        strategies.PATHS: RankedEngine,
+        strategies.SEQUENCES: JoinedEngine,
+        strategies.SIDES: ConjoinedEngine,
+    }
+    return chosen[strategy.search](prepared, chunk_rows, limits)
 
 
 def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
@@ -180,13 +197,11 @@ def _read_before(variable: int, conditions: Conditions) -> np.ndarray:
     return needed
 
 
-def _memo(program: Program, conditions: Conditions) -> tuple[int, np.ndarray]:
+def _memo(strategy: Strategy, conditions: Conditions) -> tuple[int, np.ndarray]:
     """How failed states are remembered, and which slots decide the future of each memoised state."""
-    slots = len(conditions.slots)
+    program, slots = strategy.program, len(conditions.slots)
     live = np.zeros((max(program.states, 1), max(slots, 1)), dtype=np.uint8)
-    if conditions.labels_read or conditions.distinct_read:
-        return kernels.NO_MEMO, live  # the future may depend on more than the slots tell
-    if program.states == 0:
+    if strategy.forgets is not None:
         return kernels.NO_MEMO, live
     if not slots and not conditions.number_read and program.states << program.register_bits <= MAX_MEMO_BITS:
         return kernels.BITMAP, live
@@ -231,13 +246,13 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
     plan names them, they are just these."""
     fields = []
     if plan.rows == "one":
-        fields += [pa.field(c, schema.field(c).type) for _, c, _ in plan.partition]
+        fields += [pa.field(key.column, schema.field(key.column).type) for key in plan.partition]
     else:
         fields += [pa.field(f.name, f.type) for f in schema if f.name not in _internal(plan)]
         fields += [pa.field(c, schema.field(c).type) for c in _kept_keys(plan)]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
-    fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]
+    fields += [pa.field(leaf.name, leaf_type(leaf.spec, schema)) for leaf in plan.leaves]
     if plan.given:
         named = {f.name: f for f in fields}
         fields = [named[name] for name in plan.given]
@@ -245,20 +260,20 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
 
 
 def _internal(plan: Plan) -> set[str]:
-    return {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
+    return {LETTERS, *(column.name for column in (*plan.inputs, *plan.ordered_inputs))}
 
 
 def _kept_keys(plan: Plan) -> list[str]:
     """Key columns that ALL ROWS needs beside the user's columns."""
-    return [c for _, c, *_, plain in (*plan.partition, *plan.order) if not plain]
+    return [key.column for key in (*plan.partition, *plan.order) if not key.plain]
 
 
 def _max_ahead(prepared: Prepared) -> tuple[int, int]:
     """(rows back, rows ahead) that navigation may leave the match by."""
     back, ahead = prepared.conditions.max_back, prepared.conditions.max_ahead
     for _, spec in prepared.plan.leaves:
-        if spec[0] == "nav":
-            back, ahead = max(back, -spec[4]), max(ahead, spec[4])
+        if spec.kind == "nav":
+            back, ahead = max(back, -spec.physical), max(ahead, spec.physical)
     return back, ahead
 
 
@@ -563,7 +578,7 @@ class MatchEngine:
             p.nullable, np.int64(p.first), self._memo_kind(len(data.rows.letters)), self._words, p.register_bits,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes),
             data.rows, scratch, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched",
-            SKIPS[self.plan.skip[0]], np.int64(self.plan.skip[1]), c.number_read, self.limits.patience, self._most_entries(len(data.rows.letters)),
+            SKIPS[self.plan.skip.mode], np.int64(self.plan.skip.targets), c.number_read, self.limits.patience, self._most_entries(len(data.rows.letters)),
             self.limits.max_steps, self._paired, state, events, labels,
         )
 
@@ -576,10 +591,10 @@ class MatchEngine:
         by_event = dict(by_event or {})
         if plan.slide:
             events, by_event = self._in_windows(columns, events, labels, scattered, offsets, by_event)
-        score = next((spec for _, spec in plan.leaves if spec[0] == "score"), None)
+        score = next((leaf.spec for leaf in plan.leaves if leaf.spec.kind == "score"), None)
         if score is not None:
             by_event["score"] = scores(score, columns, events, labels, scattered, len(plan.variables))
-        if ("vector",) in (spec for _, spec in plan.leaves):
+        if any(leaf.spec.kind == "vector" for leaf in plan.leaves):
             by_event["vector"] = match_positions(events, scattered, self._partition_positions(offsets))
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, scattered, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
@@ -629,7 +644,7 @@ class MatchEngine:
         by_event: dict[str, pa.Array],
     ) -> tuple[np.ndarray, dict[str, pa.Array]]:
         """Each match once for each sliding window that holds all its rows."""
-        column = self.plan.windows[0][2]
+        column = self.plan.windows[0].order
         kept = np.flatnonzero(events[:, kernels.E_ROWS] > 0)
         first, last = end_rows(events[kept], scattered)
         positions = self._partition_positions(offsets)
@@ -658,7 +673,7 @@ class MatchEngine:
 
     def _where(self, state: np.ndarray, columns: dict[str, pa.Array]) -> str:
         at = int(state[kernels.S_START])
-        keys = ", ".join(f"{n} = {columns[c][at].as_py()!r}" for n, c, _ in self.plan.partition)
+        keys = ", ".join(f"{key.name} = {columns[key.column][at].as_py()!r}" for key in self.plan.partition)
         return f" in the partition {keys}" if keys else ""
 
     def _runtime_error(self, outcome: int, state: np.ndarray, columns: dict[str, pa.Array]) -> MatchRuntimeError:
@@ -679,7 +694,7 @@ class MatchEngine:
             )
         if outcome == kernels.ERROR:
             return _condition_error(int(state[kernels.S_DETAIL]), where)
-        names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip[1] >> i & 1)
+        names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip.targets >> i & 1)
         number = int(state[kernels.S_DETAIL])
         if outcome == kernels.SKIP_TO_FIRST:
             return MatchRuntimeError(

@@ -20,7 +20,7 @@ class ScatteringEngine(MatchEngine):
 
     def __init__(self, prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
-        self.windowed = self.plan.windows[0][0] != NO_WINDOW
+        self.windowed = self.plan.windows[0].kind != NO_WINDOW
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:
         self._windows, self._backs = plan_windows(self.plan.windows, columns, offsets)

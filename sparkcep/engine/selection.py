@@ -45,8 +45,7 @@ class SelectionEngine(ScatteringEngine):
         self.all = report == "ALL"
         self.shortest = self.plan.non_overlapping
         self.memo = (
-            self.limits.merging and conditions.has_history and not negated and not conditions.labels_read and not conditions.distinct_read
-            and not conditions.number_read
+            self.limits.merging and conditions.has_history and prepared.strategy.forgets is None
         )
         self.ambiguous = self.all and automaton.ambiguous
         self._arrays = selecting.SelectionArrays(
@@ -135,7 +134,7 @@ class SelectionEngine(ScatteringEngine):
             self._arrays, self.strategy, self.all, self.shortest, self.ambiguous, self.windowed, self._windows, self._backs,
             np.int64(self.negative_local), np.int64(self.negative_late), np.int64(self.negative_mixed), self._sums, ends, ends.shape[1] > 0,
             kernels.ConditionArrays(data.bytecode, c.entry, c.floats, slots, data.codes), data.rows, scratch, self._search,
-            self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", SKIPS[self.plan.skip[0]],
-            np.int64(self.plan.skip[1]), self.limits.max_steps, self.limits.max_matches, self._paired, state, events, labels, scattered,
+            self.memo, self._carry.cut, open_end, self.ahead, self.plan.rows == "unmatched", SKIPS[self.plan.skip.mode],
+            np.int64(self.plan.skip.targets), self.limits.max_steps, self.limits.max_matches, self._paired, state, events, labels, scattered,
             self._errors, self._path(labels),
         )

@@ -40,7 +40,7 @@ def _existing(namespace: MutableMapping[str, Any]) -> SparkSession | None:
 
 
 def _stopped(session: Any) -> bool:
-    from sparkcep.spark.session import is_connect
+    from sparkcep.spark.connection import is_connect
 
     return session.is_stopped if is_connect(session) else session._sc._jsc is None
 

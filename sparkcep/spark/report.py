@@ -25,10 +25,12 @@ from sparkcep.plan.plan import PLAN_HEAD, Plan
 from sparkcep.plan.records import LeafSpec
 from sparkcep.settings import Settings
 from sparkcep.spark.builtin import FUNCTION
+from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
 from sparkcep.spark.sampling import Sampler
-from sparkcep.spark.session import is_connect, sql_in
-from sparkcep.sql.rewrite import Rewritten, rewrite_all
+from sparkcep.spark.session import sql_in
+from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.rewritten import Rewritten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sparkcep.settings import ALWAYS, Settings
-from sparkcep.spark.session import is_connect
+from sparkcep.spark.connection import is_connect
 from sparkcep.sql.choosing import Question
 from sparkcep.sql.cost import Sample, Sampled, Share, few, worth
 from sparkcep.sql.semijoin import Choice, Filter, Near, near

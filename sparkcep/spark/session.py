@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
+from sparkcep.spark.connection import is_connect
 from sparkcep.spark.rewriting import MARKER_PREFIX, name_markers, translated
 
 if TYPE_CHECKING:
@@ -94,10 +95,6 @@ def settings_of(session: SparkSession) -> Settings:
             return os.environ.get(key.upper().replace(".", "_")) if key.startswith("sparkcep.") else None
 
     return Settings.read(get)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _session_class(spark: SparkSession) -> Any:

@@ -11,47 +11,21 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize
 from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS
+from sparkcep.sql.rewritten import Rewritten
 
 if TYPE_CHECKING:
     from sparkcep.clause.tree import Define, MatchClause
-    from sparkcep.sql.rewrite import Rewritten
 
 _INNER = re.compile(r"__[poclaw]\d+\b|__letters\b|__d\d+\b")  # columns that the rewriter names
 _KEY = re.compile(r"__[po]\d+\b")
 _LEAF = "?"  # stands for a value of the match among the tokens of a measure
 _FAR = 24  # tokens on either side that are compared
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a clause stands in the statement: the ``whole`` with its table, and the ``table`` alone. The clause's own spans count from ``base``. A clause in a string has that
-    string as its ``literal``: what has no place inside stands there. The table's text has ``lead`` characters ahead of it where it was copied."""
-
-    whole: Span
-    table: Span
-    base: int | None = 0
-    literal: Span | None = None
-    lead: int = 0
-
-    def shifted(self, by: int) -> Origin:
-        def moved(span: Span) -> Span:
-            return Span(span.start + by, span.end + by)
-
-        base = None if self.base is None else self.base + by
-        return Origin(moved(self.whole), moved(self.table), base, None if self.literal is None else moved(self.literal), self.lead)
-
-    def place(self, span: Span) -> Span:
-        """A span of the clause in the statement."""
-        if self.literal is not None and (self.base is None or self.base + span.start <= self.literal.start):
-            return self.literal
-        return Span(span.start + (self.base or 0), span.end + (self.base or 0))
 
 
 class Places:

@@ -37,7 +37,7 @@ from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.choosing import Chooser, Question
 from sparkcep.sql.names import definitions, reads_itself, runs_at_once, table_names
-from sparkcep.sql.places import Origin
+from sparkcep.sql.rewritten import Origin, Rewritten
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
 
@@ -45,31 +45,12 @@ log = logging.getLogger("sparkcep")
 
 KEYWORD = "MATCH_RECOGNIZE"
 AVERAGE = "average"  # of months, to be given back as Spark gives it: an interval of years and months, rounded half up
+# An aggregate function of the user's own would make one row of a whole table. Beside columns Spark refuses it; it drops them where nothing reads them.
+_WHOLE = "struct(*) AS __whole"
+_PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it, and where it
-    stands.
-
-    ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
-    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table;
-    ``slicing``: whether it is cut into slices.
-    """
-
-    clause: MatchClause
-    plan: Plan
-    input: str
-    sql: str
-    source: str
-    origin: Origin
-    choice: str = ""
-    native: bool = False
-    filtering: Choice = UNFILTERED
-    slicing: Slicing = WHOLE
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
@@ -416,14 +397,12 @@ class _Rewriter:
 
 def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
-    from sparkcep.sql.explain import joins_queues, joins_sides, ranks_without_enumeration
+    from sparkcep.automaton.strategy import PATHS, strategy_of
 
-    if joins_queues(plan, ranking) or joins_sides(plan, ranking):
-        return plan
-    if not ranks_without_enumeration(plan, ranking):
+    strategy = strategy_of(plan)
+    if not strategy.ranks:
         log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive or monotone PREF over SKIP TILL ANY MATCH is not", ranking.top)
-        return plan
-    return plan if ranking.overall else plan.ranked_by_engine()
+    return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
 
 
 def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
@@ -501,7 +480,7 @@ def subquery(
     """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says."""
     about = ""
     if explaining:
-        from sparkcep.sql.explain import describe
+        from sparkcep.sql.describe import describe
 
         lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering, slicing).splitlines()])
         about = ", r'" + lines.replace("'", '"') + "'"
@@ -513,7 +492,12 @@ def subquery(
     if slices:
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     rows = _aggregated(plan, call) if plan.aggregates else call
-    return f"(SELECT {', '.join(_output(plan))} FROM {_ranked(plan, plan.ranking, rows) if plan.ranking else rows})"
+    if plan.ranking:
+        rows = _ranked(plan, plan.ranking, rows)
+    if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
+        names = ", ".join(quote(name) for name, _ in plan.outputs)
+        return f"(SELECT {names} FROM (SELECT {', '.join(_output(plan))}, {_WHOLE} FROM {rows}))"
+    return f"(SELECT {', '.join(_output(plan))} FROM {rows})"
 
 
 def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
@@ -619,6 +603,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     elif not computed:
         # a pattern that needs no column still needs its rows
         computed.append("0 AS __row")
+    elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
+        computed.append(_WHOLE)
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)

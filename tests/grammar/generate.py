@@ -256,6 +256,7 @@ def plain(pieces: Iterable[Piece]) -> str:
     return " ".join(p.text for p in pieces)
 
 
+@cache
 def words_of(rule: str) -> set[str]:
     """The words that a rule of words lists, in upper case."""
     spelling = {t.name: t.pattern.value for t in grammar().terminals}

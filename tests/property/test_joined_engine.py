@@ -18,8 +18,9 @@ from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
 from tests.property.in_process import guarded, inputs, unguarded
 from tests.property.ranking_cases import engine_rows, window_starts
+from tests.selection import first
 
-SEEDS = range(6)
+SEEDS = first(range(6))
 QUERIES = 60  # a seed
 PARTITIONS = 12  # a query
 NAMES = "ABCD"
@@ -237,7 +238,7 @@ def answer(case: Case, chunk: int | None, settings: Settings):
     columns = engine_rows(plan, case.table(plan), JoinedEngine, chunk)
     if columns is None:
         return None
-    starts = next((name for name, spec in plan.leaves if spec[0] == "window_start"), None)
+    starts = next((name for name, spec in plan.leaves if spec.kind == "window_start"), None)
     found = collections.defaultdict(list)
     for i in range(len(columns["__p0"])):
         part, vector = columns["__p0"][i], tuple(columns[dict(plan.outputs)["found"]][i])

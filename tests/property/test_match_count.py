@@ -17,9 +17,10 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from tests.oracle import measures, selection
 from tests.property.in_process import run
+from tests.selection import first
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(range(3)))
 def test_numbers_agree_with_the_oracle(seed):
     rng = random.Random(seed)
     compared = 0

@@ -58,7 +58,7 @@ class Tally:
         found = slices_of(plan, "int", windows=rng.choice([1, 1, 2]))
         assert isinstance(found, Slices)
         # as narrow as whole numbers let them be
-        width = int(plan.windows[0][1])
+        width = int(plan.windows[0].size)
         slices = dataclasses.replace(found, width=width, size=width * rng.choice([1, 1, 2]), reach=width)
         wanted = outcome(text, partitions, settings)
         assert outcome(text, partitions, settings, slices) == wanted, (text, slices, partitions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pandas as pd
 import pytest
 
 TYPES = {"i": "INT", "l": "BIGINT", "d": "DOUBLE", "f": "FLOAT", "n": "DECIMAL(9, 2)", "s": "STRING", "b": "BOOLEAN", "t": "DATE", "y": "BINARY"}
@@ -106,3 +107,29 @@ def test_values_stand_in_match_order(spark, groups):
 def test_the_table_function_runs_once(spark, groups):
     plan = measured(spark, ["median(i)", "sum(DISTINCT l)", "listagg(s)", "count(DISTINCT s)"])._jdf.queryExecution().executedPlan()
     assert plan.toString().count("ArrowEvalPythonUDTF match_recognize") + plan.toString().count("MapInArrow match_recognize") == 1
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "PARTITION BY largest(k) ORDER BY id MEASURES count(*) AS n PATTERN (A+)",
+        "PARTITION BY largest(k) ORDER BY largest(id) MEASURES count(*) AS n PATTERN (A+)",
+        "ORDER BY id MEASURES largest(A.k) AS n PATTERN (A)",
+        "ORDER BY id MEASURES largest(A.k) AS n, abs(count(*)) AS m PATTERN (A)",
+    ],
+)
+def test_an_aggregate_function_of_the_users_own_folds_no_rows(spark, clause):
+    """No name tells that it is an aggregate, so Spark has to refuse it; without a column beside it all rows would silently be one."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.functions import pandas_udf
+
+    @pandas_udf("bigint")
+    def largest(values: pd.Series) -> int:
+        return int(values.max())
+
+    spark.udf.register("largest", largest)
+    try:
+        with pytest.raises(AnalysisException, match="MISSING_GROUP_BY"):
+            spark.sql(f"SELECT * FROM (SELECT id, id % 3 AS k FROM range(9)) MATCH_RECOGNIZE ({clause})")
+    finally:
+        spark.sql("DROP TEMPORARY FUNCTION largest")

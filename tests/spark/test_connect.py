@@ -20,6 +20,8 @@ pytest.importorskip("grpc")
 
 from tests.test_sql_examples import FILES  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")
 ROWS = "VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)"

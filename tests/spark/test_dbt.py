@@ -20,7 +20,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from sparkcep.cli import main  # noqa: E402
 from tests.spark.programs import SPARKCEP, environment, needs_javac  # noqa: E402
 
-pytestmark = [needs_javac, pytest.mark.skipif(find_spec("dbt") is None, reason="no dbt here")]
+pytestmark = [needs_javac, pytest.mark.process, pytest.mark.skipif(find_spec("dbt") is None, reason="no dbt here")]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "sql_examples" / "dbt"
 DBT = [str(Path(sys.executable).with_name("dbt"))]

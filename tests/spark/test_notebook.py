@@ -23,6 +23,8 @@ from nbformat import v4  # noqa: E402
 
 from sparkcep.notebook.headless import NotebookError, load, output_text, run  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 FOLDER = Path(__file__).resolve().parents[2] / "sql_examples" / "notebooks"
 ENDLESS = "SELECT max(id % 7) AS n FROM range(1000000000000000)"
 

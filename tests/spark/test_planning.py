@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from pyspark.errors import PySparkException
 
-from sparkcep.errors import ClauseError
 from sparkcep.plan import checked
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.java import find_java_tool
@@ -310,6 +310,6 @@ def test_the_jvm_refuses_a_plan_of_another_format(planned, monkeypatch):
     written = Plan.to_json
     monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{checked.FORMAT},', '"format":7,'))
     monkeypatch.setattr(checked, "check_version", lambda found, known: None)
-    with pytest.raises(ClauseError, match=r"made by sparkcep .* \(format 7\) was given to a JVM that reads format") as caught:
+    with pytest.raises(PySparkException, match=r"made by sparkcep .* \(format 7\) was given to a JVM that reads format") as caught:
         planned.sql(f"SELECT * FROM {CLAUSE.format(rows='')}").collect()
-    assert caught.value.error_class == "SPARKCEP.VERSION"
+    assert caught.value.getCondition() == "SPARKCEP.VERSION"

@@ -17,7 +17,7 @@ from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
 from tests.spark.programs import as_hive_writes, environment, helpers, needs_javac, wait_until_gone  # noqa: E402
 from tests.test_sql_examples import FILES  # noqa: E402
 
-pytestmark = needs_javac
+pytestmark = [needs_javac, pytest.mark.process]
 
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")

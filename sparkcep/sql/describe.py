@@ -1,0 +1,322 @@
+"""A clause's plan in words: the search and why it was chosen, the program, and who computes what."""
+
+from __future__ import annotations
+
+import re
+
+from sparkcep.automaton.conjunction import Conjunction
+from sparkcep.automaton.selection import E_NOT, Selection
+from sparkcep.automaton.strategy import (
+    BEST,
+    CLASSES,
+    COUNTED,
+    EVERY,
+    FRONT,
+    GRAPH,
+    NUMBERS,
+    PATHS,
+    PROXIES,
+    SEQUENCES,
+    SIDES,
+    Strategy,
+    strategy_of,
+)
+from sparkcep.plan.define import ORDER, looks_at_match
+from sparkcep.plan.options import MICROS, NUMBER, ROWS
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Approx, At, Classifier, Label, LeafSpec, Ranking, RowAt, Value
+from sparkcep.plan.scope import APPROXIMATE, ENDINGS
+from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
+from sparkcep.sql.slices import WHOLE, Slicing
+
+
+def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOLE) -> str:
+    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read; ``slicing``: of
+    slices of time."""
+    strategy = strategy_of(plan)
+    if plan.approximate is not None:
+        lines = _approximate(plan, plan.approximate, strategy)
+    elif strategy.conjunction is not None:
+        lines = _conjunction(plan, strategy, strategy.conjunction)
+    elif strategy.selection is not None:
+        lines = _selection(plan, strategy, strategy.selection)
+    else:
+        lines = [f"engine: {_exact(strategy)}", "program:", *_indented(strategy.program.dump())]
+    if plan.ranking:
+        lines += _ranking(plan, plan.ranking, strategy)
+    lines.append("computed by Spark, per row:")
+    lines += [f"  {name} = {text}" for name, text in plan.inputs]
+    lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
+    lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
+    if plan.prefilter:
+        lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
+    if filtering.told:
+        lines.append(_filtered(plan, filtering))
+    if slicing.told:
+        lines.append(_sliced(plan, slicing))
+    if plan.equal_keys:
+        lines.append("further partition keys, because all rows of a match must agree in them:")
+        lines += [f"  {dict(plan.inputs)[name]} ({name}): {'; '.join(tests)}" for name, tests in plan.equal_keys]
+    neighbours, history = [], []
+    for variable, conjuncts in plan.conditions:
+        for tree in conjuncts:
+            target = history if looks_at_match(tree) else neighbours
+            target.append(f"  {plan.variables[variable]}: {show(tree, plan.variables)}")
+    if neighbours:
+        lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
+    if history:
+        lines += ["computed in the matching kernel (looks at the match so far):", *history]
+    conditioned = {part.variable for part in (*plan.letters, *plan.conditions)}
+    free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
+    if free:
+        lines.append(f"true for every row (no condition): {', '.join(free)}")
+    lines.append("returned by the engine:")
+    lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
+    if plan.outputs:
+        lines.append("computed by Spark, per output row:")
+        lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
+    return "\n".join(lines)
+
+
+def _filtered(plan: Plan, choice: Choice) -> str:
+    """Whether a second read of the table drops rows, and why."""
+    if choice.filter is None:
+        return f"partitions are not filtered: {choice.told}"
+    what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
+    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.told}"
+
+
+def _sliced(plan: Plan, slicing: Slicing) -> str:
+    """Whether partitions are cut into slices, and why."""
+    if slicing.slices is None:
+        return f"partitions are not cut into slices of {plan.order[0].name}: {slicing.told}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.told}; {slicing.told}"
+
+
+NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
+STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+_IGNORE = {
+    "STRICT": "never: rows of a match are adjacent",
+    "NEXT": "the row fulfils none of {variables}",
+    "ANY": "always",
+}
+
+
+def _selection(plan: Plan, strategy: Strategy, automaton: Selection) -> list[str]:
+    """Engine, automaton and windows of a plan with an event selection."""
+    contiguity = plan.selection.strategy
+    how, searched = _asked(plan, strategy), f"depth-first in preference order; {_pruned(strategy)}"
+    if strategy.search == NUMBERS:
+        searched = "dynamic programming, because every condition is local to its row and its neighbours"
+    elif strategy.search == FRONT:
+        searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
+    elif strategy.question in (COUNTED, GRAPH):
+        searched = f"listed one by one, {searched}"
+    elif strategy.search == PATHS:
+        searched = "k best paths over (node, row), because every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
+    elif strategy.search == SEQUENCES:
+        searched = "rank join of the rows of each variable under a bound, because every condition is local to its row and the score is monotone in one number of each"
+    conditions = condition_texts(plan)
+    lines = [f"engine: event selection {STRATEGIES[contiguity]}, {how}; {searched}", "automaton:", *_indented(automaton.dump(_IGNORE[contiguity], conditions))]
+    for v, name in enumerate(plan.variables):
+        if any(int(e) >> v & 1 for e in automaton.edges[:, E_NOT]):
+            lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
+    return lines + _windows(plan)
+
+
+def _conjunction(plan: Plan, strategy: Strategy, automaton: Conjunction) -> list[str]:
+    """Engine, automaton and windows of a plan whose pattern has a conjunction."""
+    searched = ""
+    if strategy.search == SIDES:
+        searched = "rank join of the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed: "
+    elif strategy.question in (COUNTED, GRAPH):
+        searched = "listed one by one, "
+    return [
+        f"engine: conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
+        "conditions across &, and negations, are judged by the finished match",
+        "automaton:", *_indented(automaton.dump(condition_texts(plan))), *_windows(plan),
+    ]  # fmt: skip
+
+
+def _approximate(plan: Plan, approx: Approx, strategy: Strategy) -> list[str]:
+    """Engine, costs, automaton and windows of a plan with APPROX."""
+    if strategy.search == PROXIES:
+        how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
+    elif strategy.search == CLASSES:
+        needed = f"the values of the match that {_names(strategy)} still need" if strategy.looking else "the groups' windows still open"
+        how = f"in one pass with one run for each node and {needed}"
+    elif strategy.question == EVERY:
+        how = "depth-first, one by one"
+    else:
+        how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
+    costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
+    if plan.selection.strategy == "STRICT":
+        costs["an extra row"] = approx.extra
+    costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
+    lines = [
+        f"engine: approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}, {_asked(plan, strategy)}; {how}",
+        "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
+        "automaton:",
+    ]
+    copies = len(strategy.plan.variables)
+    if copies > len(plan.variables):
+        lines.append(f"  {copies} variables with copies: for rows that stand for one, and without the conditions that name a missing one")
+    assert strategy.approximate is not None
+    return lines + _indented(strategy.approximate.dump(_IGNORE[plan.selection.strategy], condition_texts(strategy.plan), approx)) + _windows(plan)
+
+
+def _indented(text: str) -> list[str]:
+    return ["  " + line for line in text.splitlines()]
+
+
+def _names(strategy: Strategy) -> str:
+    """The variables whose conditions look at the match."""
+    return ", ".join(strategy.plan.variables[v] for v in strategy.looking)
+
+
+def _asked(plan: Plan, strategy: Strategy) -> str:
+    """What is asked."""
+    if strategy.question == BEST:
+        assert plan.ranking is not None
+        return f"the best {plan.ranking.top} matches"
+    if plan.approximate is not None:
+        return "every match at its least cost" if strategy.question == EVERY else strategy.question
+    if strategy.question in (COUNTED, GRAPH):
+        return "matches drawn as one graph by their last row" if strategy.question == GRAPH else "matches counted by their last row"
+    return "of all matches the one that completes first, then onward behind it" if plan.non_overlapping else strategy.question
+
+
+def _pruned(strategy: Strategy) -> str:
+    """What a walk over an automaton leaves out."""
+    if not strategy.looking:
+        return "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
+    if strategy.forgets is not None:
+        return f"runs that failed are not remembered, because {strategy.forgets.text}"
+    return f"runs that failed are remembered with the values of the match that {_names(strategy)} still need"
+
+
+def _exact(strategy: Strategy) -> str:
+    searched, local = "exact, depth-first in preference order", "because every condition is local to its row and its neighbours"
+    if not strategy.program.states:
+        return f"{searched}; the pattern leaves no choice, so that no failed states need be remembered"
+    if strategy.forgets is not None:
+        return f"{searched}; failed states are not remembered, because {strategy.forgets.text}"
+    if strategy.looking:
+        return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match"
+    if strategy.program.register_bits:
+        return f"{searched}; failed states are remembered by (state, counters, row): linear in rows, {local}"
+    return f"{searched}; failed states are remembered in one bit per (state, row): linear in rows, {local}"
+
+
+def condition_texts(plan: Plan) -> tuple[str, ...]:
+    """The condition of each variable as text, over the columns of the engine's input."""
+    texts = {v: [text] for v, _, text in plan.letters}
+    for v, conjuncts in plan.conditions:
+        texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
+    return tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+
+
+def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
+    # an objective is tested to be a number: nothing to read
+    score = re.sub(r"IF\(typeof\((__g\d+)\).*?raise_error\(concat\('[^']*', typeof\(__g\d+\)\)\)\)", r"\1", ranking.score)
+    lines = [f"score: {score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
+    if ranking.top:
+        of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
+        windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
+        if strategy.search == PATHS:
+            how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
+        elif strategy.ranks:
+            how = "ranked by rank join: Spark tells the rank of"
+        else:
+            how = "ranked by enumeration: every match is listed, Spark keeps"
+        lines.append(f"{how} the best {ranking.top} of {of}{windows}")
+        if ranking.order:
+            lines.append(f"  order: {', '.join(ranking.order)}")
+    return lines
+
+
+def window_texts(plan: Plan) -> list[tuple[str, str]]:
+    """(name, what it means) of each window that bounds a match or a group."""
+    found = []
+    for i, window in enumerate(plan.windows):
+        unit = {ROWS: "rows", MICROS: "microseconds", NUMBER: f"of {plan.order[0].name}" if plan.order else ""}.get(window.kind)
+        if unit is not None:
+            found.append((f"window {i}", f"less than {window.size} {unit} from its first to its last row"))
+    return found
+
+
+def _windows(plan: Plan) -> list[str]:
+    return [f"{name}: {text}" for name, text in window_texts(plan)]
+
+
+def _set_text(mask: int, variables: tuple[str, ...]) -> str:
+    if mask == ALL_ROWS:
+        return "*"
+    return ",".join(v for i, v in enumerate(variables) if mask >> i & 1)
+
+
+def _nav(row: At | Label | RowAt | Value | Classifier, value: str, variables: tuple[str, ...]) -> str:
+    name = "FIRST" if row.which == "F" else "LAST"
+    text = f"{name}({_set_text(row.mask, variables)}: {value}" + (f", {row.logical})" if row.logical else ")")
+    if row.physical:
+        text = f"{'PREV' if row.physical < 0 else 'NEXT'}({text}, {abs(row.physical)})"
+    return text
+
+
+def show(tree: tuple, variables: tuple[str, ...]) -> str:
+    """A condition tree in readable form."""
+    kind = tree[0]
+    if kind == "col":
+        return tree.column
+    if kind == "off":
+        return f"{'PREV' if tree.physical < 0 else 'NEXT'}({tree.column}, {abs(tree.physical)})"
+    if kind == "nav":
+        return _nav(tree, tree.column, variables)
+    if kind == "cls":
+        return _nav(tree, "CLASSIFIER", variables)
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    if kind == "prior":
+        return f"PRIOR({show(tree.tree, variables)})"
+    if kind == "isfirst":
+        return f"first row of {_set_text(tree.mask, variables)}"
+    if kind == "pair":
+        return f"{tree.column}[{', '.join(_nav(row, 'row', variables) for row in tree.rows)}]"
+    if kind == "lit":
+        return tree.text if tree.type != "string" else repr(tree.text)
+    filtered = f" FILTER ({tree.keep})" if kind in ("agg", "by") and tree.keep else ""
+    if kind == "agg":
+        return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){filtered}"
+    if kind == "by":
+        return f"{tree.which}_by({_set_text(tree.mask, variables)}: {tree.column or 'CLASSIFIER'}, {tree.key}){filtered}"
+    name, args = tree[1], [show(t, variables) for t in tree[2:]]
+    if len(args) == 2 and not name[0].isalpha():
+        return f"({args[0]} {name} {args[1]})"
+    if name in ("and", "or"):
+        return "(" + f" {name.upper()} ".join(args) + ")"
+    return f"{name}({', '.join(args)})"
+
+
+def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
+    kind = spec.kind
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    if kind in ("window_start", "window_end"):
+        return f"{kind.upper()}()"
+    if kind == "score":
+        terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
+        return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")
+    if kind == "rank":
+        return "rank of the match: by score, then earliest rows, then preferment"
+    if kind == "vector":
+        return "positions of the match's rows"
+    for name, leaf in (ENDINGS | APPROXIMATE).items():
+        if kind == leaf:
+            return f"{name}()"
+    semantics = "FINAL " if spec.final else "RUNNING "
+    if kind in ("nav", "cls"):
+        return semantics + _nav(spec, spec.column if kind == "nav" else "CLASSIFIER", variables)
+    if kind == "rows":
+        return f"{semantics}rows of {_set_text(spec.mask, variables)}: {', '.join(spec.columns)}"
+    filtered = f" FILTER ({spec.keep})" if spec.keep else ""
+    return f"{semantics}{spec.function}({_set_text(spec.mask, variables)}: {spec.column or '*'}){filtered}"

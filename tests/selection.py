@@ -1,0 +1,24 @@
+"""Marks what the default run leaves to the wider one (README.md in this folder says which run takes what)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+
+def first(values: Iterable, count: int = 1) -> list:
+    """The values as parameters of a test; the default run takes the first ``count`` of them."""
+    return [value if i < count else further(value) for i, value in enumerate(values)]
+
+
+def one_in(step: int, values: Iterable) -> list:
+    """The values as parameters of a test; the default run takes the first and then each ``step``-th."""
+    return [further(value) if i % step else value for i, value in enumerate(values)]
+
+
+def further(value: object):
+    """One parameter, or a ``pytest.param`` of several, that only the wider run takes."""
+    if hasattr(value, "marks") and hasattr(value, "values"):
+        return pytest.param(*value.values, marks=[*value.marks, pytest.mark.further], id=value.id)
+    return pytest.param(value, marks=pytest.mark.further)
