@@ -60,6 +60,14 @@ class MatchRuntimeError(ClauseError):
         return (_rebuild, (self.error_class.removeprefix("SPARKCEP."), self.message, self.sqlstate))
 
 
+class TooManyStepsError(Exception):
+    """A search took more steps than it may. ``args[0]`` is the number of its window. Its caller says which setting and partition."""
+
+
+class TooMuchStateError(Exception):
+    """The lists of a search need more bytes than they may. Their caller says which setting and partition."""
+
+
 def _rebuild(error_class: str, message: str, sqlstate: str) -> MatchRuntimeError:
     return MatchRuntimeError(error_class, message, sqlstate=sqlstate)
 

@@ -21,7 +21,6 @@ _KEYS = {
 }
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
-KEYS = (*_KEYS.values(), EXCLUDED_RULES)
 NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

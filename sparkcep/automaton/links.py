@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sparkcep.automaton.selection import ACCEPT, E_TARGET, E_VAR, Selection
+from sparkcep.automaton.net import ACCEPT, E_TARGET, E_VAR, Net
 from sparkcep.plan.define import looks_at_match
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS
@@ -18,7 +18,7 @@ class Links(NamedTuple):
     edges: tuple[tuple[str, ...], ...]
 
 
-def links_of(plan: Plan, automaton: Selection) -> Links | None:
+def links_of(plan: Plan, automaton: Net) -> Links | None:
     """All conditions of a plan that look at the match as links; None where one of them is anything else."""
     tests: dict[int, list[tuple[int, str, str]]] = {}
     for variable, conjuncts in plan.conditions:
@@ -59,7 +59,7 @@ def _test(tree: tuple, variable: int) -> tuple[int, str, str] | None:
     return (other.mask, other.column, own.column) if plain else None
 
 
-def _taken_before(automaton: Selection) -> list[int]:
+def _taken_before(automaton: Net) -> list[int]:
     """For each node the variables of the rows that may have been taken last; 0 where there may be none."""
     masks = [0] * automaton.nodes
     for edge in automaton.edges.tolist():

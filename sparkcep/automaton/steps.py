@@ -1,4 +1,8 @@
-"""Steps of a program that consume no row, as the builders of selection automata resolve them."""
+"""What an instruction does without a row: the one definition besides the exact search (search/adjacent.py).
+
+:func:`choices` tells where an instruction leads and in which order, whatever the registers hold. :func:`steps` tells which of these ways a register word
+allows; the builders of nets follow them, while the pictures (draw/automata.py) write down what a way asks of the counters.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,10 @@ from sparkcep.automaton import program as p
 from sparkcep.errors import LIMIT, ClauseError
 
 MAX_CHOICES = 100_000
+
+# what a way does to the registers of its loop or permutation: nothing; one more round of a loop, or out of it; its beginning, or a round done; element n of a
+# permutation (ELEMENT + n)
+ON, ROUND, LEAVE, BEGIN, DONE, ELEMENT = range(6)
 
 
 def too_complex(message: str, line: int = 0, column: int = 0, text: str = "") -> ClauseError:
@@ -35,57 +43,71 @@ def landing(program: p.Program, pc: int) -> int:
     return pc
 
 
-def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int, int]]:
-    """(instruction, registers) an instruction without a row leads to, in preference order; as the kernel of the exact engine
-    does it. ``merge``: the orders of a permutation need not be told apart."""
+def choices(program: p.Program, pc: int) -> list[tuple[int, int]]:
+    """(instruction, what is done to the registers) of the ways on from an instruction that takes no row, in preference order."""
     op, a, b, _ = program.code[pc].tolist()
     if op == p.SPLIT:
-        return [(a, regs), (b, regs)]
+        return [(a, ON), (b, ON)]
     if op == p.JUMP:
-        return [(a, regs)]
-    if op in (p.INIT, p.LOOP, p.NEXT):
-        return [_loop(program, op, pc, regs)] if op != p.LOOP else _choices(program, pc, regs)
-    shift, count, first, width = program.perms[a].tolist()
-    used = ((1 << (count * (1 + width))) - 1) << shift
-    if op == p.PINIT:
-        return [(pc + 1, regs & ~used)]
-    return _permutation(program, pc, regs, merge)
+        return [(a, ON)]
+    if op in (p.INIT, p.PINIT):
+        return [(pc + 1, BEGIN)]
+    if op == p.NEXT:
+        return [(b, DONE)]
+    if op == p.LOOP:
+        ways = [(pc + 1, ROUND), (b, LEAVE)]
+        return ways if program.loops[a, p.L_GREEDY] else ways[::-1]
+    if op == p.PERM:
+        _, count, first, _ = program.perms[a].tolist()
+        return [*((target, ELEMENT + i) for i, target in enumerate(program.targets[first : first + count].tolist())), (b, LEAVE)]
+    return [(pc + 1, ON)]
 
 
-def _loop(program: p.Program, op: int, pc: int, regs: int) -> tuple[int, int]:
-    _, a, b, _ = program.code[pc].tolist()
-    low, _, _, shift, mask, cap, flag = program.loops[a].tolist()
-    if op == p.INIT:
-        return pc + 1, regs & ~mask & ~flag
+def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int, int]]:
+    """(instruction, registers) an instruction without a row leads to, in preference order; as the exact search does it. ``merge``: the
+    orders of a permutation need not be told apart."""
+    op, a, _, _ = program.code[pc].tolist()
+    if op == p.PERM and program.perms[a, p.P_WIDTH] and not merge:
+        return _ordered(program, pc, regs)
+    if op == p.GROUP:
+        return [(pc + 1, regs & ~program.window_bits[a])]
+    after = _permuted if op in (p.PINIT, p.PERM) else _looped if op in (p.INIT, p.LOOP, p.NEXT) else None
+    if after is None:
+        return [(target, regs) for target, _ in choices(program, pc)]
+    found = (after(program, pc, target, what, regs) for target, what in choices(program, pc))
+    return [way for way in found if way is not None]
+
+
+def _looped(program: p.Program, pc: int, target: int, what: int, regs: int) -> tuple[int, int] | None:
+    low, high, _, shift, mask, cap, flag = program.loops[program.code[pc, 1]].tolist()
     done = (regs & mask) >> shift
-    optional = done >= low
-    regs = (regs & ~mask) | (min(done + 1, cap) << shift)
-    if flag and not regs & flag and optional:
-        return int(program.code[b][2]), regs & ~mask
-    return b, regs
+    if what == BEGIN:
+        return target, regs & ~mask & ~flag
+    if what == ROUND:
+        return None if 0 <= high <= done else (target, regs & ~flag)
+    if what == LEAVE:
+        return None if done < low else (target, regs & ~mask & ~flag)
+    if flag and not regs & flag and done >= low:  # an optional round without a row ends the loop
+        return int(program.code[target, 2]), regs & ~mask
+    return target, (regs & ~mask) | (min(done + 1, cap) << shift)
 
 
-def _choices(program: p.Program, pc: int, regs: int) -> list[tuple[int, int]]:
-    _, a, b, _ = program.code[pc].tolist()
-    low, high, greedy, shift, mask, _, flag = program.loops[a].tolist()
-    done = (regs & mask) >> shift
-    inside, outside = (pc + 1, regs & ~flag), (b, regs & ~mask & ~flag)
-    if done < low:
-        return [inside]
-    if 0 <= high <= done:
-        return [outside]
-    return [inside, outside] if greedy else [outside, inside]
+def _permuted(program: p.Program, pc: int, target: int, what: int, regs: int) -> tuple[int, int] | None:
+    shift, count, _, width = program.perms[program.code[pc, 1]].tolist()
+    every = ((1 << count) - 1) << shift
+    if what == BEGIN:
+        return target, regs & ~(((1 << (count * (1 + width))) - 1) << shift)
+    if what == LEAVE:
+        return (target, regs & ~every) if regs & every == every else None
+    bit = 1 << (shift + what - ELEMENT)
+    return None if regs & bit else (target, regs | bit)
 
 
-def _permutation(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int, int]]:
+def _ordered(program: p.Program, pc: int, regs: int) -> list[tuple[int, int]]:
+    """The ways of a permutation that fixes its whole order first."""
     _, a, leave, _ = program.code[pc].tolist()
     shift, count, first, width = program.perms[a].tolist()
-    targets = program.targets.tolist()
     free = [i for i in range(count) if not regs >> (shift + i) & 1]
-    if width == 0 or merge:
-        if not free:
-            return [(leave, regs & ~(((1 << count) - 1) << shift))]
-        return [(targets[first + i], regs | 1 << (shift + i)) for i in free]
     if free:
         done = count - len(free)
         return [(pc, regs | 1 << (shift + i) | (i + 1) << (shift + count + done * width)) for i in free]
@@ -96,4 +118,4 @@ def _permutation(program: p.Program, pc: int, regs: int, merge: bool) -> list[tu
         return [(leave, cleared)]
     element = (order & ((1 << width) - 1)) - 1
     rest = cleared | ((1 << count) - 1) << shift | (order >> width) << (shift + count)
-    return [(targets[first + element], rest)]
+    return [(int(program.targets[first + element]), rest)]

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sparkcep.automaton.approximate import Approximate, approximate_automaton
+from sparkcep.automaton.approximate import approximate_automaton
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.conjunction import Conjunction, conjunction_automaton, has_conjunction
+from sparkcep.automaton.conjunction import conjunction_automaton
 from sparkcep.automaton.guesses import with_copies
 from sparkcep.automaton.links import Links, links_of
+from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import Program
-from sparkcep.automaton.selection import ACCEPT, E_TARGET, E_VAR, E_WHERE, Selection, selection_automaton
+from sparkcep.automaton.selection import selection_automaton
 from sparkcep.plan.costs import ALL, BUNDLES
 from sparkcep.plan.define import looks_at_match, reads_labels
 from sparkcep.plan.options import NO_WINDOW
@@ -93,12 +94,12 @@ class Strategy:
     looking: tuple[int, ...]
     forgets: Reason | None = None
     instead: str = ""
-    selection: Selection | None = None
-    conjunction: Conjunction | None = None
-    approximate: Approximate | None = None
+    selection: Net | None = None
+    conjunction: Net | None = None
+    approximate: Net | None = None
     links: Links | None = None
     chain: tuple[int, ...] = ()
-    sides: tuple[Selection, ...] = ()
+    sides: tuple[Net, ...] = ()
 
     @property
     def discipline(self) -> str:
@@ -111,7 +112,7 @@ class Strategy:
         return self.question == BEST
 
     @property
-    def automaton(self) -> Selection:
+    def automaton(self) -> Net:
         """The automaton of event selection."""
         assert self.selection is not None
         return self.selection
@@ -123,7 +124,7 @@ def strategy_of(plan: Plan) -> Strategy:
         return _approximate(plan, plan.approximate)
     if not plan.selection:
         return _adjacent(plan)
-    return _conjunction(plan) if has_conjunction(plan.pattern) else _selection(plan)
+    return _conjunction(plan) if has(plan.pattern, "and") else _selection(plan)
 
 
 def _adjacent(plan: Plan) -> Strategy:
@@ -190,12 +191,12 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     apart = (*_looks(plan, looking), *negation, *_grouped(plan))
     every = approx.report == ALL
     program, automaton = approximate_automaton(copied, copies, merge=every or bool(apart))
-    looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton.selection)
+    looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
     forgets = next(iter((*looked_up, *negated)), None)
     question = EVERY if every else BUNDLED if approx.report == BUNDLES else CHEAPEST
     found = Strategy(
         copied, question, WALK, _walked(True, looking, forgets), (*negated, *looked_up) or apart or (_LOCAL,), program, looking, forgets,
-        selection=automaton.selection, approximate=automaton,
+        selection=automaton, approximate=automaton,
     )  # fmt: skip
     if every or (apart and (negated or looked_up)):
         return found
@@ -241,11 +242,11 @@ def _looked_up(plan: Plan, numbers: bool = True) -> Iterator[Reason]:
             yield _at_condition(plan, v, "reads MATCH_NUMBER()")
 
 
-def _negated(plan: Plan, automaton: Selection) -> tuple[Reason, ...]:
+def _negated(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
     return (_at_pattern(plan, "a negation looks at rows that the run did not take"),) if automaton.negates else ()
 
 
-def _ambiguous(plan: Plan, automaton: Selection) -> tuple[Reason, ...]:
+def _ambiguous(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
     return (_at_pattern(plan, "one match may be found in several ways"),) if automaton.ambiguous else ()
 
 
@@ -254,13 +255,13 @@ def _grouped(plan: Plan) -> tuple[Reason, ...]:
     return tuple(Reason("a group has a window of its own", window.line, window.column, window.text) for window in plan.windows[1:])
 
 
-def _ranks_paths(plan: Plan, k: int, automaton: Selection) -> bool:
+def _ranks_paths(plan: Plan, k: int, automaton: Net) -> bool:
     """Whether each path of the automaton is a match, and nothing but its rows decides that: then the k best are k best paths."""
     plain = plan.selection == ("ANY", "ALL") and len(plan.windows) == 1 and 0 < k <= MAX_RANKED
-    return plain and not (automaton.ambiguous or automaton.negates or automaton.edges[:, E_WHERE].any())
+    return plain and not (automaton.ambiguous or automaton.negates or automaton.edges[:, [E_AT_START, E_AT_END]].any())
 
 
-def _chain_of(automaton: Selection) -> tuple[int, ...]:
+def _chain_of(automaton: Net) -> tuple[int, ...]:
     """The edges of an automaton that takes one row for each of its nodes; () for any other."""
     edges: list[int] = []
     node = 0
@@ -275,7 +276,7 @@ def _chain_of(automaton: Selection) -> tuple[int, ...]:
     return ()
 
 
-def _side_automata(plan: Plan, k: int) -> tuple[Selection, ...]:
+def _side_automata(plan: Plan, k: int) -> tuple[Net, ...]:
     """The automata of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; () otherwise."""
     if plan.pattern[0] != "and" or (plan.windows[0].kind != NO_WINDOW and not plan.slide):
         return ()

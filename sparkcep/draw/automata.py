@@ -7,32 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkcep.automaton import program as p
-from sparkcep.automaton.approximate import Approximate
-from sparkcep.automaton.conjunction import AT_END as SIDE_AT_END
-from sparkcep.automaton.conjunction import (
-    C_CHECK,
-    C_CHECKS,
-    C_OPEN,
-    C_SAME,
-    C_SCOPE,
-    C_TARGET,
-    C_VAR,
-    C_WHERE,
-    Conjunction,
-)
 from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED
-from sparkcep.automaton.selection import (
-    ACCEPT,
-    AT_END,
-    AT_START,
-    E_CHECK,
-    E_NOT,
-    E_OPEN,
-    E_TARGET,
-    E_VAR,
-    E_WHERE,
-    Selection,
-)
+from sparkcep.automaton.net import ACCEPT, Net, in_words
+from sparkcep.automaton.steps import BEGIN, DONE, ELEMENT, LEAVE, ROUND, choices
 from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.nodes import quantifier
@@ -58,9 +35,10 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
     if strategy.approximate is not None:
         graph = _approximate(plan, strategy.plan, strategy.approximate, texts)
     elif strategy.conjunction is not None:
-        graph = _conjunction(plan, strategy.conjunction, texts)
+        passed = "any row may be passed over" if plan.selection.strategy == "ANY" else "each side passes over rows that it could not take"
+        graph = _of_net(plan, strategy.conjunction, texts, f"conjunction, {STRATEGIES[plan.selection.strategy]}: {passed}")
     elif strategy.selection is not None:
-        graph = _selection(plan, strategy.selection, plan.variables, texts, f"event selection, {STRATEGIES[plan.selection.strategy]}")
+        graph = _of_net(plan, strategy.selection, texts, f"event selection, {STRATEGIES[plan.selection.strategy]}")
     else:
         graph = _exact(strategy.program, texts)
     legend = [(v, text) for v, text in zip(plan.variables, texts) if text]
@@ -176,53 +154,41 @@ class _Walk:
         return out
 
     def _steps(self, pc: int, known: frozenset, notes: tuple[str, ...], initial: bool) -> Iterator[tuple]:
-        op, a, b, _ = self.code[pc]
-        if op == p.SPLIT:
-            yield a, known, notes
-            yield b, known, notes
-        elif op == p.JUMP:
-            if self.code[a][0] == p.PERM:
-                known |= {("done", self.code[a][1], self._element(self.code[a][1], pc))}
-            yield a, known, notes
-        elif op == p.START:
-            if initial:
-                yield pc + 1, known, (*notes, _FIRST_ROW)
-        elif op == p.END:
-            yield pc + 1, known, (*notes, _LAST_ROW)
-        elif op == p.INIT:
-            yield pc + 1, known - {("again", a)} | {("fresh", a)}, notes
-        elif op == p.NEXT:
-            yield b, known - {("fresh", a)} | {("again", a)}, notes
-        elif op == p.LOOP:
-            yield from self._loop(pc, known, notes)
-        elif op == p.PINIT:
-            yield pc + 1, known | {("none", a)}, notes
-        else:
-            yield from self._permutation(pc, known, notes)
+        op, a, *_ = self.code[pc]
+        if op == p.START and not initial:
+            return
+        if op == p.JUMP and self.code[a][0] == p.PERM:
+            known |= {("done", self.code[a][1], self._element(self.code[a][1], pc))}
+        crossed = {p.START: (_FIRST_ROW,), p.END: (_LAST_ROW,)}.get(op, ())
+        after = {p.INIT: self._looped, p.NEXT: self._looped, p.LOOP: self._looped, p.PINIT: self._permuted, p.PERM: self._permuted}.get(op)
+        for target, what in choices(self.program, pc):
+            found = after(a, what, known) if after is not None else (known, crossed)
+            if found is not None:
+                yield target, found[0], notes + found[1]
 
-    def _loop(self, pc: int, known: frozenset, notes: tuple[str, ...]) -> Iterator[tuple]:
-        _, a, leave, _ = self.code[pc]
-        low, high, greedy, *_ = self.program.loops[a].tolist()
-        bounds = low > 1 or high > 1
-        again = (f"another round of {_quantifier(low, high, greedy)}",) if bounds else ()
-        done = (f"rounds of {_quantifier(low, high, greedy)} done",) if bounds else ()
-        first = ("fresh", a) in known
-        rest = known - {("fresh", a), ("again", a)}
-        inside = [] if not first and high == 1 else [(pc + 1, rest, notes if first else notes + again)]
-        outside = [] if first and low else [(leave, rest, notes if first else notes + done)]
-        yield from inside + outside if greedy else outside + inside
+    def _looped(self, loop: int, what: int, known: frozenset) -> tuple[frozenset, tuple[str, ...]] | None:
+        """What is known and noted behind a way of a loop; None where it cannot be taken."""
+        low, high, greedy, *_ = self.program.loops[loop].tolist()
+        first = ("fresh", loop) in known
+        rest = known - {("fresh", loop), ("again", loop)}
+        if what in (BEGIN, DONE):
+            return rest | {("fresh" if what == BEGIN else "again", loop)}, ()
+        if (high == 1 and not first) if what == ROUND else (low and first):
+            return None
+        rounds = _quantifier(low, high, greedy)
+        note = f"another round of {rounds}" if what == ROUND else f"rounds of {rounds} done"
+        return rest, (note,) * (not first and max(low, high) > 1)
 
-    def _permutation(self, pc: int, known: frozenset, notes: tuple[str, ...]) -> Iterator[tuple]:
-        _, a, leave, _ = self.code[pc]
-        _, count, at, _ = self.program.perms[a].tolist()
-        done = {e for kind, perm, *rest in known if kind == "done" and perm == a for e in rest}
-        rest = frozenset(k for k in known if k[1] != a or k[0] not in ("done", "none"))
-        fresh = ("none", a) in known and not done
-        for i, target in enumerate(self.program.targets[at : at + count].tolist()):
-            if i not in done:
-                yield target, rest, notes if fresh else (*notes, "a part not yet done")
-        if not fresh:
-            yield leave, rest, (*notes, "all parts done")
+    def _permuted(self, perm: int, what: int, known: frozenset) -> tuple[frozenset, tuple[str, ...]] | None:
+        """As ``_looped``, of a permutation."""
+        if what == BEGIN:
+            return known | {("none", perm)}, ()
+        done = {k[2] for k in known if k[:2] == ("done", perm)}
+        fresh = ("none", perm) in known and not done
+        if fresh if what == LEAVE else what - ELEMENT in done:
+            return None
+        rest = frozenset(k for k in known if k[1] != perm or k[0] not in ("done", "none"))
+        return rest, ("all parts done",) if what == LEAVE else ("a part not yet done",) * (not fresh)
 
     def _element(self, perm: int, pc: int) -> int:
         _, count, at, _ = self.program.perms[perm].tolist()
@@ -242,88 +208,55 @@ def _distinct(ways: list[tuple[int, tuple[str, ...]]]) -> list[tuple[int, tuple[
     return out
 
 
-# -- event selection ----------------------------------------------------------------------------------------------
+# -- the other engines: the nodes of their net ----------------------------------------------------------------------
+
+_KINDS = {MATCHED: (), SUBSTITUTED: ("a row that stands for it",), EXTRA: ("a row too many",)}
 
 
-def _selection(
-    plan: Plan, automaton: Selection, names: tuple[str, ...], texts: tuple[str, ...], title: str,
-    state_notes: tuple[str, ...] = (), edge_notes: tuple[tuple[str, ...], ...] = (),
-) -> Graph:
-    bounds = _bounds(plan)
+def _of_net(plan: Plan, net: Net, texts: tuple[str, ...], title: str) -> Graph:
+    names = tuple(name or "any row" for name in net.variables)
+    bounds = sum(1 << i for i, (kind, *_) in enumerate(plan.windows) if kind != "none")  # the windows that have a size
     states, edges = [], []
-    for node in range(automaton.nodes):
+    for node in range(net.nodes):
         found = []
-        for e in range(automaton.first[node], automaton.first[node + 1]):
-            edge = automaton.edges[e].tolist()
-            notes = (edge_notes[e] if edge_notes else ()) + tuple(_edge_notes(edge, names, bounds))
-            if edge[E_VAR] == ACCEPT:
+        for e in net.edges_of(node):
+            edge = net.edge(e)
+            notes = (*_costs(plan, net, e), *[f"side {edge.side}"] * (edge.side > 0), *net.notes(e, bounds))
+            if edge.variable == ACCEPT:
                 found.append(Edge(node, node, COMPLETE, "complete", notes=notes))
             else:
-                v = edge[E_VAR]
-                found.append(Edge(node, edge[E_TARGET], TAKE, names[v], texts[v], notes))
-        states.append(State(str(node), state_notes[node] if state_notes else "", any(e.kind == COMPLETE for e in found)))
+                found.append(Edge(node, edge.target, TAKE, names[edge.variable], texts[edge.variable], notes))
+        states.append(State(str(node), _cost_of(plan, net, node), any(e.kind == COMPLETE for e in found)))
         edges += _completing(_ordered(found))
-        mask = int(automaton.masks[node])
-        if node and mask and plan.selection.strategy != "STRICT":
+        mask = int(net.masks[node])
+        if node and mask and plan.selection.strategy != "STRICT" and net.sides == 1:
             taken = dict.fromkeys(name for v, name in enumerate(names) if mask >> v & 1)
             what = "any row" if plan.selection.strategy == "ANY" else f"unless {' or '.join(taken)}"
             edges.append(Edge(node, node, IGNORE, f"ignore {what}"))
     return Graph(title, tuple(states), tuple(edges))
 
 
-def _bounds(plan: Plan) -> int:
-    """Mask of the windows that have a size."""
-    return sum(1 << i for i, (kind, *_) in enumerate(plan.windows) if kind != "none")
+def _cost_of(plan: Plan, net: Net, node: int) -> str:
+    approx = plan.approximate
+    return f"cost {', '.join(str(approx.errors(c)) for c in sorted(set(net.at_cost[node])))}" if approx is not None and node else ""
 
 
-def _edge_notes(edge: list[int], names: tuple[str, ...], bounds: int) -> Iterator[str]:
-    yield from _windows(edge[E_OPEN] & bounds, edge[E_CHECK] & bounds)
-    if edge[E_NOT]:
-        yield "no " + ", ".join(dict.fromkeys(name for v, name in enumerate(names) if edge[E_NOT] >> v & 1)) + " since the last row"
-    if edge[E_WHERE] & AT_START:
-        yield _FIRST_ROW
-    if edge[E_WHERE] & AT_END:
-        yield _LAST_ROW
+def _costs(plan: Plan, net: Net, e: int) -> Iterator[str]:
+    if plan.approximate is None or net.copies is None:
+        return
+    edge = net.edge(e)
+    if edge.variable != ACCEPT:
+        yield from _KINDS[net.copies.kinds[edge.variable]]
+    if skipped := net.skips(e):
+        yield f"skips {' or '.join(skipped)}"
+    if edge.variable == ACCEPT:
+        yield in_words(plan.approximate, edge.cost)
 
 
-def _windows(opened: int, inside: int) -> Iterator[str]:
-    for word, mask in (("opens", opened), ("inside", inside)):
-        if mask:
-            yield f"{word} window {', '.join(str(w) for w in range(mask.bit_length()) if mask >> w & 1)}"
-
-
-def _conjunction(plan: Plan, automaton: Conjunction, texts: tuple[str, ...]) -> Graph:
-    names, bounds = automaton.variables, _bounds(plan)
-    states, edges = [], []
-    for node in range(automaton.nodes):
-        found = []
-        for e in range(automaton.first[node], automaton.first[node + 1]):
-            edge = automaton.edges[e].tolist()
-            notes = [f"side {edge[C_SCOPE]}"] if edge[C_SCOPE] else []
-            notes += _windows(edge[C_OPEN] & bounds, edge[C_CHECK] & bounds)
-            notes += ["may be the same row"] * edge[C_SAME] + [_FIRST_ROW] * bool(edge[C_WHERE])
-            for negated, side in automaton.checks[edge[C_CHECKS] : automaton.edges[e + 1, C_CHECKS]].tolist():
-                notes.append(_LAST_ROW if negated == SIDE_AT_END else f"no {names[negated]} since side {side}'s last row")
-            v = edge[C_VAR]
-            if v == ACCEPT:
-                found.append(Edge(node, node, COMPLETE, "complete", notes=tuple(notes)))
-            else:
-                found.append(Edge(node, edge[C_TARGET], TAKE, names[v], texts[v], tuple(notes)))
-        states.append(State(str(node), complete=any(e.kind == COMPLETE for e in found)))
-        edges += _completing(_ordered(found))
-    passed = "any row may be passed over" if plan.selection.strategy == "ANY" else "each side passes over rows that it could not take"
-    return Graph(f"conjunction, {STRATEGIES[plan.selection.strategy]}: {passed}", tuple(states), tuple(edges))
-
-
-# -- approximate matches ------------------------------------------------------------------------------------------
-
-_KINDS = {MATCHED: (), SUBSTITUTED: ("a row that stands for it",), EXTRA: ("a row too many",)}
-
-
-def _approximate(plan: Plan, copied: Plan, automaton: Approximate, texts: tuple[str, ...]) -> Graph:
+def _approximate(plan: Plan, copied: Plan, net: Net, texts: tuple[str, ...]) -> Graph:
     """``copied``: the plan with copies of its variables."""
-    approx, copies = plan.approximate, automaton.copies
-    assert approx is not None
+    approx, copies = plan.approximate, net.copies
+    assert approx is not None and copies is not None
     inputs = dict(plan.inputs)
     known = tuple(re.sub(r"\b__[cpo]\d+\b", lambda m: inputs.get(m[0], m[0]), text) for text in condition_texts(copied))
     # a copy with all of its conjuncts reads as the user wrote it
@@ -331,23 +264,4 @@ def _approximate(plan: Plan, copied: Plan, automaton: Approximate, texts: tuple[
         "" if kind != MATCHED else texts[v] if c == v or known[c] == known[v] else known[c]
         for c, (v, kind) in enumerate(zip(copies.original, copies.kinds))
     )
-    names = tuple(name or "any row" for name in copied.variables)
-    costs = [sorted(set(found)) for found in automaton.at_cost]
-    titles = tuple(f"cost {', '.join(str(approx.errors(c)) for c in found)}" if node else "" for node, found in enumerate(costs))
-    edge_notes = tuple(_cost_notes(automaton, e, copied.variables, approx) for e in range(len(automaton.costs)))
-    title = f"approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}"
-    return _selection(plan, automaton.selection, names, written, title, titles, edge_notes)
-
-
-def _cost_notes(automaton: Approximate, e: int, names: tuple[str, ...], approx) -> tuple[str, ...]:
-    notes = []
-    cost = int(automaton.costs[e])
-    if cost < 0:
-        notes += _KINDS[automaton.copies.kinds[int(automaton.selection.edges[e, E_VAR])]]
-    lists = {automaton.skipped[k] for _, k, _ in automaton.sources[automaton.first_source[e] : automaton.first_source[e + 1]].tolist()}
-    skipped = sorted(", ".join(names[v] for v in found) or "nothing" for found in lists)
-    if skipped != ["nothing"]:
-        notes.append(f"skips {' or '.join(skipped)}")
-    if cost >= 0:
-        notes.append(f"{approx.errors(cost)} {'error' if approx.errors(cost) == 1 else 'errors'}")
-    return tuple(notes)
+    return _of_net(plan, net, written, f"approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}")

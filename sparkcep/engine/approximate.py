@@ -31,7 +31,7 @@ class ApproximateEngine(SelectionEngine):
         assert prepared.approximate is not None
         self.reporter = Reporter(self.plan, prepared.approximate)
         found = prepared.approximate
-        self._errors = selecting.Errors(np.array(found.copies.original, dtype=np.int64), found.costs, found.sources, found.first_source)
+        self._errors = selecting.Errors(np.array(found.copies.original, dtype=np.int64), found.sources, found.first_source)
         self._paths = np.zeros(0, dtype=np.int64)
 
     def _path(self, labels: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ class ListedProxyEngine(EndingEngine, ApproximateEngine):
             used = int(events[-1, kernels.E_LABELS] + events[-1, kernels.E_ROWS]) if len(events) else 0
             both = kept.joined(Found(events, labels[:used], rows[:used], self._paths[:used]))
             last_rows = approximate_kernels.last_rows(both.events, both.rows)
-            chosen = approximate_kernels.best_of(both.events, both.rows, last_rows, self.p.approximate.costs)
+            chosen = approximate_kernels.best_of(both.events, both.rows, last_rows, self.p.approximate.edges)
             kept = both.chosen(chosen[np.argsort(last_rows[chosen], kind="stable")])
         return kept
 

@@ -13,20 +13,20 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import ACCEPT, E_LABEL, E_TARGET, E_VAR, Selection
+from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds
 from sparkcep.engine.best import Ranked, top_matches
 from sparkcep.engine.conjunction import ConjunctionEngine
+from sparkcep.engine.join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.joined import SUMS, keeps_scale, operations
-from sparkcep.engine.limits import TooManyStepsError, TooMuchStateError
-from sparkcep.engine.rank_join import WABS, Item, Joined, Merge, Queue, RankJoin
 from sparkcep.engine.ranked import LESS, Best, BestEngine
 from sparkcep.engine.run import Data, Prepared
 from sparkcep.engine.sequences import rising_leaves, value
 from sparkcep.engine.weights import float_weights, whole_weights
 from sparkcep.engine.windows import Slides
+from sparkcep.errors import TooManyStepsError, TooMuchStateError
 from sparkcep.search import adjacent as kernels
 
 DEEPEST = 64  # times k: so many matches of a side are read before all are listed
@@ -47,7 +47,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
         self.sides = prepared.strategy.sides
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
         self.lengths = [rows_of_match(side) for side in self.sides]
-        self.merge = Merge(lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)]))
+        self.merge = lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)])
 
     def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
         offsets = offsets[: done + 1]
@@ -137,12 +137,12 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
 
         def items(own: list[tuple]) -> Iterator[Item]:
             for i, (_, score, rows, _) in enumerate(own):
-                yield Item(float(score), None, rows, i)
+                yield Item(float(score), rows, i)
             if len(own) == depth and not self.strict:
                 raise _DeeperError
 
         more = 0 if self.strict else 1
-        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, schedule=WABS, max_steps=self.limits.max_steps).run()
+        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, self.limits.max_steps).run()
 
     def _pairs(self, result: Joined, matches: list[list[tuple]]) -> list[tuple[int, int]]:
         """(row, label) of a joined match, in row order; a row that serves several sides once for each."""
@@ -223,7 +223,7 @@ def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: i
     return count * float(down.min(initial=0.0)), count * float(up.max(initial=0.0))
 
 
-def rows_of_match(automaton: Selection) -> int | None:
+def rows_of_match(automaton: Net) -> int | None:
     """How many rows each match has; None where they differ."""
     depth = {0: 0}
     todo, ends = [0], set()

@@ -21,9 +21,10 @@ class ConjunctionEngine(ScatteringEngine):
         super().__init__(prepared, chunk_rows, limits)
         automaton, conditions = prepared.conjunction, prepared.conditions
         self._longest = 0  # most (row, variable) pairs of a match
-        self.negated_at_start = bool((automaton.checks[:, 0] >= 0).any())
+        self.negated_at_start = automaton.negates
         self._arrays = conjoining.ConjunctionArrays(
-            automaton.first, automaton.edges, automaton.checks, automaton.blockers, np.int64(automaton.across(conditions))
+            automaton.first, automaton.edges, automaton.first_check, automaton.checks, automaton.first_blocker, automaton.blockers,
+            np.int64(automaton.across(conditions))
         )
 
     def _kernel_data(self, columns: dict[str, pa.Array], offsets: np.ndarray, rows: int) -> Data:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.approximate import Approximate
 from sparkcep.automaton.guesses import KINDS
+from sparkcep.automaton.net import E_COST, Net
 from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engine.windows import Measured
 from sparkcep.plan.costs import BUNDLES
@@ -54,7 +54,7 @@ class Found:
 class Reporter:
     """Describes the matches of one plan."""
 
-    def __init__(self, plan: Plan, found: Approximate) -> None:
+    def __init__(self, plan: Plan, found: Net) -> None:
         assert plan.approximate is not None
         self.plan, self.approx, self.found = plan, plan.approximate, found
         self.descending = bool(plan.order and plan.order[0].descending)
@@ -71,7 +71,7 @@ class Reporter:
         none = events[:, E_ROWS] < 0
         if "errors" in self._asked:
             accepting = np.where(none, 0, events[:, finding.E_ACCEPT])
-            costs = self.found.costs[accepting]
+            costs = self.found.edges[accepting, E_COST]
             out["errors"] = pa.array(costs // self.approx.scale if self.approx.whole else costs / self.approx.scale, mask=none)
         if "missing" in self._asked:
             offsets, variables = finding.missing_variables(
@@ -87,7 +87,7 @@ class Reporter:
         if not self.bundling:
             return self.described(best.chosen(np.arange(len(points))))
         groups = bundle_groups(best.events[:, E_PART], points, places)
-        chosen = finding.best_of(best.events, best.rows, groups, self.found.costs)
+        chosen = finding.best_of(best.events, best.rows, groups, self.found.edges)
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
         sizes = np.diff(np.append(firsts, len(groups)))
         return self.bundles(best.chosen(chosen), points[firsts], points[firsts + sizes - 1], sizes, columns, positions)

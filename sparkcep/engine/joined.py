@@ -11,16 +11,16 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_VAR
+from sparkcep.automaton.net import E_LABEL, E_VAR
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, Type, decimal_of, type_of
 from sparkcep.engine import bounds
-from sparkcep.engine.limits import TooManyStepsError, TooMuchStateError
 from sparkcep.engine.ranked import Best, BestEngine, best_events
 from sparkcep.engine.run import Data, Prepared
 from sparkcep.engine.selection import SelectionEngine
 from sparkcep.engine.sequences import top_sequences
 from sparkcep.engine.windows import Slides
+from sparkcep.errors import TooManyStepsError, TooMuchStateError
 
 CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_CHECK, E_OPEN, E_TARGET, E_VAR, Selection
+from sparkcep.automaton.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.strategy import FRONT
 from sparkcep.columns.bytecode import OP, SLOT, Conditions
 from sparkcep.engine.counting import MAX_COUNT, CountingEngine
@@ -145,7 +145,7 @@ def columns_read(conditions: Conditions) -> np.ndarray:
     return np.array([r.pop() if is_row and len(r) == 1 else -1 for is_row, r in zip(rows, read)], dtype=np.int64).reshape(-1)
 
 
-def live_windows(automaton: Selection) -> np.ndarray:
+def live_windows(automaton: Net) -> np.ndarray:
     """int64 (nodes): the groups' windows that an edge reachable from each node checks before any opens them anew."""
     live = np.zeros(automaton.nodes, dtype=np.int64)
     changed = True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import ACCEPT, AT_END, E_VAR, E_WHERE, Selection
+from sparkcep.automaton.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.found import Found, Reporter, bundle_groups, unmatched_events
 from sparkcep.engine.run import MatchEngine, Prepared
@@ -54,8 +54,8 @@ class ProxyEngine(MatchEngine):
         assert prepared.approximate is not None
         self.reporter = Reporter(self.plan, prepared.approximate)
         self.strict = self.plan.selection.strategy == "STRICT"
-        self._arrays = proxy_arrays(prepared.approximate.selection, prepared.approximate.costs)
-        nodes = prepared.approximate.selection.nodes
+        self._arrays = proxy_arrays(prepared.approximate)
+        nodes = prepared.approximate.nodes
         self._live, self._fresh = np.full(nodes, -1, dtype=np.int64), np.full(nodes, -1, dtype=np.int64)
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
         self._neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in self.plan.leaves)
@@ -147,7 +147,7 @@ class ProxyEngine(MatchEngine):
         groups = bundle_groups(found.events[:, kernels.E_PART], points, places)
         heads = np.flatnonzero(np.diff(groups, prepend=-1))
         tails = np.append(heads[1:], len(groups)) - 1
-        best = found.chosen(finding.best_of(found.events, found.rows, groups, self.p.approximate.costs))
+        best = found.chosen(finding.best_of(found.events, found.rows, groups, self.p.approximate.edges))
         totals = np.add.reduceat(sizes, heads)
         first, last = firsts[heads], points[tails]
         done = len(heads)
@@ -204,7 +204,7 @@ class ProxyEngine(MatchEngine):
         return np.union1d(known, np.arange(max(low, first - max(self.back, 1)), begin))
 
 
-def proxy_arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArrays:
+def proxy_arrays(automaton: Net) -> proxying.ProxyArrays:
     """The automaton with its edges by variable."""
     edges = automaton.edges
     source = np.repeat(np.arange(automaton.nodes), np.diff(automaton.first))
@@ -215,11 +215,11 @@ def proxy_arrays(automaton: Selection, costs: np.ndarray) -> proxying.ProxyArray
     accept, accept_end = (np.full(automaton.nodes, NONE, dtype=np.int64) for _ in range(2))
     for e in np.flatnonzero(edges[:, E_VAR] == ACCEPT).tolist():
         node = source[e]
-        for target, fits in ((accept, not edges[e, E_WHERE] & AT_END), (accept_end, True)):
-            if fits and (target[node] < 0 or costs[e] < costs[target[node]]):
+        for target, fits in ((accept, not edges[e, E_AT_END]), (accept_end, True)):
+            if fits and (target[node] < 0 or edges[e, E_COST] < edges[target[node], E_COST]):
                 target[node] = e
     tested = sum(1 << v for v in range(count) if by_first[v + 1] > by_first[v])
-    return proxying.ProxyArrays(edges, by_first, by_edge, source.astype(np.int64), accept, accept_end, costs, np.int64(tested))
+    return proxying.ProxyArrays(edges, by_first, by_edge, source.astype(np.int64), accept, accept_end, np.int64(tested))
 
 
 def empty_chains(size: int, measure: np.dtype) -> proxying.Chains:

@@ -24,7 +24,7 @@ class ClassProxyEngine(ListedProxyEngine):
     def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
         super().__init__(prepared, chunk_rows, limits)
         assert prepared.selection is not None and prepared.approximate is not None
-        self._proxy = proxy_arrays(prepared.selection, prepared.approximate.costs)
+        self._proxy = proxy_arrays(prepared.selection)
         self._window_live = live_windows(prepared.selection)
         self._read = columns_read(prepared.conditions)
 

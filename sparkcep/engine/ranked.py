@@ -1,4 +1,4 @@
-"""TOP k of an additive preference without enumerating the matches: k best paths over (node, row) (CPR, 2011, section 3.2; sparkcep.ranking)."""
+"""TOP k of an additive preference without enumerating the matches: k best paths over (node, row) (CPR, 2011, section 3.2)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.selection import E_LABEL, E_TARGET, E_VAR
+from sparkcep.automaton.net import E_LABEL, E_TARGET, E_VAR
 from sparkcep.columns.arrays import equal_codes, numbered
 from sparkcep.columns.types import type_of
 from sparkcep.engine.best import Keys, top_matches
 from sparkcep.engine.bounds import EXACT
 from sparkcep.engine.last_rows import EndingEngine
-from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.engine.run import NARROWER, Data, Prepared
 from sparkcep.engine.selection import SelectionEngine
 from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.windows import Slides, slides
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.errors import MatchRuntimeError, TooMuchStateError
 from sparkcep.plan.records import Term
 from sparkcep.search import adjacent as kernels
 

@@ -15,21 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton import strategy as strategies
-from sparkcep.automaton.approximate import Approximate
-from sparkcep.automaton.conjunction import Conjunction
+from sparkcep.automaton.net import ACCEPT, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
-from sparkcep.automaton.selection import Selection
 from sparkcep.automaton.steps import too_complex
 from sparkcep.automaton.strategy import EVERY, GRAPH, Strategy, strategy_of
 from sparkcep.columns.arrays import boundaries, decimal_words, flat, null_marks, ranges, ranks, words
 from sparkcep.columns.bytecode import OP, SLOT, Conditions, compile_conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD, type_of
 from sparkcep.engine import gather
-from sparkcep.engine.limits import TooMuchStateError
 from sparkcep.engine.outputs import Rows, end_rows, leaf_column, leaf_type, match_positions, output_bytes
 from sparkcep.engine.weights import scores
 from sparkcep.engine.windows import WINDOW_BYTES, check_slide, check_window, sliding_windows
-from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError, TooMuchStateError
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Ranking
 from sparkcep.search import adjacent as kernels
@@ -75,15 +72,15 @@ class Prepared:
         return self.strategy.program
 
     @property
-    def selection(self) -> Selection | None:
+    def selection(self) -> Net | None:
         return self.strategy.selection
 
     @property
-    def conjunction(self) -> Conjunction | None:
+    def conjunction(self) -> Net | None:
         return self.strategy.conjunction
 
     @property
-    def approximate(self) -> Approximate | None:
+    def approximate(self) -> Net | None:
         return self.strategy.approximate
 
     def arrived(self, schema: pa.Schema) -> Prepared:
@@ -167,7 +164,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     return chosen[strategy.search](prepared, chunk_rows, limits)
 
 
-def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
+def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
     """uint8 (nodes, slots): the slots whose value at each node a condition reachable from there may read: the paper's masks (SASE+ 5.2.2)."""
     live = np.zeros((automaton.nodes, len(conditions.slots)), dtype=np.uint8)
     before = [_read_before(v, conditions) for v in range(len(conditions.entry))]
@@ -177,9 +174,9 @@ def selection_live(automaton: Selection, conditions: Conditions) -> np.ndarray:
         for node in range(automaton.nodes - 1, -1, -1):
             known = live[node].copy()
             for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
-                if edge[0] >= 0:
-                    after = conditions.live[edge[0]] | live[edge[2]]
-                    live[node] |= before[edge[0]][after != 0].any(axis=0)
+                if edge[E_VAR] != ACCEPT:
+                    after = conditions.live[edge[E_VAR]] | live[edge[E_TARGET]]
+                    live[node] |= before[edge[E_VAR]][after != 0].any(axis=0)
             changed |= bool((live[node] != known).any())
     return live
 

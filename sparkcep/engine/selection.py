@@ -13,7 +13,7 @@ from sparkcep.search import walk as selecting
 
 MEMO_ENTRIES = 1 << 16
 _NO_PATH = np.zeros(0, dtype=np.int64)
-_EXACT = selecting.Errors(_NO_PATH, _NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
+_EXACT = selecting.Errors(_NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
 _STRATEGIES = {"STRICT": selecting.STRICT, "NEXT": selecting.NEXT, "ANY": selecting.ANY}
 
 

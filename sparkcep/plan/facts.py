@@ -88,6 +88,14 @@ def first_variables(pattern: tuple) -> int:
     return reduce(or_, (first_variables(part) for part in pattern if isinstance(part, tuple)), 0)
 
 
+def straight(pattern: tuple) -> bool:
+    """Whether the pattern leaves no choice: it can match rows from a given one in one way only."""
+    return all(
+        part[0] in ("var", "not", "empty", "start", "end", "cat", "exclude", "within") or (part[0] == "repeat" and part.low == part.high)
+        for part in walk(pattern)
+    )
+
+
 def leader(pattern: tuple) -> int:
     """The mask of the variable that the first row of every match is mapped to; 0 where there is none."""
     if pattern[0] == "var":

@@ -1,4 +1,4 @@
-"""Matches of patterns with a conjunction: depth-first search over the automaton of :mod:`sparkcep.automaton.conjunction`.
+"""Matches of patterns with a conjunction: depth-first search over the net of :mod:`sparkcep.automaton.conjunction`.
 
 The sides of ``p & q`` are searched side by side in one run whose rows ascend; a row that serves both sides is taken twice. A
 condition that stays in its side is evaluated when its row is taken. One that looks across ``&``, a negation, and (SKIP TILL NEXT) that
@@ -14,21 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.conjunction import (
-    AT_END,
-    C_BLOCKERS,
-    C_CHECK,
-    C_CHECKS,
-    C_FORKED,
-    C_LABEL,
-    C_OPEN,
-    C_SAME,
-    C_SCOPE,
-    C_SETS,
-    C_TARGET,
-    C_VAR,
-    C_WHERE,
-)
+from sparkcep.automaton.net import E_AT_END, E_AT_START, E_BEGIN, E_CHECK, E_HAVE, E_LABEL, E_OPEN, E_SAME, E_SIDE, E_TARGET, E_VAR
 from sparkcep.columns.bytecode import SLOT
 from sparkcep.search.adjacent import (
     DONE,
@@ -56,11 +42,13 @@ J_NODE, J_ROW, J_BY, J_EDGE, J_NEXT, J_STOP = range(6)
 
 
 class ConjunctionArrays(NamedTuple):
-    """Members of automaton.conjunction.Conjunction; ``across``: mask of the variables whose conditions wait for the finished match."""
+    """Members of automaton.net.Net; ``across``: mask of the variables whose conditions wait for the finished match."""
 
     first: np.ndarray
     edges: np.ndarray
+    first_check: np.ndarray
     checks: np.ndarray
+    first_blocker: np.ndarray
     blockers: np.ndarray
     across: np.int64
 
@@ -91,7 +79,7 @@ def earliest_ends(first, edges, letters, offsets, ends):
             for node in range(nodes):
                 ends[node, q] = ahead[node] if node > 0 else NEVER
                 for e in range(first[node], first[node + 1]):
-                    if edges[e, C_VAR] < 0:
+                    if edges[e, E_VAR] < 0:
                         ends[node, q] = q + 1
             # a row served by several sides: as many passes as it may take them
             changed = True
@@ -99,17 +87,17 @@ def earliest_ends(first, edges, letters, offsets, ends):
                 changed = False
                 for node in range(1, nodes):
                     for e in range(first[node], first[node + 1]):
-                        v = edges[e, C_VAR]
-                        if v >= 0 and edges[e, C_SAME] == 1 and (letters[q] >> v) & 1 == 1 and ends[edges[e, C_TARGET], q] < ends[node, q]:
-                            ends[node, q] = ends[edges[e, C_TARGET], q]
+                        v = edges[e, E_VAR]
+                        if v >= 0 and edges[e, E_SAME] == 1 and (letters[q] >> v) & 1 == 1 and ends[edges[e, E_TARGET], q] < ends[node, q]:
+                            ends[node, q] = ends[edges[e, E_TARGET], q]
                             changed = True
             for node in range(nodes):
                 for e in range(first[node], first[node + 1]):
-                    v = edges[e, C_VAR]
+                    v = edges[e, E_VAR]
                     if v >= 0 and (letters[q] >> v) & 1 == 1:
-                        ahead[node] = min(ahead[node], ends[edges[e, C_TARGET], q])
+                        ahead[node] = min(ahead[node], ends[edges[e, E_TARGET], q])
                         if node == 0:
-                            ends[0, q] = min(ends[0, q], ends[edges[e, C_TARGET], q])
+                            ends[0, q] = min(ends[0, q], ends[edges[e, E_TARGET], q])
 
 
 @kernel
@@ -169,7 +157,7 @@ def _replay(own, upto, extra, depth, frames, edges, into, low, high, number, pro
     while d <= depth or waiting:
         if d <= depth:
             row = frames[d, J_ROW]
-            v = edges[frames[d, J_BY], C_VAR]
+            v = edges[frames[d, J_BY], E_VAR]
         if waiting and (d > depth or extra < row or (extra == row and own < v)):
             row, v = extra, own
             waiting = False
@@ -214,14 +202,14 @@ def _holds_finally(v, row, entry, depth, frames, edges, spare, low, high, number
 def _fits(edge, row, depth, opened, windows):
     """Whether a row may be taken as far as the windows of groups go."""
     w = 0
-    opens = edge[C_OPEN]
+    opens = edge[E_OPEN]
     while opens != 0:
         if opens & 1 == 1 and windows[w, row] <= row:
             return False  # its time is NULL
         opens >>= 1
         w += 1
     w = 1
-    checked = edge[C_CHECK] >> 1
+    checked = edge[E_CHECK] >> 1
     while checked != 0:
         if checked & 1 == 1 and row >= windows[w, opened[depth, w]]:
             return False
@@ -235,23 +223,22 @@ def _finished(
     automaton, strategy_next, depth, accept, s, windows, backs, entries, search, spare, low, high, number, program, rows, memory
 ):
     """What only the finished match can tell: conditions across ``&``, negations, rows passed over. 1, 0 or an error."""
-    _, edges, checks, blockers, across = automaton
+    _, edges, first_check, checks, first_blocker, blockers, across = automaton
     frames, opened, since = search[0], search[1], search[2]
     for d in range(1, depth + 2):
         e = frames[d, J_BY] if d <= depth else accept
         row = frames[d, J_ROW] if d <= depth else windows[0, s]
-        v = edges[e, C_VAR]
+        v = edges[e, E_VAR]
         if v >= 0 and (across >> v) & 1 == 1:
             got = _holds_finally(v, row, entries[v], depth, frames, edges, spare, low, high, number, program, rows, memory)
             if got != 1:
                 return got
-        for c in range(edges[e, C_CHECKS], edges[e + 1, C_CHECKS]):
+        for side in range(since.shape[1]):
+            if (edges[e, E_AT_END] >> side) & 1 == 1 and since[d - 1, side] + 1 != high:
+                return 0
+        for c in range(first_check[e], first_check[e + 1]):
             negated = checks[c, 0]
             after = since[d - 1, checks[c, 1]]
-            if negated == AT_END:
-                if after + 1 != high:
-                    return 0
-                continue
             if after < 0:
                 after = backs[frames[depth, J_ROW]] - 1
             for x in range(after + 1, row):
@@ -260,14 +247,14 @@ def _finished(
                     return got
                 if got == 1:
                     return 0
-        if v < 0 or not strategy_next or since[d - 1, edges[e, C_SCOPE]] < 0:
+        if v < 0 or not strategy_next or since[d - 1, edges[e, E_SIDE]] < 0:
             continue
-        for b in range(edges[e, C_BLOCKERS], edges[e + 1, C_BLOCKERS]):
+        for b in range(first_blocker[e], first_blocker[e + 1]):
             f = blockers[b]
-            u = edges[f, C_VAR]
+            u = edges[f, E_VAR]
             if (across >> u) & 1 == 0:
                 continue
-            for x in range(since[d - 1, edges[e, C_SCOPE]] + 1, row):
+            for x in range(since[d - 1, edges[e, E_SIDE]] + 1, row):
                 if _fits(edges[f], x, d - 1, opened, windows):
                     got = _holds_finally(u, x, entries[u], depth, frames, edges, spare, low, high, number, program, rows, memory)
                     if got < 0:
@@ -282,7 +269,7 @@ def _ordered(depth, frames, edges, order):
     """Fills ``order`` with the (row, label) pairs of the match, by row, then variable, each once; their number."""
     n = 0
     for d in range(1, depth + 1):
-        row, label = frames[d, J_ROW], edges[frames[d, J_BY], C_LABEL]
+        row, label = frames[d, J_ROW], edges[frames[d, J_BY], E_LABEL]
         at = n
         while at > 0 and order[at - 1, 0] == row and order[at - 1, 1] & 63 > label & 63:
             at -= 1
@@ -329,7 +316,7 @@ def conjoin_partitions(
 
     All matches of a start row are found in one go: with FULL and state[S_ACTIVE] 1 the output is too small for them. ``shortest``: of all
     matches the one that completes first, then onward behind it; ``base``: first row of ``hi`` behind those of the input."""
-    first, edges, _, blockers, across = automaton
+    first, edges, _, _, first_blocker, blockers, across = automaton
     bytecode, entries, floats, slots, label_codes = conditions
     program = (bytecode, np.int64(-1), floats, slots, label_codes)
     letters, offsets = rows[0], rows[1]
@@ -411,8 +398,8 @@ def conjoin_partitions(
                         outcome = EFFORT
                         break
                     continue
-                v = edges[e, C_VAR]
-                if edges[e, C_WHERE] != 0 and (s != low or (head_cut and part == 0)):
+                v = edges[e, E_VAR]
+                if edges[e, E_AT_START] != 0 and (s != low or (head_cut and part == 0)):
                     frames[depth, J_EDGE] += 1
                     continue
                 if v < 0:
@@ -464,15 +451,15 @@ def conjoin_partitions(
                 # ---- the next row for the edge
                 p = frames[depth, J_NEXT]
                 if p < 0:
-                    p = s if depth == 0 else last + 1 - edges[e, C_SAME]
+                    p = s if depth == 0 else last + 1 - edges[e, E_SAME]
                     stop = s + 1 if depth == 0 else stop_all
-                    after = since[depth, edges[e, C_SCOPE]]
+                    after = since[depth, edges[e, E_SIDE]]
                     if strategy_next and after >= 0:
                         x = after + 1
                         while x < stop:
                             blocked = False
-                            for b in range(edges[e, C_BLOCKERS], edges[e + 1, C_BLOCKERS]):
-                                u = edges[blockers[b], C_VAR]
+                            for b in range(first_blocker[e], first_blocker[e + 1]):
+                                u = edges[blockers[b], E_VAR]
                                 if (letters[x] >> u) & 1 == 0 or (across >> u) & 1 == 1 or not _fits(edges[blockers[b]], x, depth, opened, windows):
                                     continue
                                 if entries[u] >= 0:
@@ -495,7 +482,7 @@ def conjoin_partitions(
                             break
                     frames[depth, J_STOP] = stop
                 stop = min(frames[depth, J_STOP], stop_all) if depth > 0 else frames[depth, J_STOP]
-                target = edges[e, C_TARGET]
+                target = edges[e, E_TARGET]
                 took = False
                 while p < stop:
                     if (letters[p] >> v) & 1 == 0 or (use_ends and ends[target, p] > stop_all) or not _fits(edges[e], p, depth, opened, windows):
@@ -504,7 +491,7 @@ def conjoin_partitions(
                     twins = np.int64(0)
                     d = depth
                     while d > 0 and frames[d, J_ROW] == p:
-                        twins |= np.int64(1) << edges[frames[d, J_BY], C_VAR]
+                        twins |= np.int64(1) << edges[frames[d, J_BY], E_VAR]
                         d -= 1
                     entry = entries[v] if (across >> v) & 1 == 0 else np.int64(-1)
                     begin = p if depth == 0 else np.int64(-1)
@@ -536,12 +523,12 @@ def conjoin_partitions(
                 frames[depth, J_NEXT] = p
                 row = p - 1
                 for w in range(window_count):
-                    opened[depth + 1, w] = row if (edges[e, C_OPEN] >> w) & 1 == 1 else opened[depth, w]
-                behind = since[depth, edges[e, C_SCOPE]]
+                    opened[depth + 1, w] = row if (edges[e, E_OPEN] >> w) & 1 == 1 else opened[depth, w]
+                behind = since[depth, edges[e, E_SIDE]]
                 for side in range(since.shape[1]):
-                    if (edges[e, C_SETS] >> side) & 1 == 1:
+                    if (edges[e, E_HAVE] >> side) & 1 == 1:
                         since[depth + 1, side] = row
-                    elif (edges[e, C_FORKED] >> side) & 1 == 1:
+                    elif (edges[e, E_BEGIN] >> side) & 1 == 1:
                         since[depth + 1, side] = behind
                     else:
                         since[depth + 1, side] = since[depth, side]

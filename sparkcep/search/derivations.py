@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparkcep.automaton.net import E_COST
 from sparkcep.search.adjacent import E_LABELS, E_ROWS, E_START
 from sparkcep.search.compiled import allocating, kernel
 
@@ -48,7 +49,7 @@ def derived_before(paths, base_a, accepting_a, base_b, accepting_b, size, source
 
 @allocating
 def missing_variables(events, paths, first_source, sources, skip_first, skip_variables):
-    """(offsets int64 (n + 1), variables int64) of the missing ones of each event, in pattern order; see automaton.approximate.
+    """(offsets int64 (n + 1), variables int64) of the missing ones of each event, in pattern order; see automaton.net.
 
     ``skip_first`` int64 (lists + 1), ``skip_variables``: the lists of skipped variables.
     """
@@ -89,10 +90,10 @@ def last_rows(events, rows):
 
 
 @kernel
-def _better(events, rows, costs, a, b):
+def _better(events, rows, edges, a, b):
     """Least cost, latest first row, lexicographically earliest rows; the first one among equals."""
-    cost_a = costs[events[a, E_ACCEPT]]
-    cost_b = costs[events[b, E_ACCEPT]]
+    cost_a = edges[events[a, E_ACCEPT], E_COST]
+    cost_b = edges[events[b, E_ACCEPT], E_COST]
     if cost_a != cost_b:
         return cost_a < cost_b
     if events[a, E_START] != events[b, E_START]:
@@ -108,7 +109,7 @@ def _better(events, rows, costs, a, b):
 
 
 @allocating
-def best_of(events, rows, groups, costs):
+def best_of(events, rows, groups, edges):
     """int64: the best event of each group, in the order their groups appear; ``groups`` int64 (n), 0 or more."""
     top = 0
     for i in range(groups.shape[0]):
@@ -116,7 +117,7 @@ def best_of(events, rows, groups, costs):
     best = np.full(top, -1, dtype=np.int64)
     for i in range(groups.shape[0]):
         g = groups[i]
-        if best[g] < 0 or _better(events, rows, costs, i, best[g]):
+        if best[g] < 0 or _better(events, rows, edges, i, best[g]):
             best[g] = i
     out = np.empty(groups.shape[0], dtype=np.int64)
     count = 0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.selection import AT_START, E_CHECK, E_LABEL, E_OPEN, E_TARGET, E_VAR, E_WHERE
+from sparkcep.automaton.net import E_AT_START, E_CHECK, E_LABEL, E_OPEN, E_TARGET, E_VAR
 from sparkcep.search.adjacent import DONE, ERROR, FULL, GROW
 from sparkcep.search.compiled import inlined, kernel
 from sparkcep.search.machine import FLOAT_COLUMN, MAP, scan
@@ -609,7 +609,7 @@ def merge_partitions(
                 loaded = False
                 for e in range(first[node], first[node + 1]):
                     v = edges[e, E_VAR]
-                    if v < 0 or (letter >> v) & 1 == 0 or (is_start and edges[e, E_WHERE] & AT_START != 0 and q != low):
+                    if v < 0 or (letter >> v) & 1 == 0 or (is_start and edges[e, E_AT_START] != 0 and q != low):
                         continue
                     target = edges[e, E_TARGET]
                     inside = True

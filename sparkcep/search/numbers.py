@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.automaton.selection import AT_START, E_TARGET, E_VAR, E_WHERE
+from sparkcep.automaton.net import E_AT_START, E_TARGET, E_VAR
 from sparkcep.search.compiled import allocating, inlined
 from sparkcep.search.walk import ANY, NEXT
 
@@ -49,7 +49,7 @@ def _start(vector, letter, at_low, first, edges, prime):
     """Adds the runs that begin at a row."""
     for e in range(first[0], first[1]):
         v = edges[e, E_VAR]
-        if v >= 0 and (letter >> v) & 1 == 1 and (at_low or edges[e, E_WHERE] & AT_START == 0):
+        if v >= 0 and (letter >> v) & 1 == 1 and (at_low or edges[e, E_AT_START] == 0):
             target = edges[e, E_TARGET]
             vector[target] = _plus(vector[target], 1, prime)
 
@@ -66,7 +66,7 @@ def _completed(open_runs, letter, at_low, at_high, first, edges, masks, accepts,
             continue
         for e in range(first[node], first[node + 1]):
             v = edges[e, E_VAR]
-            if v < 0 or (letter >> v) & 1 == 0 or (node == 0 and edges[e, E_WHERE] & AT_START != 0 and not at_low):
+            if v < 0 or (letter >> v) & 1 == 0 or (node == 0 and edges[e, E_AT_START] != 0 and not at_low):
                 continue
             accepted = accepts[edges[e, E_TARGET]]
             if accepted == 1 or (accepted == 2 and at_high):

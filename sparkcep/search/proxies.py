@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.selection import AT_START, E_LABEL, E_TARGET, E_WHERE
+from sparkcep.automaton.net import E_AT_START, E_COST, E_LABEL, E_TARGET
 from sparkcep.search.adjacent import DONE, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_NUMBER, S_PART, S_START, SUSPENDED, put_event
 from sparkcep.search.chains import C_DEPTH, C_EDGE, C_EDGES, C_FIELDS, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, comes_first
 from sparkcep.search.chains import append as append_row
@@ -26,9 +26,9 @@ P_USED, PROXY_STATE = range(9, 11)  # state behind that of the exact kernel
 
 
 class ProxyArrays(NamedTuple):
-    """The automaton: ``edges`` as in automaton.selection; ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each variable, ``source`` int64
+    """The automaton: ``edges`` as in automaton.net; ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each variable, ``source`` int64
     (edges): the node each leaves; ``accept``, ``accept_end`` int64 (nodes): the cheapest accepting edge, also among those
-    that hold behind the partition's last row only, NONE for none; ``costs`` int64 (edges) of accepting edges; ``tested`` int64: mask of all variables."""
+    that hold behind the partition's last row only, NONE for none; ``tested`` int64: mask of all variables."""
 
     edges: np.ndarray
     by_first: np.ndarray
@@ -36,7 +36,6 @@ class ProxyArrays(NamedTuple):
     source: np.ndarray
     accept: np.ndarray
     accept_end: np.ndarray
-    costs: np.ndarray
     tested: int
 
 
@@ -77,7 +76,7 @@ def proxy_partitions(
     ``live`` int64 (nodes): the run at each node, NONE for none; ``fresh`` int64 (nodes): those that the row at hand makes. ``head_cut``: the
     first partition began in an earlier buffer; ``tail_open``: the last one goes on; ``ahead``: rows that conditions look ahead.
     """
-    edges, by_first, by_edge, source, accept, accept_end, costs, tested = automaton
+    edges, by_first, by_edge, source, accept, accept_end, tested = automaton
     parts = offsets.shape[0] - 1
     part = state[S_PART]
     row = state[S_START]
@@ -118,7 +117,7 @@ def proxy_partitions(
                         node = source[e]
                         parent = np.int64(NONE)
                         if node == 0:
-                            if edges[e, E_WHERE] & AT_START != 0 and (row != low or (head_cut and part == 0)):
+                            if edges[e, E_AT_START] != 0 and (row != low or (head_cut and part == 0)):
                                 continue
                         else:
                             parent = live[node]
@@ -132,10 +131,10 @@ def proxy_partitions(
                         # ---- complete?
                         a = accept_end[target] if row + 1 == high else accept[target]
                         if a >= 0:
-                            if best < 0 or costs[a] < best_cost or (costs[a] == best_cost and completes_better(chains, used, a, best, best_edge)):
+                            if best < 0 or edges[a, E_COST] < best_cost or (edges[a, E_COST] == best_cost and completes_better(chains, used, a, best, best_edge)):
                                 best = used
                                 best_edge = a
-                                best_cost = costs[a]
+                                best_cost = edges[a, E_COST]
                         rival = fresh[target]
                         if rival < 0 or preferred(chains, used, rival):
                             fresh[target] = used

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.selection import AT_START, E_CHECK, E_LABEL, E_OPEN, E_TARGET, E_WHERE
+from sparkcep.automaton.net import E_AT_START, E_CHECK, E_COST, E_LABEL, E_OPEN, E_TARGET
 from sparkcep.search.adjacent import DONE, ERROR, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_PART, S_START, put_event
 from sparkcep.search.chains import C_DEPTH, C_EDGE, C_PARENT, NONE
 from sparkcep.search.compiled import kernel
@@ -117,7 +117,7 @@ def class_partitions(
     ``windows`` int64 (w, rows): first row outside each window that begins with a row; ``window_live`` int64 (nodes): groups' windows that are checked
     behind a node; ``valued`` uint8 (nodes), ``live`` uint8 (nodes, slots): slots that are needed; ``read``: as in merged_kernels; ``spare``: a row of the scratch behind all others.
     """
-    edges, by_first, by_edge, source, accept, accept_end, costs, tested = automaton
+    edges, by_first, by_edge, source, accept, accept_end, tested = automaton
     bytecode, entry, floats, slots, label_codes = conditions
     letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, _, si, sf, sn, _, _, _, _, _, _, _ = scratch
@@ -157,7 +157,7 @@ def class_partitions(
                     k += 1
                     node = source[e]
                     target = edges[e, E_TARGET]
-                    if node == 0 and edges[e, E_WHERE] & AT_START != 0 and row != low:
+                    if node == 0 and edges[e, E_AT_START] != 0 and row != low:
                         continue
                     before = np.int64(NONE)
                     place = np.int64(NONE) if node == 0 else places.head[node]
@@ -217,10 +217,10 @@ def class_partitions(
                                     places.hf[made, s] = hf[row, s] if valued[target] == 1 else 0.0
                                 a = accept_end[target] if row + 1 == high else accept[target]
                                 if a >= 0:
-                                    if best < 0 or costs[a] < best_cost or (costs[a] == best_cost and completes_better(chains, used, a, best, best_edge)):
+                                    if best < 0 or edges[a, E_COST] < best_cost or (edges[a, E_COST] == best_cost and completes_better(chains, used, a, best, best_edge)):
                                         best = used
                                         best_edge = a
-                                        best_cost = costs[a]
+                                        best_cost = edges[a, E_COST]
                                 places.pending[count] = made
                                 count += 1
                                 used += 1

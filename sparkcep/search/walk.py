@@ -20,17 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.selection import (
-    AT_END,
-    AT_START,
-    E_CHECK,
-    E_LABEL,
-    E_NOT,
-    E_OPEN,
-    E_TARGET,
-    E_VAR,
-    E_WHERE,
-)
+from sparkcep.automaton.net import E_AT_END, E_AT_START, E_CHECK, E_COST, E_LABEL, E_NOT, E_OPEN, E_TARGET, E_VAR
 from sparkcep.search.adjacent import (
     DONE,
     EFFORT,
@@ -68,7 +58,7 @@ F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE = range(8)
 
 
 class SelectionArrays(NamedTuple):
-    """The automaton: ``first``, ``edges``, ``masks`` as in automaton.selection, ``accepts`` uint8 (nodes), ``live`` uint8
+    """The automaton: ``first``, ``edges``, ``masks`` as in automaton.net, ``accepts`` uint8 (nodes), ``live`` uint8
     (nodes, slots): slots that decide a node's future; ``alone`` int64 (nodes): a node's only edge whose condition looks at the
     match, -1 where there is none, several, or a group's window; ``local`` int64 (nodes): variables of the other edges;
     ``valued`` uint8 (nodes): 1 where any slot is needed."""
@@ -84,11 +74,10 @@ class SelectionArrays(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``costs`` int64 (edges): of the match that an
-    accepting edge completes; ``sources``, ``first_source`` as in automaton.approximate. All empty for exact ones."""
+    """Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``sources``, ``first_source`` as in
+    automaton.net. All empty for exact ones."""
 
     original: np.ndarray
-    costs: np.ndarray
     sources: np.ndarray
     first_source: np.ndarray
 
@@ -161,8 +150,7 @@ def select_partitions(
     (from state[S_OWN] on); ``windowed``: window 0 bounds the whole match; ``negative_local``, ``negative_late``: masks of the negated variables whose
     conditions are row-local, or look at the match and wait for its end (``negative_mixed``: also at rows of a set that has
     the negated variable among others); ``memo``: remember failures; ``pairs`` uint8
-    (variables): 1 where the condition looks at all pairs of the match's rows (DISTINCT), which count as steps. Approximate matches: ``errors`` holds for each variable the one it is
-    a copy of, and for each accepting edge the cost (``Errors``); ``out_path`` int64 gets the edge of each label, and a sixth column of ``events`` the
+    (variables): 1 where the condition looks at all pairs of the match's rows (DISTINCT), which count as steps. Approximate matches: see ``Errors``; ``out_path`` int64 gets the edge of each label, and a sixth column of ``events`` the
     accepting edge, of the way at least cost. Both are empty for others.
     """
     first, edges, masks, accepts, live, alone, local, valued = automaton
@@ -172,6 +160,7 @@ def select_partitions(
     frames, opened, best, taken = search
     parts = offsets.shape[0] - 1
     window_count = windows.shape[0]
+    approximate = errors.first_source.shape[0] > 0
     # later rows complete no earlier, unless only the partition's last row completes
     monotone = strategy == ANY
     for node in range(accepts.shape[0]):
@@ -299,17 +288,16 @@ def select_partitions(
                         break
                     continue
                 v = edges[e, E_VAR]
-                where = edges[e, E_WHERE]
                 negated = edges[e, E_NOT]
                 if v < 0:
                     # ---- complete?
                     # approximately: another way to complete may be preferred
-                    fine = frames[depth, F_DONE] == 0 or (ambiguous and errors.costs.shape[0] > 0)
+                    fine = frames[depth, F_DONE] == 0 or (ambiguous and approximate)
                     if depth == 0 and report_all:
                         fine = False  # empty matches are not reported
-                    if where & AT_START != 0 and (s != low or (head_cut and part == 0)):
+                    if edges[e, E_AT_START] != 0 and (s != low or (head_cut and part == 0)):
                         fine = False
-                    if fine and where & AT_END != 0:
+                    if fine and edges[e, E_AT_END] != 0:
                         if open_end and last + 1 >= limit:
                             touched = True
                             fine = False
@@ -398,11 +386,11 @@ def select_partitions(
                         known = _reported(events, own, event_count, out_labels, out_rows, frames, labels, errors.original, depth)
                         if known >= 0:
                             found += 1  # no failure: behind other rows it leads to other matches
-                            if errors.costs.shape[0] > 0 and errors.costs[e] <= errors.costs[events[known, 5]]:
+                            if approximate and edges[e, E_COST] <= edges[events[known, 5], E_COST]:
                                 base = events[known, 4]
                                 for d in range(depth):
                                     out_path[label_count + d] = frames[d, F_EDGE]
-                                if errors.costs[e] < errors.costs[events[known, 5]] or derived_before(
+                                if edges[e, E_COST] < edges[events[known, 5], E_COST] or derived_before(
                                     out_path, label_count, e, base, events[known, 5], depth, errors.sources, errors.first_source
                                 ):
                                     events[known, 5] = e
@@ -418,7 +406,7 @@ def select_partitions(
                     found += 1
                     effort = 0
                     put_event(events, event_count, part, s, depth, number, label_count)
-                    if errors.costs.shape[0] > 0:
+                    if approximate:
                         events[event_count, 5] = e
                         for d in range(depth):
                             out_path[label_count + d] = frames[d, F_EDGE]
@@ -441,7 +429,7 @@ def select_partitions(
                 if depth == 0:
                     p = s if frames[0, F_NEXT] < 0 else s + 1  # no gap before the first row
                     stop = s + 1
-                    if where & AT_START != 0 and (s != low or (head_cut and part == 0)):
+                    if edges[e, E_AT_START] != 0 and (s != low or (head_cut and part == 0)):
                         stop = s
                 else:
                     stop = stop_all

@@ -16,7 +16,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
-import sparkcep
 from sparkcep.clause.lexer import OP, WORD, quote, split_statements, tokenize
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.draw.report import Job, Report, Step, Table, render
@@ -31,6 +30,7 @@ from sparkcep.spark.sampling import Sampler
 from sparkcep.spark.session import sql_in
 from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.sql.rewritten import Rewritten
+from sparkcep.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +137,7 @@ class _Run:
             steps=tuple(s for s, _ in steps),
             jobs=tuple(self.jobs),
             notes=tuple(self.notes),
-            versions=f"sparkcep {sparkcep.__version__}, Spark {self.spark.version}",
+            versions=f"sparkcep {__version__}, Spark {self.spark.version}",
         )
 
     def _timed(self, what: str, work: Callable[[], Any], *, extra: bool = True) -> Any:
@@ -208,7 +208,7 @@ class _Run:
             raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
         if not spans and not (roles.match and roles.variable):
             raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
-        source = self._series(item, roles) if spans else frame
+        source = self._series(item) if spans else frame
         y = _measured(source, item.plan, roles)
         rows = _of_partitions(source, frame, roles)
         what = "rows of the clause's input to draw" if spans else "rows to draw, from the cache"
@@ -232,7 +232,7 @@ class _Run:
         plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
         return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
-    def _series(self, item: Rewritten, roles: _Roles) -> DataFrame:
+    def _series(self, item: Rewritten) -> DataFrame:
         try:
             return sql_in(self.spark, f"SELECT * FROM {item.source}")
         except AnalysisException:

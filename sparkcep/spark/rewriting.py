@@ -21,11 +21,9 @@ _recent: dict[str, Places] = {}  # by statement
 _MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 
 
-def rewrite_statement(
-    sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
-) -> str:
+def rewrite_statement(sql: str, *, settings: Settings, named_markers: bool, choose: Chooser | None = None) -> str:
     """``sql`` with its clauses rewritten; the same object when there is none. See :func:`translated`."""
-    places = translated(sql, settings=settings, named_markers=named_markers, months=months, choose=choose)
+    places = translated(sql, settings=settings, named_markers=named_markers, choose=choose)
     return sql if places is None else places.rewritten
 
 

@@ -246,10 +246,10 @@ def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice
     """The filter that keeps the least, where it is worth its read."""
     plan = question.plan
     tried = [(sample.estimate(i, d.width if d else None), Filter(i, d)) for i in range(len(plan.candidates)) for d in _ways(plan, distance)]
-    found, chosen = min(tried, key=lambda t: t[0].kept)
+    kept, chosen = min(tried, key=lambda t: t[0])
     hits = sample.hits(chosen.candidate)
-    seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {found.kept:.0%} of the rows stay"
-    if worth(sample.sent, found.kept):
+    seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {kept:.0%} of the rows stay"
+    if worth(sample.sent, kept):
         return Choice(replace(chosen, few=few(sample, chosen.candidate)), seen)
     sent = "" if sample.sent > 0.99 else f", and {sample.sent:.0%} would be exchanged without it"
     return Choice(None, f"a second read costs more than it saves: the best condition is of {_names(question, chosen)}; {seen}{sent}")

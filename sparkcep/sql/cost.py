@@ -21,21 +21,13 @@ FAIR = 1.5  # of a task's fair share of the rows, before the task that has more 
 
 @dataclass(frozen=True)
 class Sampled:
-    """A row of the sample: its partition's ``key``, hashed; ``at``, the order key in the unit of :class:`Estimate`'s window, or None;
+    """A row of the sample: its partition's ``key``, hashed; ``at``, the order key in the unit of ``estimate``'s window, or None;
     ``hits``: bit i is set where it fulfils candidate i; ``sent``: whether it would reach the exchange without the filter."""
 
     key: int
     at: int | None
     hits: int
     sent: bool
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """``selectivity``: share of rows that fulfil the candidate; ``kept``: share of rows that the filter keeps."""
-
-    selectivity: float
-    kept: float
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,7 @@ class Sample:
             return Share(largest / (self.total * self.sent), key_by_key=True)
         return Share(largest / len(keys))
 
-    def estimate(self, candidate: int, window: int | None = None) -> Estimate:
+    def estimate(self, candidate: int, window: int | None = None) -> float:
         """Of filtering whole partitions, or, with ``window``, the rows less than three buckets of that width around a hit.
 
         Hits are taken to fall on rows by chance, so a partition of R rows has one with probability 1 - (1 - p)^R. Where they do not,
@@ -87,7 +79,7 @@ class Sample:
         """
         n, h = len(self.rows), self.hits(candidate)
         if n == 0:
-            return Estimate(0.0, 0.0)
+            return 0.0
         p = (h + 1) / (n + 1)
         grown = max(1.0, self.total / n)
         sizes = Counter(r.key for r in self.rows)
@@ -96,19 +88,19 @@ class Sample:
             scale = 1.0 if _in_order(self.rows) else grown
             density = {k: scale * d for k, d in _densities(self.rows).items()}
             met = {k: min(size * grown, 3 * window * density.get(k, size * grown)) for k, size in sizes.items()}
-            return Estimate(h / n, _met(sizes, met, p))
+            return _met(sizes, met, p)
         hit = Counter(r.key for r in self.rows if r.hits >> candidate & 1)
         if grown == 1.0:
-            return Estimate(h / n, sum(sizes[k] for k in hit) / n)
+            return sum(sizes[k] for k in hit) / n
         whole = _whole(self.rows)
         if len(whole) >= CLUSTERED:
             kept = (sum(sizes[k] for k in whole if k in hit) + n / len(sizes)) / sum(sizes[k] for k in whole)
-            return Estimate(h / n, min(1.0, kept))
+            return min(1.0, kept)
         kept = _met(sizes, {k: size * grown for k, size in sizes.items()}, p)
         repeated = h - sum(count == 1 for count in hit.values())
         if repeated >= REPEATED:
             kept = min(kept, sum(sizes[k] for k in hit) / n * h / repeated)
-        return Estimate(h / n, kept)
+        return kept
 
 
 def few(sample: Sample, candidate: int) -> bool:

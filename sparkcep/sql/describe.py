@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkcep.automaton.conjunction import Conjunction
-from sparkcep.automaton.selection import E_NOT, Selection
+from sparkcep.automaton.net import E_NOT, Net
 from sparkcep.automaton.strategy import (
     BEST,
     CLASSES,
@@ -102,7 +101,7 @@ _IGNORE = {
 }
 
 
-def _selection(plan: Plan, strategy: Strategy, automaton: Selection) -> list[str]:
+def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
     contiguity = plan.selection.strategy
     how, searched = _asked(plan, strategy), f"depth-first in preference order; {_pruned(strategy)}"
@@ -119,12 +118,12 @@ def _selection(plan: Plan, strategy: Strategy, automaton: Selection) -> list[str
     conditions = condition_texts(plan)
     lines = [f"engine: event selection {STRATEGIES[contiguity]}, {how}; {searched}", "automaton:", *_indented(automaton.dump(_IGNORE[contiguity], conditions))]
     for v, name in enumerate(plan.variables):
-        if any(int(e) >> v & 1 for e in automaton.edges[:, E_NOT]):
+        if (automaton.edges[:, E_NOT] >> v & 1).any():
             lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
     return lines + _windows(plan)
 
 
-def _conjunction(plan: Plan, strategy: Strategy, automaton: Conjunction) -> list[str]:
+def _conjunction(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     """Engine, automaton and windows of a plan whose pattern has a conjunction."""
     searched = ""
     if strategy.search == SIDES:
@@ -134,7 +133,7 @@ def _conjunction(plan: Plan, strategy: Strategy, automaton: Conjunction) -> list
     return [
         f"engine: conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
         "conditions across &, and negations, are judged by the finished match",
-        "automaton:", *_indented(automaton.dump(condition_texts(plan))), *_windows(plan),
+        "automaton:", *_indented(automaton.dump("", condition_texts(plan))), *_windows(plan),
     ]  # fmt: skip
 
 

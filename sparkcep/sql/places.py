@@ -167,7 +167,7 @@ class _Clause:
         if asked is not None:
             return asked.condition.span
         name = self._computed(j)
-        found = self._search(self._expressions(name), i, j, name)
+        found = self._search(self._expressions(name), i, j)
         if found is None and name is not None:
             found = self._whole(name)
         return found
@@ -251,7 +251,7 @@ class _Clause:
                 out.append((t.text, span))
         return out
 
-    def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int, name: str | None) -> Span | None:
+    def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int) -> Span | None:
         """The place of the tokens ``i`` to before ``j`` in one of the expressions: where those before and behind them agree farthest."""
         best: tuple[int, Span, Expr, list[tuple[str, Span]]] | None = None
         for expr, of_match in expressions:

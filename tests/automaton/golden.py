@@ -74,7 +74,7 @@ def _automaton(prepared: Prepared) -> str:
     if prepared.approximate is not None:
         return prepared.approximate.dump("the strategy says so", conditions, plan.approximate)
     if prepared.conjunction is not None:
-        return prepared.conjunction.dump(conditions)
+        return prepared.conjunction.dump("", conditions)
     if prepared.selection is not None:
         return prepared.selection.dump("it fulfils none of {variables}", conditions)
     return ""
