@@ -8,6 +8,7 @@ mark (SQL's three-valued logic); decimals of more than 18 digits have a second w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -148,6 +149,17 @@ def _error(message: str) -> ClauseError:
     return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC)
 
 
+class _Slot(NamedTuple):
+    """A slot before the kernels have it: a value of the rows that ``keep`` (a column, or -1) lets pass, with the slot that it is computed with (-1: none)."""
+
+    kind: int
+    mask: int
+    k: int
+    column: int
+    keep: int
+    helper: int
+
+
 @dataclass
 class _Compiler:
     variables: tuple[str, ...]
@@ -156,7 +168,7 @@ class _Compiler:
     adjacent: bool
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
-    slots: dict[tuple, int] = field(default_factory=dict)
+    slots: dict[_Slot, int] = field(default_factory=dict)
     ints: list[tuple[str, str]] = field(default_factory=list)
     flts: list[tuple[str, str]] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
@@ -191,8 +203,7 @@ class _Compiler:
                 if wanted:
                     reads[variable] = set(self.used)
                     prior[variable] = any(row[0] == OP["PRIOR"] for row in self.code[target[variable] :])
-        slots = [[*k, 0] if len(k) == 5 else list(k) for k in self.slots]
-        live = np.zeros((count, len(slots)), dtype=np.uint8)
+        live = np.zeros((count, len(self.slots)), dtype=np.uint8)
         for v in range(count):
             for s in self._closure(reads[v]):
                 live[v, s] = 1
@@ -202,7 +213,7 @@ class _Compiler:
             entry=entry,
             shift_entry=shift_entry,
             floats=np.array(self.floats or [0.0], dtype=np.float64),
-            slots=np.array(slots, dtype=np.int64).reshape(-1, 6),
+            slots=np.array(list(self.slots), dtype=np.int64).reshape(-1, 6),
             live=live,
             int_columns=tuple(self.ints),
             float_columns=tuple(self.flts),
@@ -229,8 +240,8 @@ class _Compiler:
             if s in out:
                 continue
             out.add(s)
-            if keys[s][5] >= 0 and keys[s][0] not in (SLOT["SUMI"], SLOT["SUMF"]):
-                todo.append(keys[s][5])
+            if keys[s].helper >= 0 and keys[s].kind not in (SLOT["SUMI"], SLOT["SUMF"]):
+                todo.append(keys[s].helper)
         return out
 
     def op(self, name: str, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> int:
@@ -250,7 +261,7 @@ class _Compiler:
         return t, _index(self.ints, (name, WORD))
 
     def slot(self, kind: str, mask: int, k: int = 0, column: int = -1, keep: int = -1, helper: int = -1) -> int:
-        key = (SLOT[kind], mask, k, column, keep, helper)
+        key = _Slot(SLOT[kind], mask, k, column, keep, helper)
         index = self.slots.setdefault(key, len(self.slots))
         self.used.add(index)
         return index
