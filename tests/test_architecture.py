@@ -32,7 +32,7 @@ LIBRARIES = {
 INSIDE_FUNCTIONS = {
     "pyspark": {"cli", "demo", "draw", "notebook", "__main__"},
     "numpy": {"demo", "draw"},
-    "pyarrow": {"compiling", "demo", "draw"},
+    "pyarrow": {"precompile", "demo", "draw"},
     "pandas": {"demo", "draw", "notebook"},
     "matplotlib": {"draw", "notebook"},
     "nbformat": {"cli", "notebook"},

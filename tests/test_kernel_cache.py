@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import sparkcep
-from sparkcep import cli, compiling, storage
+from sparkcep import cli, precompile, storage
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.run import engine_for, prepare
 from sparkcep.plan.build import make_plan
@@ -180,11 +180,11 @@ def test_nothing_compiles_where_only_loading_is_allowed(tmp_path, monkeypatch):
 def test_every_engine_is_compiled_ahead(capsys):
     assert cli.main(["compile"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split("s  ", 1)[1] for line in lines[:-1]] == list(compiling.CLAUSES)
+    assert [line.split("s  ", 1)[1] for line in lines[:-1]] == list(precompile.CLAUSES)
     engines = set()
-    for text in compiling.CLAUSES.values():
+    for text in precompile.CLAUSES.values():
         plan = make_plan(parse_clause(text))
-        engines.add(type(engine_for(prepare(plan, next(compiling._tables(plan)).schema))).__name__)
+        engines.add(type(engine_for(prepare(plan, next(precompile._tables(plan)).schema))).__name__)
     assert engines >= {
         *("MatchEngine", "SelectionEngine", "MergedEngine", "ConjunctionEngine", "ProxyEngine", "ClassProxyEngine", "ApproximateEngine"),
         *("RankedEngine", "JoinedEngine", "ConjoinedEngine"),

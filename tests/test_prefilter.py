@@ -11,10 +11,10 @@ from sparkcep.errors import ClauseError
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import SURE, Sample, Sampled, few, worth
 from sparkcep.sql.explain import explain
-from sparkcep.sql.names import definitions, runs_at_once
 from sparkcep.sql.rewrite import _matching, rewrite_all
 from sparkcep.sql.semijoin import Choice, Filter, Near
 from sparkcep.sql.slices import WHOLE
+from sparkcep.sql.table_names import definitions, runs_at_once
 
 ROWS, SEEN = 200_000, 20_000
 
@@ -152,10 +152,10 @@ def test_the_chooser_decides():
     choose = Chosen()
     sql, (item,) = rewrite_all(QUERY, choose=choose)
     assert "LEFT SEMI JOIN (SELECT DISTINCT __q0, __n + (CAST(__o0 AS BIGINT)) DIV 5L AS __at FROM (SELECT k AS __q0, o AS __o0 FROM t WHERE" in sql
-    assert item.filtering.told == "because"
+    assert item.filtering.note == "because"
     (question,) = asked
     assert question.source == "t" and question.names == "" and "SEMI" not in question.alone
-    assert rewrite_all(QUERY, Settings(prefilter=False), choose=choose)[1][0].filtering.told == "" and len(asked) == 1
+    assert rewrite_all(QUERY, Settings(prefilter=False), choose=choose)[1][0].filtering.note == "" and len(asked) == 1
 
 
 def test_explain_tells():

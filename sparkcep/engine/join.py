@@ -1,9 +1,9 @@
 """The rank join that finds the k best matches of a conjunction among the ranked matches of its sides.
 
-This is NRA (no random access; Fagin) as in CPR, section 3.3: items are pulled from their queues in descending order of score, and an
-item joins those of the other queues that were pulled before it. No result that is still to be found has a score above ``bound``, so
-results above the bound are final. Among equal scores the lexicographically earliest vector of rows comes first (a prefix before what
-it begins), then the places in the queues; so a result is final only when it is strictly above the bound.
+This is NRA (no random access; Fagin) as in CPR, section 3.3: items are pulled from their queues in descending order of score, and
+an item joins those of the other queues that were pulled before it. No result that is still to be found has a score above ``bound``,
+so results above the bound are final. Among equal scores the lexicographically earliest vector of rows comes first (a prefix before
+what it begins), then the places in the queues; so a result is final only when it is strictly above the bound.
 
 CPR's waste-avoiding boundary selection (WABS, Figures 3.12 and 3.13) says which queue is pulled next.
 """
@@ -201,7 +201,8 @@ class RankJoin:
         self.ratio = [2.0 * q.depth if d is None else max(d, 0.5) for q, d in zip(self.queues, depths)]
 
     def _depth_for(self, h: int, bound: Callable[[float], float], target: float) -> int | None:
-        """The least depth of queue ``h`` at which ``bound`` of its score is at most ``target``; None where it is not read so deep."""
+        """The least depth of queue ``h`` at which ``bound`` of its score is at most ``target``; None where it is not read so
+        deep."""
         scores = self.queues[h].scores
         if not scores or bound(scores[-1]) > target:
             return None

@@ -49,9 +49,9 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     if plan.prefilter:
         lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
-    if filtering.told:
+    if filtering.note:
         lines.append(_filtered(plan, filtering))
-    if slicing.told:
+    if slicing.note:
         lines.append(_sliced(plan, slicing))
     if plan.equal_keys:
         lines.append("further partition keys, because all rows of a match must agree in them:")
@@ -80,16 +80,16 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
 def _filtered(plan: Plan, choice: Choice) -> str:
     """Whether a second read of the table drops rows, and why."""
     if choice.filter is None:
-        return f"partitions are not filtered: {choice.told}"
+        return f"partitions are not filtered: {choice.note}"
     what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
-    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.told}"
+    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.note}"
 
 
 def _sliced(plan: Plan, slicing: Slicing) -> str:
     """Whether partitions are cut into slices, and why."""
     if slicing.slices is None:
-        return f"partitions are not cut into slices of {plan.order[0].name}: {slicing.told}"
-    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.told}; {slicing.told}"
+        return f"partitions are not cut into slices of {plan.order[0].name}: {slicing.note}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.words}; {slicing.note}"
 
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
