@@ -16,8 +16,8 @@
     python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all three
     python -m sparkcep compile                 compile all engines now, as in an image, rather than in the first queries
 
-Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no Java compiler where one is needed,
-141 the output was not read to its end. Ctrl-C ends a command by SIGINT.
+Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no
+Java compiler where one is needed, 141 the output was not read to its end. Ctrl-C ends a command by SIGINT.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "js
 
 
 class UsageError(Exception):
-    """Something on the command line that cannot work; the message says what instead."""
+    """The command line has something that cannot work. The message says what would."""
 
 
 class NoJavaError(Exception):
-    """No Java, or no compiler where one is needed; the message says what to install."""
+    """There is no Java, or no compiler where one is needed. The message says what to install."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,7 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _interrupted() -> int:
-    """Ends the process as the signal would have, which a shell's loops look for. What Python does at its end would ask a JVM that is busy."""
+    """Ends the process as the signal would have, because a shell's loops look for that. At its normal end Python would ask a JVM
+    that is busy."""
     print("interrupted", file=sys.stderr, flush=True)
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -161,7 +162,7 @@ def _statements(options: argparse.Namespace) -> list[str]:
 
 
 def _pointed(error: ClauseError, text: str) -> str:
-    """The error with its line of the text and a caret under the place."""
+    """The error with its line of the text and a caret under its place."""
     lines = text.splitlines()
     if not 1 <= error.line <= len(lines):
         return str(error)
@@ -169,7 +170,7 @@ def _pointed(error: ClauseError, text: str) -> str:
 
 
 def _each(options: argparse.Namespace, show) -> list[str]:
-    """What ``show`` gives for each statement."""
+    """The text that ``show`` gives for each statement."""
     out = []
     for statement in _statements(options):
         try:
@@ -249,10 +250,10 @@ def _explain(options: argparse.Namespace) -> int:
     texts = _each(options, sparkcep.explain)  # the first error at its place, whatever the format
     text = "".join(f"{t.rstrip()}\n" for t in texts)
     if options.format != TEXT:
-        from sparkcep.draw import explained
+        from sparkcep.draw import explain_page
 
         try:
-            text = (explained.as_svg if options.format == SVG else explained.as_html)(_statements(options))
+            text = (explain_page.as_svg if options.format == SVG else explain_page.as_html)(_statements(options))
         except ValueError as error:
             raise UsageError(str(error)) from None
     if options.output:
@@ -263,7 +264,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _save(path: str, text: str) -> None:
-    """Writes a text file. Raises UsageError where that cannot be."""
+    """Writes a text file. Raises UsageError where that is not possible."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -300,7 +301,7 @@ _QUIET_SECONDS = 3.0
 
 
 def _interrupt(*_: object) -> NoReturn:
-    """Handles SIGINT. Py4J logs what interrupts it, with a traceback, so nothing is logged any more."""
+    """Handles SIGINT. Py4J logs its interruption with a traceback, so nothing is logged any more."""
     import logging
 
     logging.disable()
@@ -308,7 +309,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _needing_java(work: Callable[[], T]) -> T:
-    """What ``work`` gives. Raises NoJavaError and UsageError in place of the errors of sparkcep.spark."""
+    """The result of ``work``. Raises NoJavaError and UsageError in place of the errors of sparkcep.spark."""
     from sparkcep.spark.java import JavaNotFoundError
     from sparkcep.spark.jvm_build import JvmBuildError, NoCompilerError
 
@@ -365,7 +366,7 @@ def _jar(options: argparse.Namespace) -> int:
 def _compile(options: argparse.Namespace) -> int:
     import logging
 
-    from sparkcep.compiling import compile_all
+    from sparkcep.precompile import compile_all
     from sparkcep.search import compiled as cache
 
     cache.log.setLevel(logging.ERROR)  # that a query compiles is no news here
@@ -426,7 +427,8 @@ def _report(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _telling(statement: str) -> Iterator[None]:
-    """Raises UsageError for what Spark raises over a statement: its place there, no traceback of Python workers, no plan."""
+    """Raises UsageError for an error that Spark raises over a statement. It shows the place there, without the traceback of Python
+    workers and without a plan."""
     from pyspark.errors import PySparkException
 
     from sparkcep.spark.errors import shown, without_log

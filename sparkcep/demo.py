@@ -22,7 +22,7 @@ FOLDER = Path("sql_examples") / "nycflights"
 
 
 class MissingError(Exception):
-    """Something the demonstration needs is not there; the message says what to do."""
+    """The demonstration lacks something; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def run(spark: SparkSession, folder: Path, examples: list[Example], month: int |
 
 
 def _draw(spark: SparkSession, folder: Path, example: Example, best) -> Path:
-    """The series around the first match with every matched row marked."""
+    """Draws the series around the first match and marks every matched row."""
     rows = spark.sql(_all_rows(example.sql)).toPandas()
     keys = [k for k in ("tailnum", "day", "origin") if k in best.index and k in rows.columns]
     for key in keys:
@@ -123,7 +123,7 @@ def _draw(spark: SparkSession, folder: Path, example: Example, best) -> Path:
 
 
 def _all_rows(sql: str) -> str:
-    """The example's clause asked for all rows instead: every row with its match and variable."""
+    """The example's clause with all rows as its result, each with its match and its variable."""
     clause = sql[sql.index("FROM ") : sql.rindex("\n)") + 2]
     clause = re.sub(r"MEASURES.*?ONE ROW PER MATCH", _MARKS, clause, flags=re.S)
     return f"SELECT * {clause}"

@@ -1,4 +1,4 @@
-"""Errors of the clause: what is wrong, where, and what would be right.
+"""The errors of the clause. Each says what is wrong, where, and what would be right.
 
 Every analysis error is a :class:`ClauseError`, raised before any Spark job starts (LANGUAGE section 8).
 """
@@ -20,10 +20,10 @@ INTERNAL = "XX000"  # SQLSTATE: internal error
 
 
 class ClauseError(Exception):
-    """An error in a MATCH_RECOGNIZE clause, with Spark-style error class, SQLSTATE and position.
+    """An error in a MATCH_RECOGNIZE clause, with an error class and SQLSTATE as Spark's have, and a position.
 
-    ``line`` and ``column`` are 1-based and count from the start of the statement text; both are 0 when the
-    error has no place in the text (a run-time error).
+    ``line`` and ``column`` are 1-based and count from the start of the statement's text. Both are 0 when the error has no place in
+    the text (a run-time error).
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ClauseError(Exception):
 
 
 class MatchRuntimeError(ClauseError):
-    """A data-dependent error while matching, such as SKIP TO the first row of a match."""
+    """An error while matching that depends on the data, such as SKIP TO the first row of a match."""
 
     def __init__(self, error_class: str, message: str, *, sqlstate: str = DATA) -> None:
         super().__init__(error_class, message, sqlstate=sqlstate)
@@ -60,12 +60,20 @@ class MatchRuntimeError(ClauseError):
         return (_rebuild, (self.error_class.removeprefix("SPARKCEP."), self.message, self.sqlstate))
 
 
+class TooManyStepsError(Exception):
+    """A search took more steps than it may. ``args[0]`` is the number of its window."""
+
+
+class TooMuchStateError(Exception):
+    """The lists of a search need more bytes than they may."""
+
+
 def _rebuild(error_class: str, message: str, sqlstate: str) -> MatchRuntimeError:
     return MatchRuntimeError(error_class, message, sqlstate=sqlstate)
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """1-based (line, column) of a character offset."""
+    """The 1-based (line, column) of a character offset."""
     offset = max(0, min(offset, len(text)))
     line = text.count("\n", 0, offset) + 1
     column = offset - (text.rfind("\n", 0, offset) + 1) + 1
@@ -75,7 +83,8 @@ def position(text: str, offset: int) -> tuple[int, int]:
 def error_at(
     text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX
 ) -> ClauseError:
-    """A :class:`ClauseError` for ``text[start:end]``; the fragment is cut to one line, and it and names in the message to 60 characters."""
+    """A :class:`ClauseError` for ``text[start:end]``. The fragment is cut to one line; the fragment and names in the message are
+    cut to 60 characters."""
     line, column = position(text, start)
     fragment = text[start:end].split("\n", 1)[0]
     message = re.sub(rf"\S{{{_SHOWN + 1},}}", lambda name: shown(name[0]), message)
@@ -85,12 +94,12 @@ def error_at(
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of the ``known`` names that ``name`` may be a misspelling of."""
+    """The one of the ``known`` names of which ``name`` may be a misspelling."""
     by_upper = {k.upper(): k for k in known}
     found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=0.6)
     return by_upper[found[0]] if found else None
 
 
 def shown(text: str) -> str:
-    """A text of the user's as messages quote it: at most 60 characters."""
+    """A text of the user's as messages quote it, at most 60 characters long."""
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -1,8 +1,9 @@
-"""Reads what MATCH_GRAPH() gives: all matches that end at one row, as one graph.
+"""Reads the result of MATCH_GRAPH(): all matches that end at one row, as one graph.
 
-A graph is a list of nodes (position, variable, before_from, before_until, complete): rows or tuples in this order. A node's
-predecessors are the nodes from ``before_from`` to before ``before_until``; a first row has None. Each path from a first row to
-a complete node is one match. A predecessor has an earlier position, or the same one and a later place in the list. What is no such graph is an error.
+A graph is a list of nodes (position, variable, before_from, before_until, complete), given as rows or tuples in this order. A
+node's predecessors are the nodes from ``before_from`` to before ``before_until``; a first row has None. Each path from a first row
+to a complete node is one match. A predecessor has an earlier position, or the same position and a later place in the list. Any
+other value is an error.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ _POSITION, _VARIABLE, _FROM, _UNTIL, _COMPLETE = range(5)
 
 
 def expand_matches(graph: Graph, limit: int | None = None, bounds: Settings = DEFAULT) -> list[Match]:
-    """The matches, each as its (position, variable) in row order; at most ``limit`` of them, in the graph's order. Raises MatchRuntimeError for more than
-    the ``bounds`` allow, before any is listed where their number alone is too much."""
+    """The matches, each as its (position, variable) pairs in row order, at most ``limit`` of them, in the graph's order.
+
+    Raises MatchRuntimeError for more than the ``bounds`` allow, before any is listed where their number alone is too much.
+    """
     number = count_matches(graph)
     wanted = number if limit is None else max(min(limit, number), 0)
     return _listed("expand_matches", (match for match, _ in zip(_paths(graph), range(wanted))), wanted, bounds)
@@ -52,7 +55,7 @@ def _listed(function: str, matches: Iterator[Match], number: int, bounds: Settin
 
 
 def _paths(graph: Graph) -> Iterator[Match]:
-    """Depth first from the complete nodes backwards; no path leads nowhere."""
+    """Walks depth first from the complete nodes backwards. No path leads nowhere."""
     path: list[tuple[int, str]] = []
     todo: list[tuple[int, int]] = [(n, 0) for n in range(len(graph) - 1, -1, -1) if graph[n][_COMPLETE]]
     while todo:
@@ -67,7 +70,8 @@ def _paths(graph: Graph) -> Iterator[Match]:
 
 
 def _sums(graph: Graph) -> list[int]:
-    """For each index the number of paths into the nodes before it; a node's own are those of its range. Raises MatchRuntimeError for what is no graph."""
+    """For each index, the number of paths into the nodes before it. The paths into a node are those of its range of predecessors.
+    Raises MatchRuntimeError for what is no graph."""
     for n, node in enumerate(graph):
         _check(node, n, len(graph))
     counts = [0] * len(graph)
@@ -106,7 +110,7 @@ def _no_graph(n: int, why: str) -> MatchRuntimeError:
 
 
 class _Prefix:
-    """Sums of the first numbers of an array while it is filled (a Fenwick tree)."""
+    """The sums of the first numbers of an array that is being filled (a Fenwick tree)."""
 
     def __init__(self, size: int) -> None:
         self.tree = [0] * (size + 1)
@@ -126,13 +130,14 @@ class _Prefix:
 
 
 def count_matches(graph: Graph) -> int:
-    """How many matches the graph holds, without listing them."""
+    """The number of matches in the graph. They are not listed."""
     sums = _sums(graph)
     return sum(sums[n + 1] - sums[n] for n, node in enumerate(graph) if node[_COMPLETE])
 
 
 def sample_matches(graph: Graph, n: int, seed: int, bounds: Settings = DEFAULT) -> list[Match]:
-    """``n`` matches drawn independently, each match equally likely; the same for the same seed. Raises as :func:`expand_matches`."""
+    """``n`` matches drawn independently, each match equally likely. The same seed gives the same matches. Raises as
+    :func:`expand_matches`."""
     sums = _sums(graph)
     rng = random.Random(seed)
     complete = [i for i, node in enumerate(graph) if node[_COMPLETE]]
@@ -142,7 +147,7 @@ def sample_matches(graph: Graph, n: int, seed: int, bounds: Settings = DEFAULT) 
 
 
 def _drawn(graph: Graph, sums: list[int], complete: list[int], number: int) -> Match:
-    """The match of this number: which predecessor it goes through is told by their counts."""
+    """The match of this number. The counts of the predecessors say through which of them it goes."""
     at = 0
     for at in complete:
         count = sums[at + 1] - sums[at]

@@ -1,4 +1,4 @@
-"""What the session decides about a clause: Spark's own settings that matter here, and sparkcep's bounds."""
+"""The session's settings for a clause: Spark's own that matter here, and sparkcep's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ _KEYS = {
 }
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
-KEYS = (*_KEYS.values(), EXCLUDED_RULES)
 NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -29,13 +28,21 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True)
 class Settings:
-    """``prefilter``: whether rows that cannot matter are kept from the search: dropped by Spark, or parted by further keys; True: by a
-    second read of the source only where a session finds that worth it, ALWAYS: wherever that is possible;
-    ``slices``: whether partitions are cut into slices of time; True: only where one would keep a single task busy, ALWAYS: wherever that is possible;
-    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow (read by the JVM's extension);
-    ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER);
-    ``max_state_bytes``: memory of one search beyond its rows; ``max_steps``: steps of one attempt at a match; ``max_matches``:
-    matches of a partition under an event selection."""
+    """The settings of a session.
+
+    ``prefilter``: whether rows that cannot matter are kept from the search, dropped by Spark or parted by further keys. True allows
+    a second read of the source only where a session finds that worth it, ALWAYS wherever that is possible.
+
+    ``slices``: whether partitions are cut into slices of time. True allows it only where one partition would keep a single task
+    busy, ALWAYS wherever that is possible.
+
+    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow. The JVM's extension reads it.
+
+    ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
+
+    ``max_state_bytes``: the memory of one search beyond its rows. ``max_steps``: the steps of one attempt at a match.
+    ``max_matches``: the matches of a partition under an event selection.
+    """
 
     case_sensitive: bool = False
     ansi: bool = True
@@ -49,7 +56,7 @@ class Settings:
 
     @staticmethod
     def read(get: Callable[[str], str | None]) -> Settings:
-        """From a session's configuration; ``get`` gives None for a key that is not set. Raises ClauseError."""
+        """Reads the settings from a session's configuration. ``get`` gives None for a key that is not set. Raises ClauseError."""
         excluded = get(EXCLUDED_RULES) or ""
         if _NEEDED_RULE in excluded:
             message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function for each row by itself; leave that rule in"
@@ -68,7 +75,7 @@ class Settings:
 
 
 def _one_of(**meanings: bool | str) -> Callable[[str, str], bool | str]:
-    """A reader of settings that know only these words."""
+    """A reader of settings that may have only these words."""
     *others, last = meanings
 
     def read(key: str, text: str) -> bool | str:

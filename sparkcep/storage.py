@@ -1,8 +1,9 @@
-"""Where that is kept which is compiled once: SPARKCEP_CACHE_DIR, or ``sparkcep`` in the user's cache folder.
+"""Finds the folder for what is compiled once: SPARKCEP_CACHE_DIR, or ``sparkcep`` in the user's cache folder.
 
-What lies there is run, so nothing is read that somebody else could have put there. The folder, and each above it, must belong to the user or to root,
-and nobody else may write to it; a file in it likewise. Another folder is left alone, and a temporary one of the user's own takes its place. A folder that may be read and not
-written (one that root prepared in an image) is read; what is compiled beside it goes to the temporary one.
+The files in it are run, so nothing is read that somebody else could have put there. The folder, and each above it, must belong to
+the user or to root, and nobody else may write to it; the same holds for a file in it. Another folder is left alone, and a temporary
+one of the user's own takes its place. A folder that may be read but not written (one that root prepared in an image) is read, and
+what is compiled in addition goes to the temporary one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FOLDER_MODE, _FILE_MODE = 0o755, 0o644  # less the umask; what is compiled is n
 
 
 def cache_root() -> Path | None:
-    """The folder that was chosen, or is the usual one: nothing is created. None where nobody says what the user's home is."""
+    """The folder that was chosen, or the usual one. Nothing is created. None where the user's home is not known."""
     chosen = os.environ.get("SPARKCEP_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -41,7 +42,8 @@ def cache_root() -> Path | None:
 
 @functools.cache
 def places(wanted: Path | None) -> tuple[Path, ...]:
-    """The folders to look for a file in, one after the other; what is made goes to the last one. ``wanted`` is the one that should be it alone."""
+    """The folders to look for a file in, one after the other. New files go to the last one. ``wanted`` is the folder that should be
+    the only one."""
     if wanted is None:
         log.info("there is no home directory; what is compiled is kept in a temporary folder unless SPARKCEP_CACHE_DIR names one")
         return (_temporary(),)
@@ -68,14 +70,14 @@ def places(wanted: Path | None) -> tuple[Path, ...]:
 
 
 def create(folder: Path) -> None:
-    """Creates ``folder`` and what is missing above it, so that nobody else may write to them. Raises OSError."""
+    """Creates ``folder`` and the missing folders above it so that nobody else may write to them. Raises OSError."""
     if not folder.is_dir():
         create(folder.parent)
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
 
 
 def trusted(path: Path) -> bool:
-    """Whether a file or folder in one of ``places`` is there, and only the user or root could have written it."""
+    """Whether a file or folder in one of ``places`` exists and only the user or root can have written it."""
     try:
         return _others(path.lstat()) is None
     except OSError:
@@ -83,7 +85,7 @@ def trusted(path: Path) -> bool:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all, also where the machine stops. Raises OSError."""
+    """Writes a file whole or not at all, even if the machine stops. Raises OSError."""
     temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}.{os.urandom(6).hex()}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _FILE_MODE), "wb") as file:
@@ -98,7 +100,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def _unwritable(folder: Path) -> str | None:
-    """Why no file can be made in ``folder``, which is created if it is missing; None where one can."""
+    """Says why no file can be made in ``folder``, which is created if it is missing; None where one can be made."""
     try:
         create(folder)
         tempfile.TemporaryFile(dir=folder).close()
@@ -108,7 +110,7 @@ def _unwritable(folder: Path) -> str | None:
 
 
 def _distrust(folder: Path) -> str | None:
-    """Why somebody else may have put there what lies in ``folder``; None where nobody can have."""
+    """Says why somebody else may have written what lies in ``folder``; None where nobody can have."""
     problem = _others(folder.lstat())
     for above in folder.parents:
         wrong = _others(above.lstat(), above=True)
@@ -117,7 +119,8 @@ def _distrust(folder: Path) -> str | None:
 
 
 def _others(found: os.stat_result, *, above: bool = False) -> str | None:
-    """What lets others than the user and root put something there; ``above``: of a folder above, put something else in the place of what is there."""
+    """Says what lets others than the user and root write there. ``above`` asks it of a folder above: whether they can put something
+    else in the place of what is there."""
     if pwd is None:
         return None
     # in a container without privileges root's folders seem to be somebody's without a name
@@ -139,7 +142,7 @@ def _owner_of_all() -> int:
 
 @functools.cache
 def _private(gid: int) -> bool:
-    """Whether a group is that of the user alone, as systems have it whose umask is 002."""
+    """Whether a group has the user as its only member, as on systems whose umask is 002."""
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -148,7 +151,7 @@ def _private(gid: int) -> bool:
 
 
 def _temporary() -> Path:
-    """A temporary folder that this user's processes share; one for this process alone where that is another's."""
+    """A temporary folder that this user's processes share. Where that is another user's, it is one for this process alone."""
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
     try:
         path = Path(tempfile.gettempdir()).resolve() / f"{_NAME}-{user}"

@@ -9,8 +9,9 @@ import sys
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save. Code of many plans is
+# more than the first compiler's room of 48 MB holds.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from sparkcep.clause.lexer import OP, WORD, split_statements, tokenize
-from sparkcep.tools.places import clauses
+from sparkcep.tools.statements import clauses
 from tests.sql_case_files import read_case_file
 
 TESTS = Path(__file__).resolve().parent

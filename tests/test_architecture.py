@@ -20,9 +20,9 @@ LIBRARIES = {
     "sqlglot": {"sql"},
     "pyspark": {"spark"},
     "py4j": {"spark"},
-    "numba": {"engine", "ranking", "search"},
+    "numba": {"engine", "search"},
     "llvmlite": {"search"},
-    "numpy": {"automaton", "columns", "engine", "ranking", "search", "spark"},
+    "numpy": {"automaton", "columns", "engine", "search", "spark"},
     "pyarrow": {"columns", "engine", "spark"},
     "pandas": {"spark"},
     "IPython": {"notebook"},
@@ -32,7 +32,7 @@ LIBRARIES = {
 INSIDE_FUNCTIONS = {
     "pyspark": {"cli", "demo", "draw", "notebook", "__main__"},
     "numpy": {"demo", "draw"},
-    "pyarrow": {"compiling", "demo", "draw"},
+    "pyarrow": {"precompile", "demo", "draw"},
     "pandas": {"demo", "draw", "notebook"},
     "matplotlib": {"draw", "notebook"},
     "nbformat": {"cli", "notebook"},
@@ -43,17 +43,16 @@ INSIDE_FUNCTIONS = {
 
 # Part -> the parts below it that it must not know.
 HIDDEN = {
-    "clause": {"automaton", "columns", "draw", "engine", "plan", "ranking", "search", "spark", "sql"},
-    "plan": {"automaton", "columns", "draw", "engine", "ranking", "search", "spark", "sql"},
-    "automaton": {"columns", "draw", "engine", "ranking", "search", "spark", "sql"},
-    "columns": {"automaton", "draw", "engine", "ranking", "search", "spark", "sql"},
-    "search": {"clause", "draw", "engine", "plan", "ranking", "spark", "sql"},  # what opcodes and columns of edges mean stands above it
+    "clause": {"automaton", "columns", "draw", "engine", "plan", "search", "spark", "sql"},
+    "plan": {"automaton", "columns", "draw", "engine", "search", "spark", "sql"},
+    "automaton": {"columns", "draw", "engine", "search", "spark", "sql"},
+    "columns": {"automaton", "draw", "engine", "search", "spark", "sql"},
+    "search": {"clause", "draw", "engine", "plan", "spark", "sql"},  # what opcodes and columns of edges mean stands above it
     "engine": {"clause", "draw", "spark", "sql"},
-    "ranking": {"clause", "draw", "engine", "plan", "spark", "sql"},
-    "sql": {"columns", "engine", "ranking", "search", "spark"},  # EXPLAIN shows the compiled program
-    "tools": {"automaton", "columns", "engine", "ranking", "search", "spark"},
-    "draw": {"columns", "engine", "ranking", "search", "spark"},
-    "notebook": {"automaton", "columns", "engine", "ranking", "search"},
+    "sql": {"columns", "engine", "search", "spark"},  # EXPLAIN shows the compiled program
+    "tools": {"automaton", "columns", "engine", "search", "spark"},
+    "draw": {"columns", "engine", "search", "spark"},
+    "notebook": {"automaton", "columns", "engine", "search"},
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.

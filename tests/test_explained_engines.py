@@ -5,11 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.strategy import CLASSES, FRONT, NUMBERS, PROXIES, WALK
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.merged import MergedEngine
-from sparkcep.engine.proxies import ProxyEngine
-from sparkcep.engine.proxy_classes import ClassProxyEngine
-from sparkcep.engine.run import engine_for, match_batches, prepare
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.plan import LETTERS, make_plan
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import walk as selecting
@@ -46,32 +44,32 @@ def engine_and_text(clause: str, measure: str = "FIRST(t)"):
 @pytest.mark.parametrize("pattern", EXACT)
 def test_whether_failed_states_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
-    assert ("failed states are remembered" in text) == (engine.p.memo != kernels.NO_MEMO)
+    assert ("failed states are remembered" in text) == (engine.prepared.memo != kernels.NO_MEMO)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
 @pytest.mark.parametrize("pattern", SELECTED)
 def test_whether_failed_runs_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}{', C AS v = 2' if '~C' in pattern else ''}")
-    assert ("runs that failed are remembered" in text) == engine.memo
+    assert ("runs that failed are remembered" in text) == engine.passage.search.remembers
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
 @pytest.mark.parametrize("pattern", ["PATTERN (A B+ C) WINDOW 5 APPROX 1", "PATTERN (A B+ C) WINDOW 5 APPROX 1 MATCH BUNDLES", "EVENT SELECTION STRICT CONTIGUITY PATTERN (A B+ C) WINDOW 5 APPROX 1"])
 def test_how_proxies_are_found(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
-    assert ("one run for each node," in text) == isinstance(engine, ProxyEngine)
-    assert ("one run for each node and" in text) == isinstance(engine, ClassProxyEngine)
+    assert ("one run for each node," in text) == (engine.prepared.strategy.search == PROXIES)
+    assert ("one run for each node and" in text) == (engine.prepared.strategy.search == CLASSES)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
 @pytest.mark.parametrize("pattern", ["PATTERN (A B+)", "PATTERN (A B+ A* A*)"])
 def test_how_matches_are_counted(pattern, define):
     engine, text = engine_and_text(f"EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES {pattern} DEFINE {define}", "MATCH_COUNT()")
-    assert isinstance(engine, MergedEngine)
-    assert ("dynamic programming" in text) == engine.by_numbers
-    assert ("side by side" in text) == (engine.merges and not engine.by_numbers)
-    assert ("listed one by one" in text) == (not engine.merges and not engine.by_numbers)
+    search = engine.prepared.strategy.search
+    assert ("dynamic programming" in text) == (search == NUMBERS)
+    assert ("side by side" in text) == (search == FRONT)
+    assert ("listed one by one" in text) == (search == WALK)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.tools import fmt
 from sparkcep.tools.fmt import WIDTH, format_sql
 from sparkcep.tools.lint import lint
-from sparkcep.tools.places import clauses, comments
+from sparkcep.tools.statements import clauses, comments
 from tests.grammar.generate import Generator
 from tests.selection import first
 from tests.test_sql_examples import STATEMENT_FILES

@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 
 import sparkcep
-from sparkcep import cli, compiling, storage
-from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import engine_for, prepare
-from sparkcep.plan.plan import make_plan
+from sparkcep import cli, precompile, storage
+from sparkcep.automaton.strategy import SEARCHES
 from sparkcep.search import compiled as cache
-from sparkcep.search import unused
+from sparkcep.search import old_kernels
 
 PACKAGE = Path(sparkcep.__file__).parent
 # `doubled` is called by the kernel `gap`, and FACTOR is a constant of another module
@@ -40,7 +38,7 @@ def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
     search = folder / "sparkcep" / "search"
     search.mkdir(parents=True)
-    for name in ("storage.py", "search/compiled.py", "search/unused.py"):
+    for name in ("storage.py", "search/compiled.py", "search/old_kernels.py"):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
     for path, text in {"../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
         (search / f"{path}.py").write_text(text)
@@ -180,28 +178,21 @@ def test_nothing_compiles_where_only_loading_is_allowed(tmp_path, monkeypatch):
 def test_every_engine_is_compiled_ahead(capsys):
     assert cli.main(["compile"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split("s  ", 1)[1] for line in lines[:-1]] == list(compiling.CLAUSES)
-    engines = set()
-    for text in compiling.CLAUSES.values():
-        plan = make_plan(parse_clause(text))
-        engines.add(type(engine_for(prepare(plan, next(compiling._tables(plan)).schema))).__name__)
-    assert engines >= {
-        *("MatchEngine", "SelectionEngine", "MergedEngine", "ConjunctionEngine", "ProxyEngine", "ClassProxyEngine", "ApproximateEngine"),
-        *("RankedEngine", "JoinedEngine", "ConjoinedEngine"),
-    }
+    assert [line.split("s  ", 1)[1] for line in lines[:-1]] == list(precompile.CLAUSES)
+    assert set(precompile.searches()) == set(SEARCHES)
 
 
 def test_kernels_that_nobody_uses_are_removed(tmp_path):
-    old = time.time() - (unused.KEPT_DAYS + 1) * 86_400
+    old = time.time() - (old_kernels.KEPT_DAYS + 1) * 86_400
     names = ("kernels-0123456789abcdef", "windows-0123456789abcdef", "marked-0123456789abcdef", "somebody's own", "fresh-0123456789abcdef")
     for name in names:
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.nbc").write_text("")
         if not name.startswith("fresh"):
             os.utime(tmp_path / name, (old, old))
-    unused.mark(tmp_path / "marked-0123456789abcdef")
-    unused.mark(tmp_path / "absent")
-    assert sorted(path.name for path in unused.remove(tmp_path)) == sorted(names[:2])
+    old_kernels.mark(tmp_path / "marked-0123456789abcdef")
+    old_kernels.mark(tmp_path / "absent")
+    assert sorted(path.name for path in old_kernels.remove(tmp_path)) == sorted(names[:2])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[2:])
 
 

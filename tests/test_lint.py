@@ -12,7 +12,7 @@ import pytest
 from sparkcep.cli import main
 from sparkcep.errors import ClauseError
 from sparkcep.tools.lint import RULES, lint
-from sparkcep.tools.places import clauses
+from sparkcep.tools.statements import clauses
 from tests.grammar.generate import Generator, Mutator
 from tests.test_sql_examples import STATEMENT_FILES
 

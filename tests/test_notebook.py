@@ -14,7 +14,7 @@ import pytest
 from sparkcep.cli import main
 from sparkcep.notebook import magic, parameters, picture
 from sparkcep.notebook.databricks import HEADER, IPYTHON, MARKDOWN, PYTHON, SKIPPED, SQL, SourceError, read, to_notebook
-from sparkcep.notebook.failures import CellError, told
+from sparkcep.notebook.failures import CellError, failure_text
 from sparkcep.notebook.jobs import Progress
 from sparkcep.notebook.options import Options, parse
 from sparkcep.notebook.progress import Reporter
@@ -125,13 +125,13 @@ class SparkError(Exception):
 
 def test_spark_errors_point_into_the_users_statement():
     clause = "SELECT *\nFROM t MATCH_RECOGNIZE (ORDER BY d MEASURES 1 AS a PATTERN (A) DEFINE A AS prize > 1)"
-    text = told(SparkError("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 1 pos 99;\n'Project [prize]\n+- x", Context("prize", 99)), clause)
+    text = failure_text(SparkError("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 1 pos 99;\n'Project [prize]\n+- x", Context("prize", 99)), clause)
     assert text.startswith("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 2, column 76\n\n== SQL (line 2, position 76) ==")
     line, mark = text.splitlines()[-2:]
     assert line[mark.index("^") :].startswith("prize") and mark.count("^") == 5
-    twice = told(SparkError("[X] no", Context("prize", 99)), clause.replace("MEASURES 1", "MEASURES prize"))
+    twice = failure_text(SparkError("[X] no", Context("prize", 99)), clause.replace("MEASURES 1", "MEASURES prize"))
     assert twice == "[X] no"  # Spark's offset is that of the rewritten text
-    plain = told(SparkError("[X] near 'y'. (line 1, pos 11)", parameters={"error": "'y'"}), "SELECT y x y")
+    plain = failure_text(SparkError("[X] near 'y'. (line 1, pos 11)", parameters={"error": "'y'"}), "SELECT y x y")
     assert plain.splitlines()[-1] == " " * 11 + "^"
 
 

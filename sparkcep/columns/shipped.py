@@ -1,8 +1,9 @@
-"""The plan's input columns as the JVM ships them (Shipment.java): one under several names once, keys as numbers.
+"""Reads the plan's input columns as the JVM ships them (Shipment.java): a column under several names comes once, and keys come as
+numbers.
 
-Writing a string into an Arrow batch costs Spark as much as four numbers, and a partition's keys are equal in row after row. So a key of at most
-eight bytes comes as the number of these bytes (``SortPrefix``: the first byte is the highest, zeros behind the last); the string column beside it has only
-those that are longer, or end in a zero byte.
+Writing a string into an Arrow batch costs Spark as much as four numbers, and a partition's keys are equal in row after row. So a
+key of at most eight bytes comes as the number of these bytes (``SortPrefix``: the first byte is the highest, zeros stand behind the
+last). The string column beside it has only keys that are longer, or end in a zero byte.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _BYTES = 8
 
 
 def merged(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at least ``rows`` rows or ``size`` bytes, but for the last one."""
+    """Joins batches until each but the last has at least ``rows`` rows or ``size`` bytes."""
     held: list[pa.RecordBatch] = []
     count = held_bytes = 0
     for batch in batches:
@@ -35,19 +36,20 @@ def merged(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[
 
 
 def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """In a list; none for batches without rows."""
+    """The batches as one, in a list; no batch where they have no rows."""
     return pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def unpacked(batch: pa.RecordBatch, columns: Iterable[tuple[str, str, str]]) -> pa.RecordBatch:
-    """The input columns of a batch: of each its name, its name as shipped, and that of the number of its first bytes or ""."""
+    """The input columns of a batch. Each is given by its name, its name as shipped, and the name of the number of its first bytes,
+    which may be empty."""
     arrays = dict(zip(batch.schema.names, batch.columns))
     whole = {source: strings(arrays[number], arrays[source]) if number else arrays[source] for _, source, number in columns}
     return pa.RecordBatch.from_arrays([whole[source] for _, source, _ in columns], names=[name for name, _, _ in columns])
 
 
 def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
-    """The strings (n) of ``rest``, or where it is NULL of the bytes of ``prefix`` int64 (n); NULL where both are."""
+    """The strings (n) of ``rest``; where one is NULL, that of the bytes of ``prefix`` int64 (n); NULL where both are."""
     if rest.null_count == prefix.null_count:  # each has more than eight bytes
         return rest
     offsets = boundaries([prefix], len(prefix))
@@ -59,7 +61,7 @@ def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
 
 
 def _texts(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """The bytes of each number, the zeros at its end left out."""
+    """The bytes of each number, without the zeros at its end."""
     every = values.astype(">i8").view(np.uint8).reshape(-1, _BYTES)
     lengths = (np.arange(1, _BYTES + 1) * (every != 0)).max(axis=1, initial=0)
     ends = np.cumsum(lengths, dtype=np.int64 if pa.types.is_large_string(kind) else np.int32)

@@ -20,14 +20,18 @@ import pyarrow as pa
 INT_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 MAX_WORD_DIGITS = 18  # of a decimal in one word
 MAX_DIGITS = 38
-WORD, LOW, HIGH, AS_DOUBLE = "", "low", "high", "double"  # what the kernels see of a column: its values, or the words of decimals, or them as doubles
+# what the kernels see of a column: its values, or the words of decimals, or them as doubles
+WORD, LOW, HIGH, AS_DOUBLE = "", "low", "high", "double"
 
 
 @dataclass(frozen=True)
 class Type:
-    """``kind``: null, boolean, tinyint, smallint, int, bigint, decimal, float, double, string, binary, date, timestamp,
-    timestamp_ntz, interval, or nested (``detail`` then tells nested types apart, as Spark's comparisons do: by the types in them, whatever fields
-    are called and whether they may be NULL)."""
+    """``kind`` is null, boolean, tinyint, smallint, int, bigint, decimal, float, double, string, binary, date, timestamp,
+    timestamp_ntz, interval, or nested.
+
+    ``detail`` distinguishes nested types as Spark's comparisons do: by the types in them, whatever the fields are called and
+    whether they may be NULL.
+    """
 
     kind: str
     precision: int = 0
@@ -48,12 +52,12 @@ class Type:
 
     @property
     def is_wide(self) -> bool:
-        """Held in two words."""
+        """Whether values are held in two words."""
         return self.kind == "decimal" and self.precision > MAX_WORD_DIGITS
 
     @property
     def is_ranked(self) -> bool:
-        """Held as a rank: only comparisons make sense."""
+        """Whether values are held as ranks, so that only comparisons make sense."""
         return self.kind in ("string", "binary", "nested")
 
     def __str__(self) -> str:
@@ -113,14 +117,14 @@ def decimal_of(t: Type) -> Type:
 
 
 def adjusted(precision: int, scale: int) -> Type:
-    """Spark's DecimalType.adjustPrecisionScale: digits beyond 38 are cut from the scale, down to 6."""
+    """Spark's DecimalType.adjustPrecisionScale: it cuts digits beyond 38 from the scale, down to 6."""
     if precision <= 38:
         return Type("decimal", precision, scale)
     return Type("decimal", 38, max(38 - (precision - scale), min(scale, 6)))
 
 
 def wider(a: Type, b: Type) -> Type:
-    """The decimal type in which Spark compares two: of the digits beyond 38 those behind the point are cut."""
+    """The decimal type in which Spark compares two others. Of the digits beyond 38 it cuts those behind the point."""
     scale = max(a.scale, b.scale)
     precision = max(a.precision - a.scale, b.precision - b.scale) + scale
     return Type("decimal", min(MAX_DIGITS, precision), max(0, scale - max(0, precision - MAX_DIGITS)))

@@ -1,10 +1,11 @@
-"""A graph as SVG: an arc diagram.
+"""Draws a graph as SVG: an arc diagram.
 
-The states stand on one line in pattern order; edges onward run above it, edges backward below it, each with its label in the gap behind its
-source. Edges get tracks: the shorter an edge, the nearer its track to the line, and no two edges of one track meet. What leaves a
-state and comes back to it (a repetition, a row passed over, the end of the match) is a pin with its label in the gap to its right.
+The states stand on one line in pattern order. Edges onward run above it and edges backward below it, each with its label in the gap
+behind its source. Edges get tracks: the shorter an edge, the nearer is its track to the line, and no two edges of one track meet.
+An edge that leaves a state and comes back to it (a repetition, a row passed over, the end of the match) is a pin with its label in
+the gap to its right.
 
-Layout libraries for automata call Graphviz's dot, a program of the system; an order of states that is known needs no search for one.
+Layout libraries for automata call Graphviz's dot, a program of the system. A known order of states needs no search for one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def svg_text(element: ET.Element) -> str:
 
 @dataclass
 class _Item:
-    """An edge with its lines of label and where it goes: ``track`` 0 nearest to the line; ``x``: its ends."""
+    """An edge with the lines of its label and its way: ``track`` 0 is nearest to the line, and ``x`` holds its ends."""
 
     edge: Edge
     lines: list[tuple[str, str]]
@@ -79,12 +80,12 @@ class _Item:
 
     @property
     def gap(self) -> int:
-        """The gap its label stands in: gap k is the one behind state k."""
+        """The gap in which the label stands: gap k is the one behind state k."""
         return self.edge.source if self.pin or self.above else self.edge.source - 1
 
     @property
     def takes(self) -> tuple[int, int]:
-        """First and last place of its track that it takes: state k is place 2k, the gap behind it 2k + 1."""
+        """The first and the last place of its track that the edge takes. State k is place 2k, and the gap behind it is 2k + 1."""
         if self.pin:
             return 2 * self.edge.source, 2 * self.edge.source + 1
         low, high = sorted((self.edge.source, self.edge.target))
@@ -92,7 +93,7 @@ class _Item:
 
 
 def _lines(edge: Edge, brief: bool) -> list[tuple[str, str]]:
-    """(class, text) of each line of an edge's label; a brief one leaves the condition to the legend."""
+    """(class, text) of each line of an edge's label. A brief label leaves the condition to the legend."""
     name = f"{edge.order}. {edge.name}" if edge.order else edge.name
     out = [("cep-t cep-b", _short(name))]
     if edge.condition and not brief:
@@ -107,7 +108,7 @@ def _short(text: str) -> str:
 
 
 def _wrapped(text: str, lines: int) -> list[str]:
-    """At most so many lines; the last one ends in an ellipsis where there is more."""
+    """The text in at most so many lines. The last one ends in an ellipsis where the text is longer."""
     found = textwrap.wrap(text, LABEL, break_on_hyphens=False) or [""]
     if len(found) > lines:
         found = [*found[: lines - 1], " ".join(found[lines - 1 :])[: LABEL - 1] + "…"]

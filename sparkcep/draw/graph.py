@@ -1,4 +1,4 @@
-"""What a picture of an automaton shows: states and edges with their labels, whatever engine the automaton is of."""
+"""The content of a picture of an automaton: states and edges with their labels, for the automata of all searches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TAKE, IGNORE, COMPLETE = "take", "ignore", "complete"
 
 @dataclass(frozen=True)
 class State:
-    """``name``: what stands in the state; ``note``: a second line; ``complete``: a match may end here."""
+    """``name`` stands in the state, ``note`` in a second line. With ``complete`` a match may end here."""
 
     name: str
     note: str = ""
@@ -44,8 +44,8 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """``states`` in pattern order, the first one the start; ``legend``: (name, text) of what the labels shorten; ``left_out``: number of
-    states that are not shown."""
+    """The ``states`` in pattern order, the first one being the start, and the edges.
+    ``legend`` gives (name, text) for what the labels shorten, and ``left_out`` is the number of states that are not shown."""
 
     title: str
     states: tuple[State, ...]

@@ -1,4 +1,4 @@
-"""Pictures of matches: series with the rows or the spans of their matches."""
+"""Draws pictures of matches: series with the rows or the spans of their matches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBERS = 80  # a panel with more matches than these shows no numbers
 
 @dataclass(frozen=True)
 class _Roles:
-    """Which column is what; names that play no part are empty. ``by``: the partition's columns."""
+    """The part that each column plays. A name without a column is empty. ``by`` holds the partition's columns."""
 
     x: str
     y: str
@@ -63,7 +63,8 @@ def plot(
     """Draws column ``y`` over ``x`` with the matches found in it.
 
     Args:
-        rows: a pandas or Spark data frame: the result of ALL ROWS PER MATCH WITH UNMATCHED ROWS, or, with ``matches``, just the series.
+        rows: a pandas or Spark data frame: the result of ALL ROWS PER MATCH WITH UNMATCHED ROWS, or, with ``matches``, just the
+            series.
         x: the column of the horizontal axis: numbers, dates or timestamps.
         y: the column drawn over it: numbers.
         variable: the column of ``rows`` with CLASSIFIER(); its values give rows their colours.
@@ -81,8 +82,8 @@ def plot(
         The matplotlib figure, an axes for each panel. Matches that overlap get bars below each other at the top.
 
     Raises:
-        KeyError: a column that is not there. ValueError: more rows than ``limit``, or ``start`` and ``end`` without ``matches`` or the
-        reverse. TypeError: a column of ``x`` or ``y`` that holds neither numbers nor times.
+        KeyError: a column that is not there. ValueError: more rows than ``limit``, or ``start`` and ``end`` without ``matches`` or
+        the reverse. TypeError: a column of ``x`` or ``y`` that holds neither numbers nor times.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -144,12 +145,12 @@ def _fetched(rows: Any, what: str, columns: list[str], limit: int) -> pd.DataFra
 
 
 def _drawable(frame: pd.DataFrame, axes: tuple) -> pd.DataFrame:
-    """The frame with what stands on an axis as numbers or times."""
+    """The frame with the values of the axes as numbers or times."""
     return frame.assign(**{column: _values(frame[column], column) for column in axes})
 
 
 def _values(column: pd.Series, name: str) -> pd.Series:
-    """Numbers and times as matplotlib takes them: Spark's DATE and DECIMAL come as Python objects."""
+    """Numbers and times in the form that matplotlib takes: Spark's DATE and DECIMAL come as Python objects."""
     import datetime
     import decimal
 
@@ -180,7 +181,7 @@ def _parts(frame: pd.DataFrame, found: pd.DataFrame | None, keys: tuple[str, ...
 
 
 def _key(values: tuple) -> tuple:
-    """The values of a partition's columns, in which one NULL is as another."""
+    """The values of a partition's columns. All NULLs are equal."""
     return tuple(None if v != v else v for v in values)
 
 

@@ -1,4 +1,4 @@
-"""Pages of HTML in one file: no script, nothing from the network, every text escaped by the serialiser."""
+"""Writes pages of HTML as one file: without a script, without anything from the network, every text escaped by the serialiser."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ class Page:
 
 
 def _printable(text: str) -> str:
-    """Without characters that HTML cannot hold."""
+    """The text without characters that HTML cannot hold."""
     return "".join(c if c >= " " and not "\x7f" <= c <= "\x9f" or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

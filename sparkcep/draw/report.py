@@ -1,10 +1,10 @@
-"""The report of a query as a page: what was asked, how it ran, what came out."""
+"""Lays out the report of a query as a page: the statement, how it ran, and what came out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkcep.draw.explained import explained
+from sparkcep.draw.explain_page import explained
 from sparkcep.draw.page import Page
 from sparkcep.sql.rewritten import Rewritten
 
@@ -19,7 +19,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Job:
-    """What was computed, in how many seconds, and whether only for the report."""
+    """Something that was computed, in how many seconds, and whether only for the report."""
 
     what: str
     seconds: float
@@ -28,7 +28,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Step:
-    """A node of Spark's physical plan as it ran: ``depth`` in the plan, ``rows`` it gave (None: not counted)."""
+    """A node of Spark's physical plan as it ran. ``depth`` is its depth in the plan; ``rows`` is the number of rows that it gave,
+    None where nobody counted."""
 
     depth: int
     name: str
@@ -37,10 +38,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Report:
-    """What is known of one run of a statement. What is not there has its reason in ``notes``.
+    """The facts about one run of a statement. ``notes`` gives the reasons where a fact is missing.
 
-    ``counts``: (what, number); ``picture``: a data URI, or empty; ``partitions``, ``variables``: matches of each partition and rows
-    of each variable, None where the query does not tell.
+    ``counts`` holds (what, number). ``picture`` is a data URI, or empty. ``partitions`` and ``variables`` hold the matches of each
+    partition and the rows of each variable, or None where the query does not give them.
     """
 
     sql: str

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.engine.limits import TooMuchStateError
+from sparkcep.errors import TooMuchStateError
 from sparkcep.search import lists as b
 from sparkcep.search.chains import C_FIELDS
 
@@ -63,7 +63,6 @@ def top_matches(
     *,
     span: np.ndarray | None = None,
     keys: Keys | None = None,
-    ambiguous: bool = False,
     width: int | None = None,
     max_bytes: int = 2**62,
 ) -> Ranked:
@@ -75,8 +74,6 @@ def top_matches(
     match that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
     window from scratch); ``max_bytes``: of lists and results. Raises TooMuchStateError.
     """
-    if ambiguous:
-        raise ValueError("the automaton finds one match in several ways")
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
     n = len(letters)

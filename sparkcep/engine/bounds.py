@@ -39,7 +39,7 @@ def fits(interval: Interval) -> bool:
 
 
 def of_tree(tree: tuple, leaves: Sequence[Interval | None]) -> Interval | None:
-    """The interval of a score (ranking.monotone) by those of its leaves; None where it, or one of its parts, is not ``inside``."""
+    """The interval of a score (plan.score) by those of its leaves; None where it, or one of its parts, is not ``inside``."""
     if tree[0] == "lit":
         return tree[1], tree[1], 32
     if tree[0] == "leaf":

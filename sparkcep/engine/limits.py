@@ -1,11 +1,18 @@
-"""What ends a ranking that takes too much: the callers know the settings and the partition to name."""
+"""Bounds on the effort of a search."""
 
 from __future__ import annotations
 
-
-class TooManyStepsError(Exception):
-    """A search took more steps than it may. ``args[0]``: the number of its window."""
+from dataclasses import dataclass
 
 
-class TooMuchStateError(Exception):
-    """The lists of a search need more bytes than they may."""
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on the effort; ``patience``: steps beyond four a row before failed states of conditions that look at the
+    match are remembered; ``merging``: whether event selection prunes by completion ends and remembers failures, and
+    runs side by side are merged (off to measure what that gains)."""
+
+    max_state_bytes: int = 1 << 30
+    max_steps: int = 2_000_000_000
+    max_matches: int = 1_000_000_000
+    patience: int = 256
+    merging: bool = True

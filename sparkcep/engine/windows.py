@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.columns.types import Type, type_of
-from sparkcep.engine.limits import TooMuchStateError
-from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.errors import SEMANTIC, ClauseError, TooMuchStateError
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.window import MICROS, ROWS, common_unit
 

@@ -1,4 +1,5 @@
-"""SQL cells in notebooks: ``%load_ext sparkcep`` gives ``%%sql``, ``%sql`` and, under a name that is always free, ``%%sparkcep``."""
+"""SQL cells in notebooks. ``%load_ext sparkcep`` gives ``%%sql``, ``%sql`` and, under a name that is always free,
+``%%sparkcep``."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Takes the magics away, and puts back what had their names before."""
+    """Takes the magics away, and puts back the ones that had their names before."""
     from sparkcep.notebook.magic import unload
 
     unload(shell)

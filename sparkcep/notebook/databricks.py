@@ -1,7 +1,7 @@
-"""Databricks notebooks in source form, read as cells and turned into Jupyter notebooks.
+"""Reads Databricks notebooks in source form as cells and turns them into Jupyter notebooks.
 
-The form: a first line ``# Databricks notebook source``, cells separated by ``# COMMAND ----------``, and lines ``# MAGIC ...`` in cells
-that are not Python; ``# DBTITLE 1,...`` is a cell's title. jupytext does not read it.
+In that form the first line is ``# Databricks notebook source``, cells are separated by ``# COMMAND ----------``, and cells that are
+not Python have lines ``# MAGIC ...``; ``# DBTITLE 1,...`` is a cell's title. jupytext does not read it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ prepare(get_ipython())"""
 
 
 class SourceError(Exception):
-    """A text that is no Databricks notebook, or one that cannot run elsewhere; ``line``: where, from 1."""
+    """A text is no Databricks notebook, or one that cannot run elsewhere. ``line``, from 1, is where."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -43,7 +43,8 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Cell:
-    """``language``: one of the constants above; ``source``: without the marks of the source form; ``line``: its first line, from 1."""
+    """``language`` is one of the constants above, ``source`` the cell without the marks of the source form, ``line`` its first
+    line, from 1."""
 
     language: str
     source: str
@@ -52,7 +53,7 @@ class Cell:
 
 
 def read(text: str) -> list[Cell]:
-    """The cells of a notebook in source form. Raises SourceError for a text that is none, and for cells that only Databricks can run."""
+    """The cells of a notebook in source form. Raises SourceError for another text, and for cells that only Databricks can run."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if text.partition("\n")[0].rstrip() != HEADER:
         raise SourceError(1, f"a Databricks notebook in source form begins with the line {HEADER!r}; export it as a source file")
@@ -94,8 +95,8 @@ def _cell(text: str, line: int) -> Cell:
 def to_notebook(text: str) -> NotebookNode:
     """The same notebook for Jupyter, with a first cell that gives it what Databricks does: ``spark`` and ``display``.
 
-    ``%sql`` cells become ``%%sparkcep`` cells; ``%pip`` is left out, for the kernel's environment is used as it is. Each code cell's metadata says
-    in ``line`` where it stood. Raises SourceError as :func:`read` does.
+    ``%sql`` cells become ``%%sparkcep`` cells. ``%pip`` is left out, because the kernel's environment is used as it is. Each code
+    cell's metadata gives in ``line`` the line where it stood. Raises SourceError as :func:`read` does.
     """
     from nbformat import v4
 
@@ -119,7 +120,8 @@ def to_notebook(text: str) -> NotebookNode:
 
 
 def prepare(shell: InteractiveShell) -> None:
-    """Gives ``shell`` the magics, ``spark`` (over Spark Connect if SPARK_REMOTE is set, else local) and ``display``. Raises CellError."""
+    """Gives ``shell`` the magics, ``spark`` (over Spark Connect if SPARK_REMOTE is set, else local) and ``display``. Raises
+    CellError."""
     from sparkcep.notebook import load_ipython_extension
     from sparkcep.notebook.session import session_of
 

@@ -1,4 +1,4 @@
-"""What a cell shows when it fails: a message with the place in the user's statement, no Python traceback."""
+"""The errors that a cell shows: a message with the place in the user's statement, and no Python traceback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sparkcep.errors import ClauseError
 
 
 class CellError(Exception):
-    """A cell that cannot be run, or could not; IPython shows the message alone."""
+    """A cell cannot be run, or failed. IPython shows the message alone."""
 
     def _render_traceback_(self) -> list[str]:
         return str(self).splitlines()
@@ -20,14 +20,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 def pointed(error: ClauseError, text: str) -> str:
-    """The error, and the line of ``text`` it means with a mark below the place."""
+    """The error with its line of ``text`` and a mark below its place."""
     from sparkcep.spark.rewriting import excerpt
 
     return f"{error}{excerpt(text, error)}"
 
 
-def told(error: Exception, statement: str) -> str:
-    """What to show for an exception that Spark, or sparkcep inside it, raised over ``statement``."""
+def failure_text(error: Exception, statement: str) -> str:
+    """The text to show for an exception that Spark, or sparkcep inside it, raised over ``statement``."""
     from sparkcep.spark.errors import shown
 
     return shown(error, statement)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NotebookError(Exception):
-    """A notebook that cannot be run, or a cell that failed; the message says which and why."""
+    """A notebook cannot be run, or a cell failed. The message says which and why."""
 
 
 def load(path: Path) -> NotebookNode:
@@ -39,8 +39,8 @@ def load(path: Path) -> NotebookNode:
 def run(notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], None], kernel: Any = None) -> None:
     """Runs ``notebook`` with ``folder`` as its directory and puts the outputs into its cells.
 
-    ``name``: for errors; ``seen``: gets the outputs of each cell, as text, when it has run; ``kernel``: a running kernel's manager, to
-    be used and left running. Raises NotebookError with the first cell that fails.
+    ``name`` stands in errors. ``seen`` gets the outputs of each cell, as text, when it has run. ``kernel`` is the manager of a
+    running kernel, which is used and left running. Raises NotebookError with the first cell that fails.
     """
     _need_libraries()
     from nbclient import NotebookClient
@@ -68,7 +68,7 @@ def run(notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], N
 
 
 def output_text(cell: NotebookNode) -> str:
-    """What a cell has shown, as text; for a picture its description."""
+    """The output of a cell as text. A picture is given by its description."""
     parts = []
     for output in cell.get("outputs", ()):
         if output.output_type == "stream" and output.name == "stdout":

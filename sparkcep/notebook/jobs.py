@@ -1,7 +1,7 @@
-"""Runs a statement while the notebook stays awake: its Spark job's progress is told, and an interrupt cancels it.
+"""Runs a statement while the notebook stays awake: the progress of its Spark job is shown, and an interrupt cancels it.
 
-The statement runs in a thread of its own, a second one asks for progress and cancels. So the thread that the notebook interrupts
-is never inside a call to the JVM or to a Connect server, where an interrupt would leave an answer unread.
+The statement runs in a thread of its own; a second one asks for progress and cancels. So the thread that the notebook interrupts is
+never inside a call to the JVM or to a Connect server, where an interrupt would leave an answer unread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATIENCE = 0.3  # seconds until progress is worth telling, and between two tell
 
 @dataclass(frozen=True)
 class Progress:
-    """Tasks of the stages known so far: completed, all, running now."""
+    """The tasks of the stages known so far: how many are completed, how many there are, how many run now."""
 
     completed: int = 0
     tasks: int = 0
@@ -33,9 +33,9 @@ class Progress:
 
 
 def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable[[Progress], None]) -> T:
-    """What ``work()`` gives or raises, with ``tell`` called about three times a second once it takes a while.
+    """Gives or raises what ``work()`` does. Calls ``tell`` about three times a second once it takes a while.
 
-    ``about``: the job's description in Spark's UI. Raises Interrupted after KeyboardInterrupt, when Spark has cancelled the job.
+    ``about`` is the job's description in Spark's UI. Raises Interrupted after KeyboardInterrupt, when Spark has cancelled the job.
     """
     from pyspark import InheritableThread
 
@@ -90,7 +90,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
 
 
 def _quiet() -> None:
-    """Keeps pyspark from logging the errors of our threads: the cell shows them."""
+    """Keeps pyspark from logging the errors of our threads, because the cell shows them."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -112,7 +112,7 @@ class _ClassicJobs:
         self.context.setJobGroup(self.group, about)
 
     def end(self) -> None:
-        """Nothing: the group is that of the thread, which ends."""
+        """Does nothing: the group is that of the thread, which ends."""
 
     def cancel(self) -> None:
         self.context.cancelJobGroup(self.group)

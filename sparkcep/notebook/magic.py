@@ -1,4 +1,4 @@
-"""``%%sql`` and ``%sql``: what a cell says is run, and its last result shown, drawn, explained or kept."""
+"""The magics ``%%sql`` and ``%sql``: they run the statements of a cell, and show, draw, explain or keep the last result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from IPython.core.magic import no_var_expand
 from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
 from sparkcep.notebook import jobs, parameters, picture
-from sparkcep.notebook.failures import CellError, pointed, told
+from sparkcep.notebook.failures import CellError, failure_text, pointed
 from sparkcep.notebook.options import Options, parse
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.session import session_of
@@ -34,12 +34,12 @@ class _Explained(str):
 
 
 def names() -> tuple[str, ...]:
-    """The magics' names. In a Databricks notebook ``sql`` is the platform's own, and whoever registers it takes it away."""
+    """The magics' names. In a Databricks notebook ``sql`` is the platform's own magic, which must not be taken away."""
     return ("sparkcep",) if "DATABRICKS_RUNTIME_VERSION" in os.environ else ("sparkcep", "sql")
 
 
 def load(shell: InteractiveShell) -> None:
-    """Registers the magics; what had their names comes back with :func:`unload`."""
+    """Registers the magics. :func:`unload` puts back the ones that had their names."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     registered = shell.magics_manager.magics
     cells = Cells(shell)
@@ -118,7 +118,7 @@ class Cells:
         return result
 
     def _results(self, session: SparkSession, statements: list[str], options: Options, reporter: Reporter) -> tuple[Any, str]:
-        """What the cell gives, and words for how it ended."""
+        """The results of a cell, with words for how it ended."""
         last = None
         for statement in statements:
             frame, schema = self._job(session, statement, lambda s=statement: self._frame(session, s), reporter)
@@ -141,7 +141,7 @@ class Cells:
         return Table(schema.names, rows[: options.limit], len(rows) > options.limit, frame), ""
 
     def _frame(self, session: SparkSession, statement: str) -> tuple[DataFrame, StructType]:
-        """The statement's result, lazy, with its schema, which is empty for a statement without a result. Commands are run."""
+        """The statement's lazy result with its schema, which is empty for a statement without a result. Commands are run."""
         args = parameters.values(statement, self.namespace)
         frame = session.sql(statement, args=args) if args else session.sql(statement)
         return frame, frame.schema
@@ -152,10 +152,10 @@ class Cells:
         try:
             return jobs.run(session, work, " ".join(statement.split())[:100], reporter.tell)
         except (PySparkException, ClauseError) as error:
-            raise CellError(told(error, statement) + self._unbound(error, statement)) from None
+            raise CellError(failure_text(error, statement) + self._unbound(error, statement)) from None
 
     def _unbound(self, error: Exception, statement: str) -> str:
-        """What to add where a parameter has no value."""
+        """A hint to add to an error where a parameter has no value."""
         condition = getattr(error, "getCondition", lambda: None)()
         missing = [name for name in parameters.names(statement) if name not in self.namespace]
         if condition != "UNBOUND_SQL_PARAMETER" or not missing:

@@ -1,4 +1,4 @@
-"""The line of a magic: ``name <<``, options, and what is left of it, which is SQL."""
+"""Reads the line of a magic: ``name <<``, options, and the rest, which is SQL."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|(\S+))""")
 
 @dataclass(frozen=True)
 class Options:
-    """``sql``: the statements; ``into``: the variable that takes the result; ``limit``: rows shown; ``plot``, ``pandas``,
-    ``explain``: what to do with it; ``x``, ``y``, ``variable``, ``match``: columns of the picture, None where not said."""
+    """``sql`` holds the statements, ``into`` the variable that takes the result, ``limit`` the number of rows shown. ``plot``,
+    ``pandas`` and ``explain`` say what to do with the result. ``x``, ``y``, ``variable`` and ``match`` are columns of the picture,
+    None where the line names none."""
 
     sql: str
     into: str | None = None

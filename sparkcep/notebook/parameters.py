@@ -1,4 +1,5 @@
-"""``:name`` in a statement takes the value of the notebook's variable of that name, bound by Spark (never pasted into the text)."""
+"""Gives ``:name`` in a statement the value of the notebook's variable of that name. Spark binds it; it is never pasted into the
+text."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from sparkcep.clause.lexer import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 def names(statement: str) -> list[str]:
     """The names behind the ``:name`` markers of ``statement``, each once.
 
-    A colon that touches what is before it is none: ``x::int``, ``a:b`` in a path, ``STRUCT<a: INT>``, ``label: LOOP``.
+    A colon that touches what is before it is no marker: ``x::int``, ``a:b`` in a path, ``STRUCT<a: INT>``, ``label: LOOP``.
     """
     tokens, found = tokenize(statement), []
     for i, (colon, word) in enumerate(zip(tokens, tokens[1:])):
@@ -24,5 +25,5 @@ def names(statement: str) -> list[str]:
 
 
 def values(statement: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """The markers of ``statement`` that ``namespace`` has a variable for; Spark's own error tells of the others."""
+    """The values of the markers of ``statement`` that ``namespace`` has a variable for. Spark reports the others."""
     return {name: namespace[name] for name in names(statement) if name in namespace}

@@ -1,4 +1,4 @@
-"""The picture behind ``--plot``: which columns, and the drawing as something a notebook shows."""
+"""Makes the picture behind ``--plot``: chooses its columns, and draws it as something that a notebook shows."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def kinds(schema: StructType) -> list[tuple[str, str]]:
 
 
 def choose(columns: Sequence[tuple[str, str]], options: Options) -> Axes:
-    """The picture's columns: those asked for, else ``variable`` and ``match``, the first time or number for x and the first other
-    number for y. ``columns``: as of :func:`kinds`. Raises CellError."""
+    """The picture's columns: those asked for, or else ``variable`` and ``match``, the first time or number for x and the first
+    other number for y. ``columns`` are those of :func:`kinds`. Raises CellError."""
     names = [name for name, _ in columns]
 
     def named(asked: str, option: str) -> str:

@@ -1,4 +1,4 @@
-"""Where progress is seen: a display that changes in a notebook, a line in a terminal; only the duration stays."""
+"""Shows progress: in a notebook a display that changes, in a terminal a line. Only the duration stays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Shown:
-    """A text, with a bar where HTML is shown."""
+    """A text, which has a bar where HTML is shown."""
 
     def __init__(self, text: str, progress: Progress | None = None) -> None:
         self.text = text
@@ -28,7 +28,7 @@ class _Shown:
 
 
 class Reporter:
-    """Tells the progress of one cell from its making to ``close()``."""
+    """Shows the progress of one cell from its making to ``close()``."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.notebook = hasattr(shell, "kernel")

@@ -1,4 +1,4 @@
-"""The Spark session of a notebook: its own, the active one, or a new local one."""
+"""Finds the Spark session of a notebook: its own, the active one, or a new local one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _enabled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def session_of(namespace: MutableMapping[str, Any], *, start: bool = True) -> SparkSession | None:
-    """The variable ``spark``, else the active session, else (unless ``start`` is false: None) a new local one, which becomes
-    the variable ``spark``. The clause is enabled in it. Raises CellError without Java."""
+    """The variable ``spark``, else the active session, else a new local one, which becomes the variable ``spark``. With ``start``
+    false it is None in place of a new one. The clause is enabled in the session. Raises CellError without Java."""
     session = _existing(namespace)
     if session is None:
         if not start:

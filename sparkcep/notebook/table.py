@@ -1,4 +1,4 @@
-"""A result as a table: HTML in notebooks, text in terminals."""
+"""Shows a result as a table: HTML in notebooks, text in terminals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WIDTH = 60  # characters of a value in a text table
 class Table:
     """The first rows of a result.
 
-    ``columns``: their names; ``rows``: at most ``limit`` rows of Python values, None for NULL; ``more``: whether the result has
-    more; ``frame``: the whole result, a lazy Spark DataFrame.
+    ``columns`` are their names; ``rows`` are at most ``limit`` rows of Python values, None for NULL; ``more`` says whether the
+    result has more; ``frame`` is the whole result, a lazy Spark DataFrame.
     """
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, frame: DataFrame | None = None) -> None:
@@ -28,7 +28,7 @@ class Table:
 
     @property
     def count(self) -> str:
-        """How many rows there are, in words."""
+        """The number of rows, in words."""
         number = len(self.rows)
         if self.more:
             return f"the first {number} rows; there are more (--limit shows them)"
@@ -70,7 +70,7 @@ def _cut(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value of a row as text; nested ones as ``{name: value}``, ``[value, ...]`` and ``{key -> value}``."""
+    """A value of a row as text. Nested values are ``{name: value}``, ``[value, ...]`` and ``{key -> value}``."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -29,7 +29,7 @@ import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
 from sparkcep import storage
-from sparkcep.search import unused
+from sparkcep.search import old_kernels
 
 try:
     import fcntl
@@ -237,7 +237,7 @@ def _tell() -> None:
         "`sparkcep compile` does it ahead for all.",
         root(),
     )
-    unused.remove(root())
+    old_kernels.remove(root())
 
 
 _unkept: set[Path] = set()
@@ -290,7 +290,7 @@ class _KernelCache(FunctionCache):
             else:
                 _locks.give(path)
         if found is not None and self._enabled:
-            unused.mark(Path(self._cache_path))
+            old_kernels.mark(Path(self._cache_path))
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:

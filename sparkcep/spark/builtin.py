@@ -1,8 +1,8 @@
-"""Makes the registered functions some of Spark's built-in ones, for the whole application.
+"""Makes the registered functions built-in ones of Spark, for the whole application.
 
-A temporary function belongs to one session, and Spark refuses permanent views that use one. The built-in
-registry is copied into every new session, and views may use what is in it. Classic sessions only: the registry
-lives in the driver's JVM.
+A temporary function belongs to one session, and Spark refuses permanent views that use one. The built-in registry is copied into
+every new session, and views may use what is in it. This is for classic sessions only, because the registry lives in the driver's
+JVM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ FUNCTION = "match_recognize"
 
 
 def publish(spark: SparkSession, scalars: Iterable[str]) -> None:
-    """Turns the temporary table function and scalar functions ``scalars`` of ``spark`` into built-in ones, here and in all new sessions.
+    """Turns the temporary table function and scalar functions ``scalars`` of ``spark`` into built-in ones, here and in all new
+    sessions.
 
     Sessions that exist already keep what they have: call it on each of them.
     """

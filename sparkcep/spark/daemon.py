@@ -1,9 +1,10 @@
-"""The daemon of Spark's Python workers with the engine loaded before it forks them: ``spark.python.daemon.module``.
+"""The daemon of Spark's Python workers that has loaded the engine before it forks them (``spark.python.daemon.module``).
 
-A worker that PySpark's own daemon forks imports pandas, numba and the engine and loads its kernels when the first query comes, each worker for itself.
+A worker that PySpark's own daemon forks imports pandas, numba and the engine and loads its kernels when the first query comes. Each
+worker does so for itself.
 
-A fork keeps one thread, so none may run in the daemon: what is imported here starts none, with OMP_NUM_THREADS = 1, which Spark sets for workers. Should
-there be one all the same, workers are forked from a daemon that has loaded nothing.
+A fork keeps one thread, so none may run in the daemon. What is imported here starts none, because OMP_NUM_THREADS is 1, which Spark
+sets for workers. If one runs all the same, workers are forked from a daemon that has loaded nothing.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ def load() -> None:
     import pyspark.worker  # noqa: F401
 
     import sparkcep.spark.table_function  # noqa: F401
-    from sparkcep.compiling import load_first
+    from sparkcep.precompile import load_first
 
     load_first()
 
 
 def _threads() -> int:
-    """How many run in this process; 1 where there is no /proc."""
+    """How many threads run in this process; 1 where there is no /proc."""
     tasks = Path("/proc/self/task")
     return len(list(tasks.iterdir())) if tasks.is_dir() else 1
 

@@ -1,4 +1,5 @@
-"""Clause errors as Spark users know them, and Spark's own errors with their place in what the user wrote."""
+"""The exceptions that users of a session see: clause errors as Spark's own kind, and Spark's errors with their place in the user's
+text."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 from pyspark.logger import PySparkLogger
 
 from sparkcep.errors import ClauseError
+from sparkcep.spark.error_text import ErrorText, Failure, clause_error, reworded, spots
 from sparkcep.spark.rewriting import excerpt, known
-from sparkcep.spark.told import Failure, Told, clause_error, spots, tell
 
 if TYPE_CHECKING:
     from sparkcep.sql.places import Places
@@ -53,14 +54,14 @@ class ClauseParseException(ClauseError, ParseException):
             return None if error is None else cls._shown(error, sql)
         if not condition.startswith(_PREFIX):
             return None
-        told = raised.getMessageParameters() or {}
+        parameters = raised.getMessageParameters() or {}
         error = ClauseError(
             condition.removeprefix(_PREFIX),
-            told.get("message", ""),
+            parameters.get("message", ""),
             sqlstate=raised.getSqlState() or "",
-            line=int(told.get("line", 0)),
-            column=int(told.get("column", 0)),
-            fragment=told.get("fragment", ""),
+            line=int(parameters.get("line", 0)),
+            column=int(parameters.get("column", 0)),
+            fragment=parameters.get("fragment", ""),
         )
         return cls._shown(error, sql)
 
@@ -85,39 +86,42 @@ class ClauseParseException(ClauseError, ParseException):
 
 
 class StatementError:
-    """What an error of Spark's has in addition once it is told over the user's statement: ``line``, ``column`` and ``fragment``, as a ClauseError, and the
-    place in its query context. Class, condition, SQLSTATE and parameters stay Spark's."""
+    """Added to the class of an error of Spark's that was reworded for the user's statement.
 
-    told: Told
+    Such an error has ``line``, ``column`` and ``fragment`` as a ClauseError has, and the place in its query context. Class,
+    condition, SQLSTATE and parameters stay Spark's.
+    """
+
+    text: ErrorText
 
     @property
     def line(self) -> int:
-        return self.told.line
+        return self.text.line
 
     @property
     def column(self) -> int:
-        return self.told.column
+        return self.text.column
 
     @property
     def fragment(self) -> str:
-        return self.told.fragment
+        return self.text.fragment
 
     def __str__(self) -> str:
-        return str(self.told)
+        return str(self.text)
 
     def getMessage(self) -> str:
-        return str(self.told)
+        return str(self.text)
 
     def getQueryContext(self) -> list[QueryContext]:
-        return [_Place(self.told)] if self.told.span is not None else []
+        return [_Place(self.text)] if self.text.span is not None else []
 
 
 class _Place(QueryContext):
     """The place of a statement's error."""
 
-    def __init__(self, told: Told) -> None:
-        assert told.span is not None
-        self._told, self._span = told, told.span
+    def __init__(self, text: ErrorText) -> None:
+        assert text.span is not None
+        self._text, self._span = text, text.span
 
     def contextType(self) -> QueryContextType:
         return QueryContextType.SQL
@@ -135,7 +139,7 @@ class _Place(QueryContext):
         return self._span.end - 1
 
     def fragment(self) -> str:
-        return self._span.of(self._told.statement)
+        return self._span.of(self._text.statement)
 
     def callSite(self) -> str:
         return ""
@@ -147,7 +151,7 @@ class _Place(QueryContext):
         return None
 
     def summary(self) -> str:
-        return str(self._told).removeprefix(self._told.message)
+        return str(self._text).removeprefix(self._text.message)
 
 
 @functools.cache
@@ -156,26 +160,27 @@ def _class_of(kind: type) -> type:
 
 
 def over_statement(raised: PySparkException, statement: str, places: Places | None) -> PySparkException:
-    """``raised`` as an error of ``statement``. ``places``: see :func:`sparkcep.spark.told.tell`."""
+    """``raised`` as an error of ``statement``. ``places``: see :func:`sparkcep.spark.error_text.reworded`."""
     if isinstance(raised, (ClauseError, StatementError)):
         return raised
-    told = tell(failure_of(raised), statement, places)
-    if isinstance(told, ClauseError):
-        return ClauseParseException.of(told, statement)
-    return retold(raised, told)
+    text = reworded(failure_of(raised), statement, places)
+    if isinstance(text, ClauseError):
+        return ClauseParseException.of(text, statement)
+    return with_text(raised, text)
 
 
-def retold(raised: PySparkException, told: Told) -> PySparkException:
+def with_text(raised: PySparkException, text: ErrorText) -> PySparkException:
     """``raised`` with another text."""
     error = Exception.__new__(type(raised) if isinstance(raised, StatementError) else _class_of(type(raised)))
     error.__dict__.update(raised.__dict__)
-    error.args = (str(told),)
-    error.told = told
+    error.args = (str(text),)
+    error.text = text
     return error
 
 
 def shown(error: Exception, statement: str) -> str:
-    """What to show of an exception that Spark, or sparkcep inside it, raised over ``statement``, when it was analysed or later, when it ran."""
+    """The text to show for an exception that Spark, or sparkcep inside it, raised when ``statement`` was analysed or when it
+    ran."""
     if isinstance(error, StatementError):
         return str(error)
     if isinstance(error, ClauseError):
@@ -183,12 +188,12 @@ def shown(error: Exception, statement: str) -> str:
     ours = clause_error(_described(error))
     if ours is not None:
         return f"{ours}{excerpt(statement, ours)}"
-    told = tell(failure_of(error), statement, known(statement))
-    return f"{told}{excerpt(statement, told)}" if isinstance(told, ClauseError) else str(told)
+    text = reworded(failure_of(error), statement, known(statement))
+    return f"{text}{excerpt(statement, text)}" if isinstance(text, ClauseError) else str(text)
 
 
 def failure_of(raised: Any) -> Failure:
-    """What Spark says in an exception, as plain data."""
+    """An exception of Spark's as plain data."""
     message = _described(raised)
     contexts = [c for c in raised.getQueryContext() or () if "SQL" in str(c.contextType()).upper()]
     parameters = raised.getMessageParameters() or {}
@@ -206,7 +211,7 @@ _unlogged = threading.local()
 
 @contextmanager
 def without_log() -> Iterator[None]:
-    """Keeps pyspark from logging, in this thread, the errors that are told anew: with plan and stack."""
+    """Keeps pyspark from logging, in this thread, the errors that are reworded: it logs them with plan and stack."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).addFilter(_is_logged)  # once, however often it is added
     before, _unlogged.on = getattr(_unlogged, "on", False), True

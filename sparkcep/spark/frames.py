@@ -13,9 +13,9 @@ from pyspark.sql import Column, DataFrame
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, error_at, position
-from sparkcep.spark.errors import ClauseParseException, StatementError, retold
+from sparkcep.spark.error_text import ErrorText
+from sparkcep.spark.errors import ClauseParseException, StatementError, with_text
 from sparkcep.spark.session import sql_over
-from sparkcep.spark.told import Told
 
 if TYPE_CHECKING:
     from sparkcep.clause.tree import MatchClause
@@ -34,20 +34,20 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
 
     Args:
         frame: the rows to search.
-        clause: what stands between the parentheses of MATCH_RECOGNIZE: ``"MEASURES ... PATTERN (...) DEFINE ..."``. It may begin with
-            PARTITION BY and ORDER BY itself.
+        clause: what stands between the parentheses of MATCH_RECOGNIZE: ``"MEASURES ... PATTERN (...) DEFINE ..."``. It may begin
+            with PARTITION BY and ORDER BY itself.
         partition_by: keys of the partitions: one key or several, each the name of a column, a SQL expression as text, or a column
             of the frame (``frame.symbol``, ``col("symbol")``).
-        order_by: the order of the rows, in the same forms; a text may end in ASC or DESC and NULLS FIRST or NULLS LAST, a column may be
-            ``col("day").desc()``.
+        order_by: the order of the rows, in the same forms; a text may end in ASC or DESC and NULLS FIRST or NULLS LAST, a column
+            may be ``col("day").desc()``.
 
     Returns:
         The columns that ``SELECT * FROM frame MATCH_RECOGNIZE (...)`` has.
 
     Raises:
         TypeError: an argument of another type, or a column that is more than a column's name.
-        ClauseError: an error in the clause, with its line and column in ``clause``; also a pyspark ParseException. Raised before any
-            job starts.
+        ClauseError: an error in the clause, with its line and column in ``clause``; also a pyspark ParseException. Raised before
+            any job starts.
 
     Example::
 
@@ -74,7 +74,7 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
     except PySparkException as error:
         if not isinstance(error, StatementError):
             raise
-        raise retold(error, _in_clause(error.told, statement, clause, cut, len(keys))) from None
+        raise with_text(error, _in_clause(error.text, statement, clause, cut, len(keys))) from None
 
 
 def _listed(keys: Any, argument: str) -> list[Any]:
@@ -109,15 +109,16 @@ def _text(frame: DataFrame, key: Any, argument: str) -> str:
     except ClauseError as error:
         alone, reason = False, f": {error.message}"
     if not alone:
-        told = ClauseError(
+        error = ClauseError(
             "ARGUMENT", f"{argument}: {key!r} is no column of the frame and not one SQL expression{reason}", fragment=key
         )
-        raise ClauseParseException.of(told, "")
+        raise ClauseParseException.of(error, "")
     return key
 
 
 def _of_column(frame: DataFrame, column: Column, argument: str) -> str:
-    """A column's name and order. What it is shows only in its text: classic and Connect columns have no common structure."""
+    """The name and the order of a column. They show only in its text, because classic and Connect columns have no common
+    structure."""
     shown = re.fullmatch(r"Column<'(.*)'>", repr(column), re.S)
     name, order = _ORDERED.fullmatch(shown[1]).groups() if shown else ("", "")
     names = {form: known for known in frame.columns for form in (known, quote(known), f"`{known}`")}
@@ -135,7 +136,7 @@ def _is_literal(column: Column) -> bool:
 
 
 def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[str]) -> tuple[int, str]:
-    """Where in the clause the keys given as arguments belong, and their text. Raises ClauseError."""
+    """Finds the place in the clause where the keys given as arguments belong, and writes their text. Raises ClauseError."""
     for argument, given, written in (
         ("partition_by", partition, parsed.partition_by),
         ("order_by", order, [item.expr for item in parsed.order_by]),
@@ -157,23 +158,25 @@ def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[st
 
 
 def _unformatted(text: str) -> str:
-    """``text`` as a part of a format string."""
+    """Escapes ``text`` for its use in a format string."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _in_clause(told: Told, statement: str, clause: str, cut: int, inserted: int) -> Told:
-    """What is told of the whole SQL statement, told over the clause; without a place if that is in the inserted keys or in the table."""
+def _in_clause(text: ErrorText, statement: str, clause: str, cut: int, inserted: int) -> ErrorText:
+    """An error's text with its place in the clause in place of the SQL statement; without one if that is in the inserted keys or
+    the table."""
     span = None
-    if told.span is not None:
-        start = told.span.start - (len(told.statement) - len(statement) - len(_TAIL))
+    if text.span is not None:
+        start = text.span.start - (len(text.statement) - len(statement) - len(_TAIL))
         if 0 <= start and not cut <= start < cut + inserted:
             start -= inserted if start >= cut + inserted else 0
-            span = Span(start, start + told.span.end - told.span.start)
-    return replace(told, statement=clause, span=span)
+            span = Span(start, start + text.span.end - text.span.start)
+    return replace(text, statement=clause, span=span)
 
 
 def _placed(error: ClauseError, statement: str, clause: str, cut: int, inserted: int) -> ClauseError:
-    """``error``, which counts in the whole SQL statement, with its place in the clause; none if it is in the inserted keys."""
+    """Moves the place of ``error``, which counts in the whole SQL statement, into the clause. An error in the inserted keys has no
+    place."""
     line, column = 0, 0
     if error.line > 1:
         before = statement.split("\n")[: error.line - 2]

@@ -1,4 +1,4 @@
-"""Where Java is, and what to say when it is not there."""
+"""Finds Java, and says what to install where there is none."""
 
 from __future__ import annotations
 

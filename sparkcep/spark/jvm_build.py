@@ -48,7 +48,7 @@ def extension_jar(*, java_home: str | None = None, spark_home: str | None = None
 
 
 def _is_whole(jar: Path) -> bool:
-    """Whether a jar is there that nobody but the user or root can have written, and that is not damaged: the driver loads what is in it."""
+    """Whether a jar is there and can be loaded by the driver: it is not damaged, and only the user or root can have written it."""
     if not storage.trusted(jar):
         return False
     try:
@@ -60,7 +60,7 @@ def _is_whole(jar: Path) -> bool:
 
 
 def _sources() -> dict[str, str]:
-    """Name and text of the package's Java files."""
+    """The names and texts of the package's Java files."""
     files = (f for f in resources.files("sparkcep.spark.jvm").iterdir() if f.name.endswith(".java"))
     return {f.name: f.read_text(encoding="utf-8") for f in sorted(files, key=lambda f: f.name)}
 

@@ -1,4 +1,4 @@
-"""How Spark's own JVM programs, the SQL shell and the thrift server, and dbt are started with the clause.
+"""Starts Spark's own JVM programs (the SQL shell and the thrift server) and dbt so that they know the clause.
 
 The same settings, written into spark-defaults.conf, do it for programs that are started in another way.
 """
@@ -30,7 +30,8 @@ class NoDbtError(Exception):
 
 
 def settings() -> dict[str, str]:
-    """What a Spark application must be configured with: the class path of its driver, the extension, the Python that rewrites, no bound in bytes on batches for Python.
+    """The configuration that a Spark application needs: the class path of its driver, the extension, the Python that rewrites, and
+    no bound in bytes on batches for Python.
 
     Builds the extension's jar if there is none yet. Raises JavaNotFoundError, JvmBuildError.
     """
@@ -39,16 +40,16 @@ def settings() -> dict[str, str]:
 
 
 def shell(arguments: Sequence[str]) -> list[str]:
-    """The command that starts spark-sql with the clause; ``arguments`` are its own. Raises as ``settings`` does."""
+    """The command that starts spark-sql with the clause. ``arguments`` are those of spark-sql. Raises as ``settings`` does."""
     given = _with_settings(arguments, settings())
     return [str(_spark_home() / "bin" / "spark-sql"), *given]
 
 
 def thrift_server(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The command that starts the thrift server with the clause, and variables to add to its environment.
+    """The command that starts the thrift server with the clause, and the variables that its environment needs in addition.
 
-    It listens on the loopback interface unless ``arguments`` or Spark's or Hive's configuration say otherwise, and with a local
-    master so does its web page. Raises as ``settings`` does.
+    The server listens on the loopback interface unless ``arguments`` or Spark's or Hive's configuration say otherwise. With a local
+    master its web page does so too. Raises as ``settings`` does.
     """
     given = _with_settings(arguments, settings())
     if not _chooses_host(arguments):
@@ -60,9 +61,10 @@ def thrift_server(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def dbt(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The command that starts dbt, and variables to add to its environment: with them a session that dbt opens has the clause.
+    """The command that starts dbt, and the variables that its environment needs in addition: with them a session that dbt opens
+    knows the clause.
 
-    ``arguments`` are dbt's own. What PYSPARK_SUBMIT_ARGS says already is kept. Raises NoDbtError, and as ``settings`` does.
+    ``arguments`` are those of dbt. What PYSPARK_SUBMIT_ARGS says already is kept. Raises NoDbtError, and as ``settings`` does.
     """
     if importlib.util.find_spec("dbt") is None or importlib.util.find_spec("dbt.cli") is None:
         raise NoDbtError("dbt is not installed for this Python; install it with: pip install 'sparkcep[dbt]'")
@@ -76,7 +78,7 @@ def _spark_home() -> Path:
 
 
 def _with_settings(arguments: Sequence[str], ours: dict[str, str]) -> list[str]:
-    """``arguments`` with ``ours`` added to what they, or the defaults file, say of the class path and the extensions."""
+    """``arguments`` with our settings added to the class path and the extensions that they, or the defaults file, give."""
     defaults = _defaults(arguments)
     out = list(arguments)
     added = []
@@ -98,7 +100,7 @@ def _joined(theirs: str, ours: str, separator: str) -> str:
 
 
 def _places(arguments: Sequence[str], key: str) -> list[tuple[int, str, str]]:
-    """Where arguments of spark-submit set ``key``: index, the text before the value, the value."""
+    """The places where arguments of spark-submit set ``key``, each as (index, text before the value, value)."""
     found = []
     before = ""
     for i, argument in enumerate(arguments):
@@ -115,7 +117,7 @@ def _places(arguments: Sequence[str], key: str) -> list[tuple[int, str, str]]:
 
 
 def _option(arguments: Sequence[str], name: str) -> str | None:
-    """The value of ``name VALUE`` or ``name=VALUE``; None if it is not there."""
+    """The value of ``name VALUE`` or ``name=VALUE``; None if there is no such argument."""
     for i, argument in enumerate(arguments):
         if argument == name and i + 1 < len(arguments):
             return arguments[i + 1]
@@ -125,7 +127,7 @@ def _option(arguments: Sequence[str], name: str) -> str | None:
 
 
 def _defaults(arguments: Sequence[str]) -> dict[str, str]:
-    """What the properties files say that spark-submit would read."""
+    """The settings in the properties files that spark-submit would read."""
     named = _option(arguments, "--properties-file")
     files = [Path(named)] if named else []
     if not named or "--load-spark-defaults" in arguments:
@@ -143,7 +145,8 @@ def _conf_dir() -> Path:
 
 
 def _chooses_host(arguments: Sequence[str]) -> bool:
-    """Whether somebody gave the server's host a value; a mention or an empty value does not count, since Hive then takes all interfaces."""
+    """Whether somebody gave the server's host a value. A mention or an empty value does not count, because Hive then listens on all
+    interfaces."""
     if os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST"):
         return True
     given = [re.search(rf"(?:^|[=.]){re.escape(_BIND_HOST)}=\s*\S", argument) for argument in arguments]
@@ -152,7 +155,7 @@ def _chooses_host(arguments: Sequence[str]) -> bool:
 
 
 def _hive_property(file: Path, name: str) -> str:
-    """What a configuration file of Hive's says of ``name``; empty where it says nothing, or cannot be read."""
+    """The value that one of Hive's configuration files gives ``name``; empty where it gives none, or cannot be read."""
     try:
         properties = list(ElementTree.parse(file).iter("property"))
     except (OSError, ElementTree.ParseError):

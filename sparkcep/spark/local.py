@@ -1,4 +1,4 @@
-"""A Spark session on this machine, for where there is none."""
+"""Starts a Spark session on this machine where there is none."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 
 def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A local session with the clause enabled and Spark's own messages kept to errors. Raises JavaNotFoundError.
-
-    ``settings``: further ones of Spark's.
-    """
+    """A local session in which the clause is enabled and Spark logs errors only. ``settings`` are added to Spark's own. Raises
+    JavaNotFoundError."""
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession

@@ -1,6 +1,6 @@
-"""The Python functions behind the clause, as a JVM without a Python driver needs them to run them itself.
+"""Gives a JVM without a Python driver the Python functions behind the clause, in the form in which the JVM runs them itself.
 
-What a worker unpickles are references to functions of the installed package: some hundred bytes, made when asked for.
+A worker unpickles references to functions of the installed package. They are some hundred bytes, made when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from sparkcep.spark.table_function import (
 
 
 def describe() -> dict[str, Any]:
-    """Name, pickled command, evaluation type and result type of each function; and the Python they were pickled by."""
+    """The name, the pickled command, the evaluation type and the result type of each function, and the Python version that pickled
+    them."""
     functions = [_described(NAME, MatchRecognize, PythonEvalType.SQL_ARROW_UDTF, None)]
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         functions.append(_described(name, (read, returns), PythonEvalType.SQL_BATCHED_UDF, returns))
@@ -35,8 +36,11 @@ def describe() -> dict[str, Any]:
 
 
 def analyze(schema: str, distinct: bool, streaming: bool) -> dict[str, str]:
-    """The table function's analysis over a table of type ``schema`` (Spark's JSON), its plan among the names; of a clause's text only whether it
-    may be. ``distinct``, ``streaming``: see :func:`sparkcep.spark.table_function.analyze_planned`. Raises ClauseError."""
+    """Analyses the table function over a table of type ``schema`` (Spark's JSON), one of whose columns is named by a plan.
+
+    Of a clause's text it only says whether it may run.
+    ``distinct``, ``streaming``: see :func:`sparkcep.spark.table_function.analyze_planned`. Raises ClauseError.
+    """
     table = StructType.fromJson(json.loads(schema))
     if streaming and not any(map(is_plan, table.names)):
         raise stream_error()
@@ -45,7 +49,8 @@ def analyze(schema: str, distinct: bool, streaming: bool) -> dict[str, str]:
 
 
 def mapper(plan: str, columns: list[list[str]]) -> str:
-    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64; ``columns``: as in :func:`match_batches`."""
+    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` are those of
+    :func:`match_batches`."""
     return _pickled((functools.partial(match_batches, plan, columns), StructType()))  # a worker reads no result type from it
 
 

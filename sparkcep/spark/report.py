@@ -1,4 +1,4 @@
-"""``report(spark, sql)``: runs a query once and writes down how it ran and what came out."""
+"""Runs a query once and writes a page about how it ran and what it gave: ``report(spark, sql)``."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _WRITING = ("INSERT", "MERGE", "UPDATE", "DELETE")
 def report(spark: SparkSession, sql: str, path: str | Path | None = None) -> str:
     """Runs a query and tells in one HTML page how: statement, plan, automaton, Spark's physical plan, counts, durations, a sample.
 
-    The query runs once, into Spark's cache, from which counts and sample are taken and which is emptied afterwards. The page names what else
-    was computed for it. It loads nothing from elsewhere.
+    The query runs once, into Spark's cache, from which counts and sample are taken and which is emptied afterwards. The page names
+    what else was computed for it. It loads nothing from elsewhere.
 
     Args:
         spark: a classic session or one of Spark Connect, enabled or not.
@@ -67,7 +67,7 @@ def report(spark: SparkSession, sql: str, path: str | Path | None = None) -> str
 
 
 def _query(sql: str) -> str:
-    """The statement without what ends it. Raises ValueError where it is no query."""
+    """The statement without its semicolon. Raises ValueError where the text is no query."""
     try:
         statements = split_statements(sql)
         if len(statements) != 1:
@@ -170,7 +170,7 @@ class _Run:
         return Table((*roles.keys, what), tuple((*map(_shown, row[:-1]), row[-1]) for row in rows))
 
     def _matches(self, frame: DataFrame, roles: _Roles | None, partitions: Table | None) -> list[tuple[str, int]]:
-        """The number of matches where the result numbers them and has several rows of each."""
+        """The number of matches, where the result numbers them and has several rows of each."""
         if roles is None or roles.one_row or not roles.match or len(roles.keys) < roles.parted:
             return []
         if partitions is not None and len(partitions.rows) < PARTITIONS:
@@ -207,7 +207,7 @@ class _Run:
             raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
         if not spans and not (roles.match and roles.variable):
             raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
-        source = self._series(item, roles) if spans else frame
+        source = self._series(item) if spans else frame
         y = _measured(source, item.plan, roles)
         rows = _of_partitions(source, frame, roles)
         what = "rows of the clause's input to draw" if spans else "rows to draw, from the cache"
@@ -231,7 +231,7 @@ class _Run:
         plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
         return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
-    def _series(self, item: Rewritten, roles: _Roles) -> DataFrame:
+    def _series(self, item: Rewritten) -> DataFrame:
         try:
             return sql_in(self.spark, f"SELECT * FROM {item.source}")
         except AnalysisException:
@@ -239,12 +239,13 @@ class _Run:
 
 
 class _NoPicture(Exception):
-    """Why there is no picture of matches."""
+    """There is no picture of the matches; the message says why."""
 
 
 @dataclass(frozen=True)
 class _Roles:
-    """The columns of the result by what they hold; empty where there is none. ``parted``: number of keys of PARTITION BY."""
+    """The columns of the result, named by what they hold; a name is empty where no column holds it. ``parted`` is the number of
+    keys of PARTITION BY."""
 
     keys: tuple[str, ...]
     parted: int
@@ -290,7 +291,7 @@ class _Roles:
 
 
 def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
-    """The column to draw: a number that DEFINE or MEASURES look at, before any other number."""
+    """The column to draw: a number that DEFINE or MEASURES read, or else any other number."""
     kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _told_apart(source)}
     numbers = [n for n, kind in kinds.items() if isinstance(kind, NumericType) and n not in (roles.order, *roles.keys, *roles.marks)]
     if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
@@ -303,7 +304,8 @@ def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
 
 
 def _most(frame: DataFrame, roles: _Roles, count: int) -> DataFrame:
-    """The partitions with most matches (rows, where matches cannot be told apart): their keys, and ``__n``."""
+    """The keys of the partitions that have most matches, with their number ``__n``. Where matches cannot be told apart, their rows
+    are counted."""
     number = F.count_distinct(_column(roles.match)) if roles.match else F.count(F.lit(1))
     keys = [_column(key) for key in roles.keys]
     return frame.groupBy(*keys).agg(number.alias("__n")).orderBy(F.desc("__n"), *keys).limit(count)
@@ -321,7 +323,7 @@ def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFr
 
 
 def _told_apart(frame: DataFrame) -> set[str]:
-    """The columns whose name no other has, whatever its case."""
+    """The columns whose name no other column has in any case of letters."""
     low = [name.lower() for name in frame.columns]
     return {name for name in frame.columns if low.count(name.lower()) == 1}
 
@@ -335,7 +337,7 @@ def _distinct(*names: str) -> list[str]:
 
 
 def _shown(value: Any) -> object:
-    """A value as it is shown in a table."""
+    """A value as the page's tables show it."""
     if value is None or isinstance(value, (int, float)):
         return value
     text = str(value)
@@ -349,7 +351,7 @@ _INNER = ("WholeStageCodegenExec", "InputAdapter")
 
 
 def _walk(node: Any, depth: int, out: list[tuple[Step, dict[str, int]]]) -> None:
-    """The nodes below a Java plan node, without those that only wrap others."""
+    """The nodes below a Java plan node. Nodes that only wrap another one are left out."""
     kind = node.getClass().getSimpleName()
     if kind == "AdaptiveSparkPlanExec":
         return _walk(node.executedPlan(), depth, out)
@@ -378,7 +380,7 @@ def _walk(node: Any, depth: int, out: list[tuple[Step, dict[str, int]]]) -> None
 
 
 def _counts(steps: list[tuple[Step, dict[str, int]]], plan: Plan | None) -> tuple[tuple[str, int], ...]:
-    """Rows read, rows that reach the engine and matches, by the numbers of the steps."""
+    """The numbers of rows read, of rows that reach the engine and of matches, as the numbers of the steps give them."""
     if not steps:
         return ()
     read = [n["numOutputRows"] for _, n in steps if n["children"] == 0 and "numOutputRows" in n]
@@ -398,8 +400,11 @@ def _counts(steps: list[tuple[Step, dict[str, int]]], plan: Plan | None) -> tupl
 
 
 def _given(steps: list[tuple[Step, dict[str, int]]], at: int) -> int | None:
-    """The rows that the engine gave in one run. Below an exchange it may have run twice, because Spark samples the ranges of ORDER BY, and
-    its own number is of both; the exchange counts them once, if only projections lie between."""
+    """The number of rows that the engine gave in one run.
+
+    Below an exchange the engine may have run twice, because Spark samples the ranges of ORDER BY. Its own number then is of both
+    runs; the exchange counts the rows once, if only projections lie between.
+    """
     depth, plain = steps[at][0].depth, True
     for step, numbers in reversed(steps[:at]):
         if step.depth >= depth:
@@ -412,7 +417,7 @@ def _given(steps: list[tuple[Step, dict[str, int]]], at: int) -> int | None:
 
 
 def _without_plans(text: str) -> str:
-    """Spark's text with our plans, which travel as the name of a column, left out."""
+    """Spark's text without our plans, which travel as the name of a column."""
     parts, end = [], 0
     decoder = json.JSONDecoder()
     while (begin := text.find(PLAN_HEAD, end)) >= 0:

@@ -1,22 +1,26 @@
 """Rewriting as a service: JSON request in, JSON answer out.
 
-The JVM's parser asks this way, by a Py4J callback inside a Python driver, or, where none lives, by a helper
-process: ``python -m sparkcep.spark.rewrite_server`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over
-stdin and stdout until its stdin ends.
+The JVM's parser asks this way, by a Py4J callback inside a Python driver or, where none lives, by a helper process:
+``python -m sparkcep.spark.rewrite_server`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over stdin and stdout until its
+stdin ends.
 
 Requests, by their ``kind``:
 
-- none: a statement to rewrite. ``sql``, ``settings`` (configuration key to text, see sparkcep.settings), ``named_markers``
-  (see rewriting.rewrite_statement). Answer: ``sql``, ``marker_prefix`` and whether ``places`` can be asked of that text, or ``error`` with the fields of a ClauseError.
-- ``functions``: what the JVM must know to run the Python functions itself (see python_functions.describe).
-- ``analyze``: what the table function's analyze says of the rewriter's form, whose table has the type ``schema`` (Spark's JSON); ``distinct``: whether each
-  column must have a name of its own; ``streaming``: whether it is a stream. Answer: ``schema``, the output's, and ``result``, the pickled analysis in base64; or ``error``.
-- ``mapper``: the command by which mapInArrow runs the engine for ``plan`` over ``columns``, in base64. Answer: ``command``.
-- ``places``: where the ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, stand in what the user wrote. Answer: the user's ``text``, and for each span ``line``
-  (from 1), ``position`` in it (from 0), and the offsets ``start`` and ``stop`` (of its last character) there; null for what nobody wrote.
-- ``tell``: an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each place) over the user's statement ``sql``. Answer: ``message``, or ``error``
-  where it is the clause's; nothing if that statement was not rewritten.
-- ``told``: the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
+- none: rewrites the statement ``sql`` under ``settings`` (configuration key to text, see sparkcep.settings) with ``named_markers``
+  (see rewriting.translated). Answer: ``sql``, ``marker_prefix`` and whether ``places`` can be asked of that text, or ``error`` with
+  the fields of a ClauseError.
+- ``functions``: asks for what the JVM needs to run the Python functions itself (see python_functions.describe).
+- ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
+  says whether each column must have a name of its own, ``streaming`` whether the table is a stream. Answer: the output's ``schema``
+  and ``result``, the pickled analysis in base64, or ``error``.
+- ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``. Answer: ``command`` in base64.
+- ``places``: asks for the places of ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, in the user's text.
+  Answer: the user's ``text``, and for each span its ``line`` (from 1), its ``position`` in the line (from 0), and the offsets
+  ``start`` and ``stop`` (of its last character) there; null for a span that nobody wrote.
+- ``tell``: rewords an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each
+  place) for the user's statement ``sql``. Answer: ``message``, or ``error`` where the error is the clause's, or nothing if that
+  statement was not rewritten.
+- ``told``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
 A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
 """
@@ -34,8 +38,8 @@ from typing import Any, BinaryIO
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import INTERNAL, ClauseError, position
 from sparkcep.settings import Settings
+from sparkcep.spark.error_text import Failure, clause_error, reworded, spots
 from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, known, rewrite_statement, rewritten_from
-from sparkcep.spark.told import Failure, clause_error, spots, tell
 
 log = logging.getLogger("sparkcep")
 
@@ -65,7 +69,7 @@ def answer(request: str) -> str:
     if kind == "places":
         return json.dumps(_places(asked["sql"], asked["spans"]))
     if kind == "tell":
-        return json.dumps(_told(asked))
+        return json.dumps(_reworded(asked))
     if kind == "told":
         error = clause_error(asked["text"])
         return json.dumps({} if error is None else {"error": _fields(error, str(error))})
@@ -83,7 +87,7 @@ def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _places(rewritten: str, spans: list[list[int]]) -> dict[str, Any]:
-    """Where parts of a rewritten statement stand in what the user wrote, as Spark counts."""
+    """Finds the places of parts of a rewritten statement in the user's text, counted as Spark counts."""
     places = rewritten_from(rewritten)
     if places is None:
         raise ValueError("the statement was rewritten too long ago")
@@ -91,15 +95,15 @@ def _places(rewritten: str, spans: list[list[int]]) -> dict[str, Any]:
     return {"text": places.user, "spans": [_origin(places.find(*span), places.user) for span in spans]}
 
 
-def _told(asked: dict[str, Any]) -> dict[str, Any]:
+def _reworded(asked: dict[str, Any]) -> dict[str, Any]:
     places = known(asked["sql"])
     if places is None:
         return {}
     found = spots([(fragment, start) for fragment, start in asked["spots"]], asked["parameters"], asked["message"])
-    told = tell(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
-    if isinstance(told, ClauseError):
-        return {"error": _fields(told, f"{told}{excerpt(asked['sql'], told)}")}
-    return {"message": str(told)}
+    text = reworded(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
+    if isinstance(text, ClauseError):
+        return {"error": _fields(text, f"{text}{excerpt(asked['sql'], text)}")}
+    return {"message": str(text)}
 
 
 def _origin(span: Span | None, text: str) -> dict[str, int] | None:
@@ -110,7 +114,8 @@ def _origin(span: Span | None, text: str) -> dict[str, int] | None:
 
 
 def _of_ours(raised: Exception) -> ClauseError:
-    """``raised``, or what is told of an exception that should not have been: Spark's users see an error of a statement, the log has the traceback."""
+    """Turns an exception that should not have been raised into an error of the statement for Spark's users. The log has its
+    traceback."""
     if isinstance(raised, ClauseError):
         return raised
     log.error("sparkcep failed over a clause", exc_info=raised)

@@ -1,4 +1,4 @@
-"""One statement's rewriting as Spark needs it: parameter markers made safe, errors shown with their place."""
+"""Rewrites one statement as Spark needs it: parameter markers keep their meaning, and errors show their place."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 
 if TYPE_CHECKING:
-    from sparkcep.sql.choosing import Chooser
     from sparkcep.sql.places import Places
+    from sparkcep.sql.probe import Chooser
     from sparkcep.sql.rewrite import Months
 
 MARKER_PREFIX = "sparkcep_marker_"
@@ -21,21 +21,20 @@ _recent: dict[str, Places] = {}  # by statement
 _MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 
 
-def rewrite_statement(
-    sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
-) -> str:
-    """``sql`` with its clauses rewritten; the same object when there is none. See :func:`translated`."""
-    places = translated(sql, settings=settings, named_markers=named_markers, months=months, choose=choose)
+def rewrite_statement(sql: str, *, settings: Settings, named_markers: bool, choose: Chooser | None = None) -> str:
+    """``sql`` with its clauses rewritten, or the same object where there is none. See :func:`translated`."""
+    places = translated(sql, settings=settings, named_markers=named_markers, choose=choose)
     return sql if places is None else places.rewritten
 
 
 def translated(
     sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
 ) -> Places | None:
-    """``sql`` with its clauses rewritten, and where what Spark finds there stands in ``sql``; None when there is no clause.
+    """``sql`` with its clauses rewritten, as the places by which Spark's places are found in ``sql``; None where there is no
+    clause.
 
-    ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because
-    rewriting may move an expression or write it twice, and ``?`` is bound by its position. ``choose``: see ``rewrite_all``.
+    ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because rewriting may
+    move an expression or write it twice, and ``?`` is bound by its position. ``choose``: see ``rewrite_all``.
     """
     from sparkcep.sql.places import Places
     from sparkcep.sql.rewrite import rewrite_all
@@ -59,7 +58,7 @@ def translated(
 
 
 def known(sql: str) -> Places | None:
-    """The places of a statement that was rewritten lately: for errors of its run."""
+    """The places of a statement that was rewritten lately. They serve errors that come while it runs."""
     return _recent.get(sql)
 
 
@@ -69,7 +68,7 @@ def rewritten_from(rewritten: str) -> Places | None:
 
 
 def name_markers(sql: str) -> str:
-    """``sql`` with its n-th ``?`` marker written as a named one. Inside PATTERN ``?`` is a quantifier and stays."""
+    """Writes the n-th ``?`` marker of ``sql`` as a named one. Inside PATTERN ``?`` is a quantifier and stays."""
     tokens = tokenize(sql)
     pieces, copied, count = [], 0, 0
     depth, clause_depths, pattern_depth = 0, [], None
@@ -96,7 +95,7 @@ def name_markers(sql: str) -> str:
 
 
 def unmarked(offset: int, marked: str) -> int:
-    """An offset of ``name_markers(sql)`` in ``sql``."""
+    """Turns an offset in ``name_markers(sql)`` into one in ``sql``."""
     return offset - sum(min(m.end(), offset) - m.start() - 1 for m in _MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
 
 

@@ -1,8 +1,9 @@
-"""Whether a clause's table is worth reading twice, or cutting into slices, asked of the session: by its statistics, its plan and a bounded sample.
+"""Asks the session whether a clause's table is worth reading twice, or cutting into slices: by its statistics, its plan and a
+bounded sample.
 
-One query more is analysed for a clause with a necessary variable, or one that may be cut; a job runs only over a large table, after the
-clause's own errors are known, and once for both and for a table that stays as it is. A classic session shows its plans; of Connect's only
-their text is known.
+For a clause with a necessary variable, or one that may be cut, one more query is analysed. A job runs only over a large table,
+after the clause's own errors are known. It runs once for both questions, and once for a table that stays as it is. A classic
+session shows its plans; those of Connect are known by their text only.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from pyspark.errors import PySparkException
 
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.spark.connection import is_connect
-from sparkcep.sql.choosing import Question
 from sparkcep.sql.cost import Sample, Sampled, Share, few, worth
+from sparkcep.sql.probe import Question
 from sparkcep.sql.semijoin import Choice, Filter, Near, near
 from sparkcep.sql.slices import UNKNOWN, Slices, Slicing, slices_of
 
@@ -51,7 +52,7 @@ _found: dict[tuple[str, ...], Found] = {}  # by the probe and the plan it had
 
 @dataclass(frozen=True)
 class Found:
-    """What one sample says: of the second read (None where the clause has no candidate), and of the largest key."""
+    """The results of one sample: of the second read (None where the clause has no candidate), and of the largest key."""
 
     filtering: Choice | None
     share: Share
@@ -60,10 +61,10 @@ class Found:
 
 @dataclass
 class Sampler:
-    """Chooses filters and slices (``sql.choosing.Chooser``).
+    """Chooses filters and slices (``sql.probe.Chooser``).
 
-    ``ask``: runs a query of plain Spark SQL in the session that the statement is for. ``classic``: whether the session shows its plans, not
-    only their text. ``tasks``: how many tasks of an exchange can run at a time.
+    ``ask`` runs a query of plain Spark SQL in the session that the statement is for. ``classic`` says whether the session shows its
+    plans, not only their text. ``tasks`` is the number of tasks of an exchange that can run at a time.
     """
 
     ask: Callable[[str], DataFrame]
@@ -75,7 +76,7 @@ class Sampler:
 
     @staticmethod
     def of(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame]) -> Sampler:
-        """One for a statement of ``session``."""
+        """A sampler for a statement of ``session``."""
         classic = not is_connect(session)
         return Sampler(ask, settings, classic, lambda: _tasks(session, classic, ask))
 
@@ -157,10 +158,10 @@ class Sampler:
             return Slicing(None, reason)
         found = self._sampled(question, probe, look, distance)
         part = "has at least" if found.share.key_by_key else "has an estimated"
-        told = f"of {found.rows:,} sampled rows, the key with most {part} {found.share.largest:.0%} of all, and {tasks} tasks run at a time"
+        note = f"of {found.rows:,} sampled rows, the key with most {part} {found.share.largest:.0%} of all, and {tasks} tasks run at a time"
         if found.share.key_by_key:
-            told += "; rows come key by key, so the sample holds few keys"
-        return Slicing(slices if found.share.worth(tasks) else None, told)
+            note += "; rows come key by key, so the sample holds few keys"
+        return Slicing(slices if found.share.worth(tasks) else None, note)
 
     def _look(self, probe: str) -> Look:
         if probe not in self._looks:
@@ -201,7 +202,8 @@ class Sampler:
 
 
 def _tasks(session: SparkSession, classic: bool, ask: Callable[[str], DataFrame]) -> int:
-    """How many tasks of an exchange can run at a time. Connect does not tell its cores: into as many parts, at least, ``range`` is cut."""
+    """The number of tasks of an exchange that can run at a time. Connect does not give its cores, but it cuts a ``range`` into at
+    least as many parts."""
     try:
         partitions = session.conf.get("spark.sql.shuffle.partitions", "200") or ""
     except PySparkException as error:
@@ -218,7 +220,7 @@ def _tasks(session: SparkSession, classic: bool, ask: Callable[[str], DataFrame]
 
 
 def _failures(classic: bool) -> tuple[type[Exception], ...]:
-    """What a statement of Spark's may raise."""
+    """The exceptions that a statement of Spark's may raise."""
     if not classic:
         return (PySparkException,)
     from py4j.protocol import Py4JJavaError
@@ -227,7 +229,7 @@ def _failures(classic: bool) -> tuple[type[Exception], ...]:
 
 
 def _probe(question: Question, distance: Near | None) -> str:
-    """The query of what a choice needs of each row: keys, place, candidates."""
+    """The query that reads of each row what a choice needs: its keys, its place and the candidates that it fulfils."""
     plan = question.plan
     columns = dict(plan.inputs)
     keys = f"xxhash64({', '.join(columns[k] for k in plan.keys)})" if plan.keys else "0L"
@@ -243,13 +245,13 @@ def _probe(question: Question, distance: Near | None) -> str:
 
 
 def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice:
-    """The filter that keeps the least, where it is worth its read."""
+    """Chooses the filter that keeps the least rows, if it is worth its read."""
     plan = question.plan
     tried = [(sample.estimate(i, d.width if d else None), Filter(i, d)) for i in range(len(plan.candidates)) for d in _ways(plan, distance)]
-    found, chosen = min(tried, key=lambda t: t[0].kept)
+    kept, chosen = min(tried, key=lambda t: t[0])
     hits = sample.hits(chosen.candidate)
-    seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {found.kept:.0%} of the rows stay"
-    if worth(sample.sent, found.kept):
+    seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {kept:.0%} of the rows stay"
+    if worth(sample.sent, kept):
         return Choice(replace(chosen, few=few(sample, chosen.candidate)), seen)
     sent = "" if sample.sent > 0.99 else f", and {sample.sent:.0%} would be exchanged without it"
     return Choice(None, f"a second read costs more than it saves: the best condition is of {_names(question, chosen)}; {seen}{sent}")
@@ -265,15 +267,15 @@ def _ways(plan, distance: Near | None) -> list[Near | None]:
 
 @dataclass(frozen=True)
 class Look:
-    """What the session knows of a probe: its optimised plan's ``text``, an estimate of its ``rows``, whether it is ``deterministic`` as far
-    as the session tells."""
+    """The session's knowledge of a probe: the
+    ``text`` of its optimised plan, an estimate of its ``rows``, and whether it is ``deterministic`` as far as the session says."""
 
     text: str
     rows: int
     deterministic: bool = True
 
     def dear(self) -> str:
-        """Why a sample may cost more than reading some first rows; "" where it does not."""
+        """Says why a sample may cost more than reading some first rows; empty where it does not."""
         for node in _nodes(self.text):
             name = _name(node)
             if name not in _PLAIN or "subquery" in node:
@@ -281,7 +283,8 @@ class Look:
         return ""
 
     def unsteady(self, by_name: bool) -> str:
-        """Why another read may give other rows, or is dear; "" where it does not. ``by_name``: functions are judged by their names."""
+        """Says why another read may give other rows or cost much; empty where it does not. ``by_name`` judges functions by their
+        names."""
         for node in _nodes(self.text):
             name = _name(node)
             if name not in _PLAIN:
@@ -304,10 +307,10 @@ def _name(node: str) -> str:
 
 
 def _by_width(size: int, text: str) -> int:
-    """Rows of a probe of which only the bytes are estimated."""
+    """Estimates the rows of a probe of which only the bytes are estimated."""
     return size // _WIDTH * (_PACKED if any(_FILES.search(node) for node in _nodes(text)) else 1)
 
 
 def _nodes(text: str) -> list[str]:
-    """The nodes of a plan, root first, without the tree's branches."""
+    """The nodes of a plan, the root first, without the lines of the tree."""
     return [re.sub(r"^[ :+-]*", "", line) for line in text.splitlines() if line]

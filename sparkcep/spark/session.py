@@ -40,8 +40,8 @@ _parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extensi
 def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
     """Makes ``spark.sql`` understand MATCH_RECOGNIZE in this and every other session of the process.
 
-    Registers the table function ``match_recognize`` as well, and in a local session begins to start Python workers with the engine loaded
-    (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``.
+    Registers the table function ``match_recognize`` as well, and in a local session begins to start Python workers with the engine
+    loaded (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``.
     """
     with _lock:
         _prepared.discard(spark)
@@ -64,24 +64,24 @@ def disable(spark: SparkSession) -> None:
 
 
 def sql_over(frame: DataFrame, statement: str) -> DataFrame:
-    """The result of ``statement``, in which ``{frame}`` is that data frame; whether or not its session was enabled.
+    """Runs ``statement``, in which ``{frame}`` stands for that data frame, whether or not its session was enabled.
 
-    Only the functions are registered in the session: what it does with other statements stays as it is.
+    Only the functions are registered in the session. What it does with other statements stays as it is.
     """
     return sql_in(frame.sparkSession, statement, frame=frame)
 
 
 def sql_in(session: SparkSession, statement: str, **frames: DataFrame) -> DataFrame:
-    """The result of ``statement``, in which ``{name}`` is a data frame given by that name; as ``sql_over`` otherwise."""
+    """Runs ``statement``, in which ``{name}`` stands for the data frame given by that name; otherwise as ``sql_over`` does."""
     _register(session)
     sql = _session_class(session).sql
     return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, dict(frames))
 
 
 def settings_of(session: SparkSession) -> Settings:
-    """What ``session`` decides about a clause. Raises ClauseError.
+    """The settings of ``session`` that concern a clause. Raises ClauseError.
 
-    Serverless compute of Databricks answers for settings of its own list only, not even with a default; there an environment
+    Serverless compute of Databricks answers for settings of its own list only, not even with a default. There an environment
     variable stands for a setting of ours: SPARKCEP_NATIVE for ``sparkcep.native``.
     """
     from pyspark.errors import PySparkException
@@ -131,7 +131,7 @@ def _wrap(session_class: Any) -> None:
 def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, args: Any, kwargs: dict) -> DataFrame:
     from pyspark.errors import AnalysisException, PySparkException
 
-    from sparkcep.spark import months
+    from sparkcep.spark import year_month_intervals
     from sparkcep.spark.errors import ClauseParseException, over_statement, without_log
     from sparkcep.spark.sampling import Sampler
 
@@ -143,7 +143,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     bound = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)} if positional else args
 
     def run(statement: str) -> DataFrame:
-        """Of statements that were rewritten."""
+        """Runs a statement that was rewritten."""
         with without_log():
             if kwargs:
                 return original(session, _unformat(statement, frames), bound, **frames)
@@ -165,10 +165,10 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         return run(places.rewritten)
     except PySparkException as raised:
         error = ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places)
-        if getattr(error, "error_class", "") != months.ERROR_CLASS:
+        if getattr(error, "error_class", "") != year_month_intervals.ERROR_CLASS:
             raise error from None
     marked = name_markers(formatted) if positional else formatted
-    found = months.find_months(marked, settings, lambda query: run(query).schema)
+    found = year_month_intervals.find_months(marked, settings, lambda query: run(query).schema)
     places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose)
     assert places is not None
     try:
@@ -178,9 +178,9 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
-    """``text`` with its ``{name}`` fields filled in by Spark's own rules, and the data frames by their stand-in names.
+    """Fills the ``{name}`` fields of ``text`` by Spark's own rules, and the data frames by their stand-in names.
 
-    Filled in before rewriting, because a clause may hold braces of its own (``A{{2,}}`` in such a text).
+    They are filled in before rewriting, because a clause may hold braces of its own (``A{{2,}}`` in such a text).
     """
     if is_connect(session):
         from pyspark.sql.connect.sql_formatter import SQLStringFormatter
@@ -195,7 +195,8 @@ def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[s
 
 
 def _unformat(text: str, frames: dict[str, Any]) -> str:
-    """``text`` as a format string in which the data frames are fields again: Spark keeps them alive its own way."""
+    """Makes a format string of ``text`` in which the data frames are fields again, because Spark keeps them alive in its own
+    way."""
     text = text.replace("{", "{{").replace("}", "}}")
     for name in frames:
         text = text.replace(name, f"{{{name}}}")
@@ -237,7 +238,7 @@ def _register(session: SparkSession) -> None:
 
 
 def _lift_batch_bound(session: SparkSession) -> None:
-    """Batches for Python are bounded by their rows alone, as before Spark 4.1, unless the user set a bound in bytes."""
+    """Bounds batches for Python by their rows alone, as before Spark 4.1, unless the user set a bound in bytes."""
     from pyspark.errors import PySparkException
 
     try:
@@ -249,7 +250,7 @@ def _lift_batch_bound(session: SparkSession) -> None:
 
 
 def _choose_worker_python(spark: SparkSession) -> None:
-    """Local workers run this interpreter, unless the user chose one: plain ``python3`` may be another."""
+    """Lets local workers run this interpreter, unless the user chose one: plain ``python3`` may be another."""
     context = spark.sparkContext
     chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
     if not chosen and context.master.startswith("local"):
@@ -274,7 +275,7 @@ def _teach_parser(spark: SparkSession) -> None:
 
 
 def _load_extension(spark: SparkSession) -> Any:
-    """The Java extension in this driver's JVM, with this process as its rewriter."""
+    """Loads the Java extension into this driver's JVM, with this process as its rewriter."""
     global _parser
     from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar
 
@@ -301,7 +302,8 @@ def _load_extension(spark: SparkSession) -> Any:
 
 
 def _open_callbacks(gateway: Any, extension: Any) -> None:
-    """Starts Py4J's server for callbacks, a port of this machine, so that only this session's JVM can use it. A server that runs stays as it is."""
+    """Starts Py4J's server for callbacks, on a port of this machine, so that only this session's JVM can use it. A server that runs
+    stays as it is."""
     from py4j.java_gateway import JavaObject
     from py4j.protocol import Py4JError
     from pyspark.java_gateway import ensure_callback_server_started

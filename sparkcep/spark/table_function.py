@@ -52,7 +52,8 @@ from sparkcep.settings import DEFAULT, Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparkcep.engine.run import MatchEngine, Prepared
+    from sparkcep.engine.open import Engine
+    from sparkcep.engine.prepared import Prepared
 
 NAME = "match_recognize"
 _SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
@@ -60,8 +61,8 @@ _SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
 
 @dataclass
 class MatchAnalysis(AnalyzeResult):
-    """The result of ``analyze``: Spark's part, and for the workers the compiled plan, or for a clause text the plan and
-    the output columns as (name, engine column)."""
+    """The result of ``analyze``: Spark's part, and what the workers need. That is the compiled plan, or for a clause text the plan
+    and the output columns as (name, engine column)."""
 
     prepared: Prepared | None = None
     plan: Plan | None = None
@@ -70,7 +71,7 @@ class MatchAnalysis(AnalyzeResult):
 
 
 class MatchRecognize:
-    """The handler Spark instantiates: one instance a task (or a partition key, for a clause text)."""
+    """The handler that Spark instantiates once a task, or for a clause text once a partition key."""
 
     @staticmethod
     def analyze(table: AnalyzeArgument, spec: AnalyzeArgument | None = None) -> MatchAnalysis:
@@ -86,7 +87,7 @@ class MatchRecognize:
         if analysis is None:
             raise PySparkRuntimeError("match_recognize needs the result of its analyze method")
         self.analysis = analysis
-        self.engine: MatchEngine | None = None
+        self.engine: Engine | None = None
 
     def eval(self, table: pa.RecordBatch, spec: pa.Array | None = None) -> Iterator[pa.Table]:
         if self.engine is None:
@@ -99,8 +100,8 @@ class MatchRecognize:
             for out in self.engine.finish():
                 yield self._named(out)
 
-    def _engine(self, schema: pa.Schema) -> MatchEngine:
-        from sparkcep.engine.run import engine_for, prepare
+    def _engine(self, schema: pa.Schema) -> Engine:
+        from sparkcep.engine.open import engine_for, prepare
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
@@ -130,17 +131,17 @@ class MatchRecognize:
 
 
 def is_plan(name: str) -> bool:
-    """Whether a column's name is a plan."""
+    """Whether the name of a column is a plan."""
     return name.startswith(PLAN_HEAD)
 
 
 def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> MatchAnalysis:
-    """What ``analyze`` says of the rewriter's form, whose plan is a name in ``table``.
+    """Analyses a call in the rewriter's form, whose plan is the name of a column of ``table``.
 
-    ``distinct``: columns go to the engine under their own names, so no two of them may have one name; the JVM's extension numbers them.
-    ``streaming``: whether the table is a stream. Raises ClauseError.
+    With ``distinct``, columns go to the engine under their own names, so no two of them may have one name; the JVM's extension
+    numbers them instead. ``streaming`` says whether the table is a stream. Raises ClauseError.
     """
-    from sparkcep.engine.run import prepare
+    from sparkcep.engine.open import prepare
 
     schema = StructType([f for f in table.fields if not is_plan(f.name)])
     plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
@@ -153,13 +154,13 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
 
 
 def stream_error(place: tuple = (0, 0, "")) -> ClauseError:
-    """Of a clause over a stream; ``place``: line, column and text of its pattern."""
+    """The error of a clause over a stream. ``place`` is the line, the column and the text of its pattern."""
     message = "MATCH_RECOGNIZE cannot read a stream: each micro-batch would be searched for itself; store the stream in a table, and match over that"
     return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=place[0], column=place[1], fragment=place[2])
 
 
 def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
-    """Columns of the user's, which ALL ROWS PER MATCH gives back, have no name that the plan's own have."""
+    """Refuses columns of the user's that ALL ROWS PER MATCH would give back and that have a name of the plan's own."""
     if plan.rows == ONE_ROW:
         return
     own = {LETTERS, *(n for n, _ in (*plan.inputs, *plan.ordered_inputs))}
@@ -188,24 +189,25 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
         batches: what is shipped, see :mod:`sparkcep.columns.shipped`.
 
     Yields:
-        Columns as :func:`sparkcep.engine.run.output_schema` has them.
+        Columns as :func:`sparkcep.engine.prepared.output_schema` has them.
     """
     from sparkcep.columns.shipped import merged, unpacked
-    from sparkcep.engine import run
+    from sparkcep.engine import open as engines
+    from sparkcep.engine.buffer import CHUNK_BYTES
 
     first = next(batches, None)
     if first is not None:
-        engine = run.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
+        engine = engines.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
-        whole = merged(itertools.chain([first], batches), engine.chunk_rows, run.CHUNK_BYTES)
-        for table in run.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
+        whole = merged(itertools.chain([first], batches), engine.buffer.chunk_rows, CHUNK_BYTES)
+        for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
             yield from table.to_batches()
 
 
 @functools.lru_cache(maxsize=16)
 def _prepared(plan: str, schema: pa.Schema) -> Prepared:
-    """Compiled once in a worker, whatever the number of its tasks."""
-    from sparkcep.engine.run import prepare
+    """The compiled plan. A worker compiles it once, whatever the number of its tasks."""
+    from sparkcep.engine.open import prepare
 
     return prepare(Plan.from_json(plan), schema)
 
@@ -255,8 +257,8 @@ def _collations(schema: StructType) -> dict[str, str]:
 
 
 def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
-    """Input columns of a clause text that may hold strings of another collation: expressions, whose types only Spark knows, over such
-    columns or with COLLATE."""
+    """The input columns of a clause text that may hold strings of another collation: expressions, whose types only Spark knows,
+    that read such columns or have COLLATE."""
     collations, found = _collations(schema), {}
     for column, sql in plan.inputs:
         words = {t.text.strip("`").lower() for t in tokenize(sql)}
@@ -269,7 +271,7 @@ def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
 
 
 def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
-    """The engine compares strings byte by byte, so it refuses to compare those of another collation."""
+    """Refuses to compare strings of another collation, because the engine compares strings byte by byte."""
     texts = dict(plan.inputs)
     of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # what has no place of its own is named
     for _, column, _ in plan.partition:
@@ -293,7 +295,7 @@ def _collated(collation: str, what: str, **place) -> ClauseError:
 
 
 def _compared_columns(tree: tuple) -> set[str]:
-    """The columns whose values a condition's tree compares, or may hand to what compares them."""
+    """The columns whose values the tree of a condition compares, or may hand to a comparison."""
     match tree:
         case ("call", "isnull", ("col" | "off" | "nav" | "pair", *_)):
             return set()
@@ -315,7 +317,7 @@ def _compared_columns(tree: tuple) -> set[str]:
 
 
 def _collation(data_type: DataType) -> str | None:
-    """A collation other than that of the bytes, anywhere inside the type."""
+    """The collation anywhere inside the type that is not that of the bytes."""
     match data_type:
         case StringType():
             name = getattr(data_type, "collation", "UTF8_BINARY")
@@ -337,8 +339,8 @@ def _holds_strings(t: pa.DataType) -> bool:
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
-    """Output columns; values taken from a column keep that column's Spark type. The user's columns come in the order of ``schema``, so of those
-    that are called alike each has its own type."""
+    """The output columns. A value taken from a column keeps that column's Spark type. The user's columns come in the order of
+    ``schema``, so that each of several with one name has its own type."""
     leaves = dict(plan.leaves)
     types: dict[str, Iterator[DataType]] = {name: iter([f.dataType for f in schema if f.name == name]) for name in schema.names}
     fields = []
@@ -367,11 +369,12 @@ def _spark_type(spec: tuple, arrow: pa.DataType, schema: StructType) -> DataType
 
 
 def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
-    """(output name, engine column) in the standard's order."""
+    """(output name, engine column) of each output column, in the standard's order."""
     measures = [(name, sql) for name, sql in plan.outputs]
     if plan.rows == ONE_ROW:
         return [(name, c) for name, c, _ in plan.partition] + measures
-    alike = len({n.lower() for n in schema.names}) < len(schema.names)  # names that differ by case alone: the session tells them apart
+    # names that differ by case alone: the session tells them apart
+    alike = len({n.lower() for n in schema.names}) < len(schema.names)
     keys, seen = [], set()
 
     def folded(name: str) -> str:
@@ -387,13 +390,13 @@ def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
 
 
 def _plain_column(sql: str, schema: StructType) -> str | None:
-    """The input column that a row expression is, if it is just one."""
+    """The input column that a row expression is; None where it is more than a column."""
     name = sql.strip("`")
     return name if name in schema.names else next((n for n in schema.names if n.lower() == name.lower()), None)
 
 
 def _known_types(plan: Plan, schema: StructType) -> StructType:
-    """Types of the inputs that are plain columns; what the output needs must be among them."""
+    """The types of the inputs that are plain columns. Those that the output needs must be among them."""
     fields = list(schema.fields) if plan.rows != ONE_ROW else []
     needed = {c for _, c, *_, plain in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not plain}
     needed -= {c for _, c, *_ in plan.order} if plan.rows == ONE_ROW else set()
@@ -425,7 +428,7 @@ def _needs_rewriter(what: str) -> ClauseError:
 
 def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     """Plans a clause text; Spark computes what the plan asks for through ``select``."""
-    from sparkcep.engine.run import output_schema
+    from sparkcep.engine.prepared import output_schema
 
     plan = make_plan(parse_clause(text))
     names = {n for n, _ in plan.leaves}
@@ -468,7 +471,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
 
 
 def _bounds() -> Settings:
-    """The session's, which Spark tells its tasks with all that begins with "spark"."""
+    """The session's bounds. Spark gives its tasks all settings whose names begin with "spark"."""
     task = TaskContext.get()
     return DEFAULT if task is None else Settings.read(task.getLocalProperty)
 
@@ -499,7 +502,8 @@ GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, it
 
 
 def register(spark: SparkSession) -> None:
-    """Registers ``match_recognize`` and the functions over graphs of matches in a classic or Connect session. Raises for an unsupported Spark version."""
+    """Registers ``match_recognize`` and the functions over graphs of matches in a classic or Connect session. Raises for an
+    unsupported Spark version."""
     import pyspark
 
     version = tuple(int(x) for x in pyspark.__version__.split(".")[:2])

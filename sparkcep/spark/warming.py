@@ -1,8 +1,8 @@
-"""Python workers that are warm before the first query: in a local session, in a thread, while its user does something else.
+"""Warms Python workers before the first query. In a local session a thread does so while its user does something else.
 
-One small job starts the daemon of Python workers, which loads the engine; one small statement with the clause then loads the classes Spark needs for such a
-query. What they do the first query would have to do: if that comes meanwhile, the statement is left out; if they fail, the first query does it, and the log says
-so. ``sparkcep.warm = false`` leaves it out.
+One small job starts the daemon of Python workers, which loads the engine. One small statement with the clause then loads the
+classes that Spark needs for such a query. The first query would have to do the same. If it comes meanwhile, the statement is left
+out; if one of them fails, the first query does its work, and the log says so. ``sparkcep.warm = false`` leaves all of it out.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _begun: dict[str, _Warming] = {}  # by application id
 
 
 def warm(spark: SparkSession) -> threading.Thread | None:
-    """Begins, once an application, and returns the thread; None where there is nothing to do: the session is not a local one, its workers
-    run another Python, or it wants none of this."""
+    """Begins to warm, once an application, and returns the thread. Returns None where there is nothing to do: the session is not a
+    local one, its workers run another Python, or ``sparkcep.warm`` is false."""
     context = spark.sparkContext
     wanted = spark.conf.get(KEY, "true").strip().lower() != "false"
     if not wanted or not context.master.startswith("local") or context.pythonExec != sys.executable or context.applicationId in _begun:
@@ -50,14 +50,14 @@ def warm(spark: SparkSession) -> threading.Thread | None:
 
 
 def asked(spark: SparkSession) -> None:
-    """A statement of the user's has come: what is not warm yet it warms itself."""
+    """Notes that a statement of the user's has come. It warms itself what is not warm yet."""
     begun = _begun.get(spark.sparkContext.applicationId)
     if begun is not None and threading.current_thread() is not begun.thread:
         begun.asked.set()
 
 
 def wait(spark: SparkSession, seconds: float | None = None) -> None:
-    """Returns when the warming of the session's application is done, or ``seconds`` are over."""
+    """Waits until the warming of the session's application is done, or ``seconds`` are over."""
     begun = _begun.get(spark.sparkContext.applicationId)
     if begun is not None:
         begun.thread.join(seconds)
@@ -80,9 +80,9 @@ def _same(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _start_daemon(spark: SparkSession) -> None:
-    """By a job of the kind that runs the engine: Spark keeps a daemon for each kind's environment.
+    """Starts the daemon by a job of the kind that runs the engine, because Spark keeps a daemon for each kind's environment.
 
-    Not by DataFrame.mapInArrow, which warns of the version of pandas.
+    DataFrame.mapInArrow would warn of the version of pandas.
     """
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType
@@ -92,13 +92,14 @@ def _start_daemon(spark: SparkSession) -> None:
 
 
 def _compiled() -> bool:
-    from sparkcep.compiling import load_first
+    from sparkcep.precompile import load_first
 
     return load_first()
 
 
 def _choose_daemon(spark: SparkSession) -> None:
-    """Workers come from our daemon, unless the user chose one, or it would not start: then no Python function would run in this session."""
+    """Lets workers come from our daemon, unless the user chose one, or ours would not start: then no Python function would run in
+    this session."""
     configuration = spark.sparkContext._jsc.sc().conf()
     if configuration.contains(DAEMON_KEY) or os.name != "posix":
         return

@@ -1,1 +1,1 @@
-"""From SQL text to clause and back: lexer, expression and clause parsers, the rewriter."""
+"""Rewrites statements: finds clauses, puts subqueries in their place, explains them, and finds places again."""

@@ -1,6 +1,6 @@
-"""Whether reading a source twice, to drop rows that are in no match, costs less than it saves: estimates out of a sample.
+"""Estimates out of a sample whether reading a source twice, to drop rows that are in no match, costs less than it saves.
 
-Seconds are told as shares of what one row costs without the filter (exchange, sort, way to the engine).
+Costs are shares of what one row costs without the filter (exchange, sort, way to the engine).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ FAIR = 1.5  # of a task's fair share of the rows, before the task that has more 
 
 @dataclass(frozen=True)
 class Sampled:
-    """A row of the sample: its partition's ``key``, hashed; ``at``, the order key in the unit of :class:`Estimate`'s window, or None;
-    ``hits``: bit i is set where it fulfils candidate i; ``sent``: whether it would reach the exchange without the filter."""
+    """A row of the sample. ``key`` is the hash of its partition's key. ``at`` is its order key in the unit of ``estimate``'s
+    window, or None. Bit i of ``hits`` is set where it fulfils candidate i. ``sent`` says whether it would reach the exchange
+    without the filter."""
 
     key: int
     at: int | None
@@ -31,17 +32,9 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """``selectivity``: share of rows that fulfil the candidate; ``kept``: share of rows that the filter keeps."""
-
-    selectivity: float
-    kept: float
-
-
-@dataclass(frozen=True)
 class Share:
-    """``largest``: the share of rows of the key that has most, among those that reach the exchange; ``key_by_key``: rows of a key come one behind
-    the other, so that a sample of the first rows holds few keys, and the share is what is known at least."""
+    """``largest`` is the share of the rows that reach the exchange which the largest key has. With ``key_by_key`` the rows of a key
+    come one behind the other; then a sample of the first rows holds few keys, and the share is a lower bound."""
 
     largest: float
     key_by_key: bool = False
@@ -60,14 +53,14 @@ class Sample:
 
     @property
     def sent(self) -> float:
-        """Share of rows that reach the exchange without the filter."""
+        """The share of rows that reach the exchange without the filter."""
         return sum(r.sent for r in self.rows) / max(1, len(self.rows))
 
     def hits(self, candidate: int) -> int:
         return sum(r.hits >> candidate & 1 for r in self.rows)
 
     def share(self) -> Share:
-        """Of the largest key. Where only one key was seen it counts as the only one."""
+        """The share of the largest key. A key that was seen alone counts as the only one."""
         keys = [r.key for r in self.rows if r.sent]
         sizes = Counter(keys)
         if len(sizes) < 2:
@@ -78,16 +71,18 @@ class Sample:
             return Share(largest / (self.total * self.sent), key_by_key=True)
         return Share(largest / len(keys))
 
-    def estimate(self, candidate: int, window: int | None = None) -> Estimate:
-        """Of filtering whole partitions, or, with ``window``, the rows less than three buckets of that width around a hit.
+    def estimate(self, candidate: int, window: int | None = None) -> float:
+        """The share of rows that a filter keeps. It keeps whole partitions or, with ``window``, the rows less than three buckets of
+        that width around a hit.
 
-        Hits are taken to fall on rows by chance, so a partition of R rows has one with probability 1 - (1 - p)^R. Where they do not,
-        because most of them fall on keys that have one already, the keys seen with hits tell more, enlarged by the chance that the
-        next hit is on a new key (Good and Turing). Where each key's rows come one behind the other, whole partitions are in the sample.
+        Hits are taken to fall on rows by chance, so a partition of R rows has one with probability 1 - (1 - p)^R. Where they do
+        not, because most of them fall on keys that have one already, the keys seen with hits tell more, enlarged by the chance that
+        the next hit is on a new key (Good and Turing). Where each key's rows come one behind the other, whole partitions are in the
+        sample.
         """
         n, h = len(self.rows), self.hits(candidate)
         if n == 0:
-            return Estimate(0.0, 0.0)
+            return 0.0
         p = (h + 1) / (n + 1)
         grown = max(1.0, self.total / n)
         sizes = Counter(r.key for r in self.rows)
@@ -96,23 +91,24 @@ class Sample:
             scale = 1.0 if _in_order(self.rows) else grown
             density = {k: scale * d for k, d in _densities(self.rows).items()}
             met = {k: min(size * grown, 3 * window * density.get(k, size * grown)) for k, size in sizes.items()}
-            return Estimate(h / n, _met(sizes, met, p))
+            return _met(sizes, met, p)
         hit = Counter(r.key for r in self.rows if r.hits >> candidate & 1)
         if grown == 1.0:
-            return Estimate(h / n, sum(sizes[k] for k in hit) / n)
+            return sum(sizes[k] for k in hit) / n
         whole = _whole(self.rows)
         if len(whole) >= CLUSTERED:
             kept = (sum(sizes[k] for k in whole if k in hit) + n / len(sizes)) / sum(sizes[k] for k in whole)
-            return Estimate(h / n, min(1.0, kept))
+            return min(1.0, kept)
         kept = _met(sizes, {k: size * grown for k, size in sizes.items()}, p)
         repeated = h - sum(count == 1 for count in hit.values())
         if repeated >= REPEATED:
             kept = min(kept, sum(sizes[k] for k in hit) / n * h / repeated)
-        return Estimate(h / n, kept)
+        return kept
 
 
 def few(sample: Sample, candidate: int) -> bool:
-    """Whether the rows of a candidate are so few that to make their keys distinct, which takes an exchange, costs more than it saves."""
+    """Whether the rows of a candidate are so few that making their keys distinct, which takes an exchange, would cost more than it
+    saves."""
     share = (sample.hits(candidate) + 1) / (len(sample.rows) + 1)
     return sample.total <= SURE and share * sample.total <= FEW
 
@@ -123,12 +119,12 @@ def worth(sent: float, kept: float) -> bool:
 
 
 def _met(sizes: Counter, rows: dict[int, float], p: float) -> float:
-    """Share of rows with a hit among as many ``rows`` as are told for their key."""
+    """The share of rows whose key has a hit, where a key has ``rows`` rows."""
     return sum(size * (1 - (1 - p) ** rows[k]) for k, size in sizes.items()) / sizes.total() if p < 1 else 1.0
 
 
 def _densities(rows: Iterable[Sampled]) -> dict[int, float]:
-    """Rows of a key for each unit of the order key, where two rows tell it."""
+    """The number of rows of a key for each unit of the order key, of the keys of which two rows were seen."""
     low: dict[int, int] = {}
     high: dict[int, int] = {}
     count: Counter = Counter()
@@ -152,6 +148,7 @@ def _in_order(rows: Iterable[Sampled]) -> bool:
 
 
 def _whole(rows: tuple[Sampled, ...]) -> list[int]:
-    """The keys whose rows come one behind the other, less the first and the last; none if a key comes again, or as keys in turn do."""
+    """The keys whose rows come one behind the other, without the first and the last. There are none if a key comes again, as it
+    does where keys come in turn."""
     keys = [k for k, _ in groupby(r.key for r in rows)]
     return keys[1:-1] if len(set(keys)) == len(keys) and 2 * len(keys) <= len(rows) else []

@@ -20,9 +20,9 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
     if format not in FORMATS:
         raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
     if format != TEXT:
-        from sparkcep.draw import explained
+        from sparkcep.draw import explain_page
 
-        return (explained.as_svg if format == SVG else explained.as_html)([sql], settings)
+        return (explain_page.as_svg if format == SVG else explain_page.as_html)([sql], settings)
     text, found = rewrite_all(sql, settings)
     if not found:
         return f"{NO_CLAUSE}\n"

@@ -1,9 +1,9 @@
-"""Where in the user's statement something stands that Spark found in the rewritten one.
+"""Finds the place in the user's statement of something that Spark found in the rewritten one.
 
-Spark names places in the text it was given. Outside of the clauses that text is the user's own, so offsets map exactly. What replaced a clause
-holds the user's expressions, copied by their spans with little around them (variables before a column's name and navigations are left out), so the
-tokens at a place there are looked for among the clause's own: in the expressions that the column computed there came from, where the
-tokens around them agree best.
+Spark names places in the text it was given. Outside of the clauses that text is the user's own, so offsets map exactly. The text
+that replaced a clause holds the user's expressions, copied by their spans with little around them (variables before a column's name
+and navigations are left out). So the tokens at a place there are looked for in the user's expressions that the column computed
+there came from, and are found where the tokens around them agree best.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _FAR = 24  # tokens on either side that are compared
 
 
 class Places:
-    """The places of one statement: ``text`` and the ``rewritten`` one that Spark sees, with the clauses between them. Where ``text`` is not quite what the ``user`` wrote, ``back`` gives its
-    offsets there. ``restored``: whether Spark names places of the user's text already."""
+    """The places of one statement: its ``text``, and the ``rewritten`` text that Spark sees, with the clauses between them.
+
+    Where ``text`` is not quite what the ``user`` wrote, ``back`` gives its offsets there. ``restored`` says whether Spark names
+    places of the user's text already.
+    """
 
     def __init__(self, text: str, rewritten: str, clauses: list[Rewritten], user: str | None = None, back: Callable[[int], int] = int) -> None:
         self.text = text
@@ -42,11 +45,11 @@ class Places:
         self._regions: dict[Span, list[_Clause]] = {}
 
     def find(self, start: int, end: int) -> Span:
-        """Where ``rewritten[start:end]`` came from; the whole clause where nobody wrote it."""
+        """The place that ``rewritten[start:end]`` came from; the whole clause where nobody wrote it."""
         return self._own(self._in(Span(0, len(self.text)), start, max(start, end - 1)))
 
     def key_at(self, span: Span, name: str) -> Span | None:
-        """The key of PARTITION BY or ORDER BY that the clause around a place calls ``name``; None if there is none."""
+        """The key of PARTITION BY or ORDER BY that the clause around a place calls ``name``; None if it has none of that name."""
         clause = self._clause(span)
         key = clause._key(name) if clause is not None and _KEY.fullmatch(name) else None
         return None if clause is None or key is None else self._own(clause.of.origin.place(key))
@@ -55,7 +58,7 @@ class Places:
         return Span(self._back(span.start), self._back(span.end))
 
     def named(self, message: str) -> str:
-        """``message`` with the rewriter's names of columns replaced by the expressions they stand for."""
+        """``message`` with the rewriter's names of columns replaced by the expressions that they stand for."""
         if not _INNER.search(message):
             return message
         meant: dict[str, set[str]] = {}
@@ -92,13 +95,14 @@ class Places:
         return self._regions[region]
 
     def _outermost(self, region: Span) -> list[_Clause]:
-        """The clauses of a part of the statement that lie in no other one there, in text order."""
+        """The clauses of a part of the statement that lie in no other clause of it, in the order of the text."""
         inside = [c for c in self._clauses if _holds(region, c.of.origin.whole)]
         outer = [c for c in inside if not any(o is not c and _holds(o.of.origin.whole, c.of.origin.whole) for o in inside)]
         return sorted(outer, key=lambda c: c.of.origin.whole.start)
 
     def _at(self, region: Span, offset: int) -> tuple[int, _Clause | None]:
-        """What is at ``offset`` of a part's rewritten text: an offset of the statement; or a clause, and the offset in its text."""
+        """Says what is at ``offset`` of a part's rewritten text: an offset of the statement, or a clause and the offset in its
+        text."""
         shift = region.start  # from the rewritten text to the statement
         for clause in self._parts(region):
             whole, size = clause.of.origin.whole, len(clause.of.sql)
@@ -128,7 +132,7 @@ def _holds(outer: Span, inner: Span) -> bool:
 
 
 class _Clause:
-    """One clause with its tokens, and those of its rewriting, read when they are asked for."""
+    """One clause with its tokens, and the tokens of its rewriting; both are read when they are asked for."""
 
     def __init__(self, of: Rewritten) -> None:
         self.of = of
@@ -137,13 +141,13 @@ class _Clause:
     # -- the rewritten text ---------------------------------------------------------------------------------
 
     def table_at(self, first: int, last: int) -> int | None:
-        """Where the table's text begins in which both offsets lie; None where they lie in none."""
+        """The begin of the text of the table in which both offsets lie; None where they lie in none."""
         size = len(self.of.source)
         return next((begin + self.of.origin.lead for begin in self._tables if begin <= first and last < begin + size), None)
 
     @cached_property
     def _tables(self) -> list[int]:
-        """Where the table's text stands."""
+        """The places where the text of the table stands."""
         return [m.start(1) for m in re.finditer(rf"\bFROM ({re.escape(self.of.source)})(?![\w.])", self.of.sql)]
 
     @cached_property
@@ -155,7 +159,7 @@ class _Clause:
         return [t.start for t in self._tokens]
 
     def find(self, start: int, end: int) -> Span | None:
-        """Where in the clause's text ``sql[start:end]`` came from."""
+        """The place in the clause's text that ``sql[start:end]`` came from."""
         tokens = self._tokens
         i, j = bisect_left(self._starts, start), bisect_left(self._starts, end)
         if i >= j:
@@ -167,7 +171,7 @@ class _Clause:
         if asked is not None:
             return asked.condition.span
         name = self._computed(j)
-        found = self._search(self._expressions(name), i, j, name)
+        found = self._search(self._expressions(name), i, j)
         if found is None and name is not None:
             found = self._whole(name)
         return found
@@ -178,7 +182,7 @@ class _Clause:
         return keys[at].span if at < len(keys) else None
 
     def _computed(self, j: int) -> str | None:
-        """The name of the column whose expression ends at or behind token ``j``: what stands behind the AS that belongs to it."""
+        """The name of the column whose expression ends at or behind token ``j``: it stands behind the AS of that expression."""
         depth, tokens = 0, self._tokens
         for k in range(j, len(tokens) - 1):
             t, name = tokens[k], tokens[k + 1]
@@ -195,7 +199,8 @@ class _Clause:
     # -- the clause's own text ------------------------------------------------------------------------------
 
     def _expressions(self, name: str | None) -> list[tuple[Expr, bool]]:
-        """The user's expressions that a computed column may come from, and whether values of the match stand in them as columns."""
+        """The user's expressions that a computed column may come from, each with whether values of the match stand in it as
+        columns."""
         clause = self.of.clause
         if name is not None and _KEY.fullmatch(name):
             return [(e, False) for e in self._all if e.span == self._key(name)]
@@ -217,20 +222,22 @@ class _Clause:
         return frozenset(name.lower() for name in names)
 
     def _kept(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
-        """See ``_read``, which is done once."""
+        """The result of ``_read``, kept."""
         key = expr.span, of_match
         if key not in self._known:
             self._known[key] = self._read(expr, of_match)
         return self._known[key]
 
     def _read(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
-        """The tokens of an expression that its copy has too, each with its span. With ``of_match`` values of the match are one token each."""
+        """The tokens of an expression that its copy has too, each with its span. With ``of_match`` each value of the match is one
+        token."""
         text = self.of.clause.text
         dropped: list[Span] = []
         leaves: list[Span] = []
         nodes = list(expr.walk())
         clause = self.of.clause
-        key = expr.span in (e.span for e in (*clause.partition_by, *(s.expr for s in clause.order_by)))  # qualifiers are of tables there
+        # qualifiers are of tables there
+        key = expr.span in (e.span for e in (*clause.partition_by, *(s.expr for s in clause.order_by)))
         for node in nodes:
             leaf = node.op == "call" and (node.value in NAVIGATIONS or node.value in AGGREGATES or node.value in ("CLASSIFIER", "MATCH_NUMBER"))
             if of_match and (leaf or node.op == "col"):
@@ -251,8 +258,9 @@ class _Clause:
                 out.append((t.text, span))
         return out
 
-    def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int, name: str | None) -> Span | None:
-        """The place of the tokens ``i`` to before ``j`` in one of the expressions: where those before and behind them agree farthest."""
+    def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int) -> Span | None:
+        """Finds the tokens from ``i`` to before ``j`` in one of the expressions, at the place where the tokens before and behind
+        them agree farthest."""
         best: tuple[int, Span, Expr, list[tuple[str, Span]]] | None = None
         for expr, of_match in expressions:
             kept = self._kept(expr, of_match)
@@ -277,7 +285,7 @@ class _Clause:
 
     @cached_property
     def _words(self) -> list[str]:
-        """The rewritten tokens as they are compared, "" for parentheses."""
+        """The rewritten tokens in the form in which they are compared; parentheses are empty."""
         return ["" if t.text in ("(", ")") else t.text for t in self._tokens]
 
     @cached_property
@@ -285,7 +293,8 @@ class _Clause:
         return [_LEAF if _INNER.fullmatch(t) else t for t in self._words]
 
     def _widened(self, span: Span, expr: Expr, kept: list[tuple[str, Span]]) -> Span:
-        """The expression of which just these tokens were copied: with parentheses, and with what was left out at its ends."""
+        """The expression of which just these tokens were copied, with its parentheses and with the parts at its ends that were left
+        out."""
         around = sorted((n.span for n in expr.walk() if _holds(n.span, span)), key=lambda s: s.end - s.start)
         return next((node for node in around if all(_holds(span, s) for _, s in kept if _holds(node, s))), span)
 
@@ -293,7 +302,7 @@ class _Clause:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """What the rewriter's columns stand for, in the user's words."""
+        """The user's words for the rewriter's columns."""
         clause, plan = self.of.clause, self.of.plan
         out = dict(plan.inputs)
         for i, e in enumerate(clause.partition_by):
@@ -318,8 +327,8 @@ class _Clause:
             if measure.name == name:
                 return measure.expr.span
         users = {name}
-        for column, told in [*plan.leaves, *plan.arrays, *plan.aggregates]:
-            if users & set(_INNER.findall(str(told))):
+        for column, text in [*plan.leaves, *plan.arrays, *plan.aggregates]:
+            if users & set(_INNER.findall(str(text))):
                 users.add(column)
         for measure, (_, text) in zip(clause.measures, plan.outputs):
             if users & set(_INNER.findall(text)):
@@ -334,7 +343,7 @@ class _Clause:
         return [v.lower() for v in self.of.plan.variables].index(define.variable.lower())
 
     def _asked(self, fragment: str) -> Define | None:
-        """The DEFINE whose row-local condition this CASE asks."""
+        """The DEFINE whose row-local condition this CASE computes."""
         for variable, bit, text in self.of.plan.letters:
             if fragment.startswith(f"CASE WHEN {text} THEN {1 << bit}"):
                 return next(d for d in self.of.clause.defines if self._id(d) == variable)
@@ -342,11 +351,11 @@ class _Clause:
 
 
 def _dot(tokens: list[str]) -> bool:
-    """Whether a name goes on there."""
+    """Whether a name goes on at this token."""
     return tokens == ["."]
 
 
 def _agreeing(one: list[str], other: list[str]) -> int:
-    """How many tokens of two lists agree from their begin."""
+    """The number of tokens, from the begin on, in which two lists agree."""
     return next((k for k, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 

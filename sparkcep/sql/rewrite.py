@@ -34,11 +34,11 @@ from sparkcep.plan.plan import LETTERS, Plan, key_texts, make_plan
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.plan.score import Ranking
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
-from sparkcep.sql.choosing import Chooser, Question
-from sparkcep.sql.names import definitions, reads_itself, runs_at_once, table_names
+from sparkcep.sql.probe import Chooser, Question
 from sparkcep.sql.rewritten import Origin, Rewritten
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
+from sparkcep.sql.table_names import definitions, reads_itself, runs_at_once, table_names
 
 log = logging.getLogger("sparkcep")
 
@@ -408,7 +408,7 @@ def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
     """What EXPLAIN says of the choice between sparkcep and the platform's own clause, and whether it fell on the latter."""
     if settings.native != PREFER:
         return "", False
-    from sparkcep.sql.native import outside
+    from sparkcep.sql.databricks_subset import outside
 
     reason = outside(clause)
     if reason is None:

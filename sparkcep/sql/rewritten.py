@@ -1,4 +1,4 @@
-"""What the rewriter tells of each clause of a statement: its plan, and where it stood."""
+"""The rewriter's result for each clause of a statement: its plan, and where it stood."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from sparkcep.sql.slices import WHOLE, Slicing
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a clause stands in the statement: the ``whole`` with its table, and the ``table`` alone. The clause's own spans count from ``base``. A clause in a string has that
-    string as its ``literal``: what has no place inside stands there. The table's text has ``lead`` characters ahead of it where it was copied."""
+    """The place of a clause in the statement:
+    ``whole`` with its table, and the ``table`` alone. The clause's own spans count from ``base``.
+
+    A clause in a string has that string as its ``literal``, which is the place of all that has no place inside. ``lead`` is the
+    number of characters ahead of the table's text where it was copied.
+    """
 
     whole: Span
     table: Span
@@ -38,12 +42,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it, and where it
-    stands.
+    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it,
+    and where it stands.
 
     ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
-    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the table;
-    ``slicing``: whether it is cut into slices.
+    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the
+    table; ``slicing``: whether it is cut into slices.
     """
 
     clause: MatchClause

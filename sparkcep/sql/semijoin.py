@@ -1,7 +1,7 @@
-"""The prefilter that reads the source twice: rows whose partition, or whose time, has no row of a necessary variable are dropped.
+"""The prefilter that reads the source twice and drops rows whose partition, or whose time, has no row of a necessary variable.
 
-A semi join with the keys of the rows that fulfil a candidate (``Plan.candidates``), broadcast, ahead of the exchange. Sound where both
-reads give the same rows (``pattern.necessary`` says why); who chooses a filter sees to that.
+It is a semi join with the keys of the rows that fulfil a candidate (``Plan.candidates``), broadcast, ahead of the exchange. It is
+sound where both reads give the same rows (``plan.necessary`` says why); who chooses a filter sees to that.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class Near:
-    """Distances along the order key: ``text``, a whole number over the input column ``__o0``, in which rows of one window lie at most
-    ``width`` apart."""
+    """Distances along the order key.
+    ``text`` is a whole number over the input column ``__o0``; in it the rows of one window lie at most ``width`` apart."""
 
     text: str
     width: int
 
     @property
     def bucket(self) -> str:
-        """SQL text of the bucket; rows at most ``width`` apart lie in the same or in neighbouring ones."""
+        """The SQL text of the bucket. Rows at most ``width`` apart lie in the same bucket or in neighbouring ones."""
         return f"({self.text}) DIV {self.width}L"
 
 
 @dataclass(frozen=True)
 class Filter:
-    """``candidate``: its index in the plan; ``near``: of which rows are kept, all of the partition if None; ``few``: whether the rows
-    that fulfil it are broadcast as they come, which spares an exchange that makes their keys distinct."""
+    """``candidate`` is an index of the plan's candidates. ``near`` says which rows are kept around a hit; None keeps all of the
+    partition. With ``few`` the rows that fulfil the candidate are broadcast as they come, which saves the exchange that makes their
+    keys distinct."""
 
     candidate: int
     near: Near | None = None
@@ -45,20 +46,20 @@ class Filter:
 
 @dataclass(frozen=True)
 class Choice:
-    """The filter chosen, or None, and what EXPLAIN says of it."""
+    """The filter chosen, or None, with a ``note`` for EXPLAIN."""
 
     filter: Filter | None = None
-    told: str = ""
+    note: str = ""
 
 
 UNFILTERED = Choice()
 
 
 def near(plan: Plan, order_type: str) -> Near | None:
-    """How distances along an order key of that SQL type are measured; None where WINDOW does not bound what may be dropped, or where
-    that type's distances could be rounded.
+    """The measure of distances along an order key of that SQL type. None where WINDOW does not bound the rows that may be dropped,
+    or where that type's distances could be rounded.
 
-    Every unit is at most a window's: buckets as wide as WINDOW, one unit more where the unit is rounded down.
+    Every unit is at most a window's: buckets are as wide as WINDOW, and one unit wider where the unit is rounded down.
     """
     if not plan.near:
         return None
@@ -76,18 +77,19 @@ def near(plan: Plan, order_type: str) -> Near | None:
 
 
 def _bounded(found: Near) -> Near | None:
-    """Buckets of two units or more, so that each has neighbours in a BIGINT; None where the width is too large for one: all rows are near."""
+    """Buckets of two units or more, so that each has neighbours in a BIGINT. None where the width is too large for one, so that all
+    rows are near."""
     return replace(found, width=max(found.width, 2)) if found.width < _MAX else None
 
 
 def candidate_text(plan: Plan, chosen: Filter) -> str:
-    """The variables of a candidate with their condition, for people."""
+    """The variables of a candidate with their condition, in words."""
     of, text = plan.candidates[chosen.candidate]
     return f"{' or '.join(plan.variables[v] for v in of)}: {text[1:-1] if len(of) == 1 else text}"
 
 
 def kept_keys(plan: Plan, chosen: Filter, columns: dict[str, str], source: str) -> str:
-    """The semi join behind the input's own SELECT. ``columns``: the SQL text of each input column."""
+    """The semi join, as text behind the input's own SELECT. ``columns`` gives the SQL text of each input column."""
     condition = plan.candidates[chosen.candidate][1]
     keys = [f"{columns[k]} AS __q{i}" for i, k in enumerate(plan.keys)]
     on = [f"{k} <=> __q{i}" for i, k in enumerate(plan.keys)]

@@ -1,8 +1,9 @@
-"""Time slices of giant keys: the SQL that cuts a clause's input into overlapping slices, and what is left of each (``pattern.slicing``).
+"""Time slices of giant keys: the SQL that cuts a clause's input into overlapping slices, and takes the results of each slice
+(``plan.cutting``).
 
-A row at place ``t`` along the order key is of slice ``s = floor(t / size)``. Less than a window behind the slice's begin it is shipped to slice
-``s - 1`` as well, as a copy: matches that begin there may reach it. The slice becomes a further key of the partitions, and a match is told by
-the slice whose own its first row is.
+A row at place ``t`` along the order key belongs to slice ``s = floor(t / size)``. If it lies less than a window behind the slice's
+begin, a copy of it is shipped to slice ``s - 1`` as well, because matches that begin there may reach it. The slice becomes a
+further key of the partitions. A match is given by the slice to which its first row belongs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.scope import ALL_ROWS
 from sparkcep.plan.window import MICROS
 
-# windows to a slice: copies are one row in sixteen. Half as many would copy an eighth; twice as many halve the slices that tasks can share
+# windows to a slice: copies are one row in sixteen. Half as many would copy an eighth; twice as many halve the slices that tasks
+# can share
 WINDOWS = 16
 PLACE, SLICE, AWAY, OWN = "__place", "__slice", "__away", "__own"
 UNKNOWN = ""  # an order key whose type is not known
@@ -26,9 +28,10 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class Slices:
-    """``place``: SQL text of a whole number over the order key ``{}``, which never falls along the clause's order; rows of one window lie at most
-    ``width`` apart. ``size``: of a slice; ``reach``: how far behind its end it sees. ``start``: the leaf with the begin of a sliding window,
-    whose slice tells it; "" where the match's first row does."""
+    """``place`` is the SQL text of a whole number over the order key ``{}``, which never falls along the clause's order; the rows
+    of one window lie at most
+    ``width`` apart in it. ``size`` is that of a slice, and ``reach`` is how far behind its end it sees. ``start`` is the leaf with
+    the begin of a sliding window whose slice gives it; it is empty where the slice of the match's first row does."""
 
     place: str
     width: int
@@ -37,8 +40,8 @@ class Slices:
     start: str = ""
 
     @property
-    def told(self) -> str:
-        """Width and owner, for people."""
+    def words(self) -> str:
+        """The width and the owner of the slices, in words."""
         windows = f"{self.size // self.width} windows"
         owner = "windows are told by the slice they begin in" if self.start else "a match is told by the slice its first row lies in"
         behind = "a window" if self.reach == self.width else "two windows"
@@ -47,19 +50,19 @@ class Slices:
 
 @dataclass(frozen=True)
 class Slicing:
-    """The slices chosen, or None, and what EXPLAIN says of it."""
+    """The slices chosen, or None, with a ``note`` for EXPLAIN."""
 
     slices: Slices | None = None
-    told: str = ""
+    note: str = ""
 
 
 WHOLE = Slicing()
 
 
 def slices_of(plan: Plan, order_type: str, windows: int = WINDOWS) -> Slices | str:
-    """How a plan that may be cut is cut by an order key of that SQL type; or why it is not.
+    """The slices of a plan that may be cut by an order key of that SQL type; or the reason why it is not cut.
 
-    Nothing here depends on the type but what is refused: where it is :data:`UNKNOWN` the text fits every type that WINDOW may measure.
+    Only what is refused depends on the type. Where it is :data:`UNKNOWN` the text fits every type that WINDOW may measure.
     """
     kind, size = plan.windows[0][:2]
     fits = order_type in _TIMES if kind == MICROS else order_type in (*_WHOLE, "float", "double") or order_type.startswith("decimal")
@@ -98,19 +101,19 @@ def placed(rows: str, slices: Slices) -> str:
 
 
 def spread(slices: Slices) -> str:
-    """What stands behind the rows in FROM: each once, or twice; rows without a place are in no match."""
+    """The text behind the rows in FROM that gives each row once or twice. Rows without a place are in no match."""
     own = _floored(PLACE, slices.size)
     copies = f"IF(pmod({PLACE}, {slices.size}L) < {slices.reach}L, array({own}, {own} - 1L), array({own}))"
     return f" LATERAL VIEW posexplode({copies}) __spread AS {AWAY}, {SLICE} WHERE __o0 IS NOT NULL"
 
 
 def owned(slices: Slices) -> str:
-    """The condition of what a slice tells, over the table function's output."""
+    """The condition, over the table function's output, of the rows that a slice gives."""
     if not slices.start:
         return f"{OWN} = 0"
     return f"{_floored(slices.place.format(slices.start), slices.size)} = {OWN}"
 
 
 def _floored(place: str, size: int) -> str:
-    """DIV goes towards zero."""
+    """Division rounded down; DIV rounds towards zero."""
     return f"({place}) DIV {size}L - CAST(({place}) % {size}L < 0 AS BIGINT)"

@@ -1,4 +1,5 @@
-"""A clause as the pieces that a formatter moves: keywords, names, expressions and comments, each with its part in the clause."""
+"""Cuts a clause into the pieces that a formatter moves: keywords, names, expressions and comments, each with its part in the
+clause."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import WORD, Span, Token, tokenize
 from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
-from sparkcep.tools.places import Place, comments
+from sparkcep.tools.statements import Place, comments
 
 KEYWORD, NAME, EXPRESSION, PATTERN, COMMENT = "keyword", "name", "expression", "pattern", "comment"
 _SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN WINDOW WITHIN APPROX PREF TOP SUBSET DEFINE".split())
@@ -17,7 +18,8 @@ _SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN WIND
 
 @dataclass
 class Atom:
-    """``gap``: what stands before it in the source: "", " " or a line break; ``part``: the expression it belongs to, if any."""
+    """``gap`` stands before the piece in the source: nothing, a blank or a line break. ``part`` is the expression that the piece
+    belongs to, if any."""
 
     text: str
     kind: str
@@ -31,13 +33,13 @@ class Atom:
 
     @property
     def own_line(self) -> bool:
-        """A comment with nothing before it in its line."""
+        """Whether it is a comment with nothing before it in its line."""
         return self.kind == COMMENT and self.gap == "\n"
 
 
 @dataclass
 class _Roles:
-    """What the parsed clause says of its tokens."""
+    """The parts that the parsed clause gives its tokens."""
 
     expressions: list[Span] = field(default_factory=list)
     verbatim: list[Span] = field(default_factory=list)  # text whose blanks count
@@ -47,7 +49,7 @@ class _Roles:
 
 
 def atoms(text: str, place: Place) -> list[Atom]:
-    """The clause's tokens in their order, with its comments between them."""
+    """The clause's tokens in their order, with the comments between them."""
     roles = _roles(place.clause)
     out: list[Atom] = []
     at, depth, in_pattern = place.start, 0, False
@@ -80,7 +82,7 @@ def atoms(text: str, place: Place) -> list[Atom]:
 
 
 def _joined(text: str, tokens: list[Token], verbatim: list[Span]) -> Iterator[tuple[Span, Token]]:
-    """Spans of the atoms, each with its first token: a verbatim text, ``{-``, ``-}`` and any other token are one each."""
+    """The spans of the atoms, each with its first token. A verbatim text, ``{-``, ``-}`` and any other token are one atom each."""
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -96,7 +98,7 @@ def _joined(text: str, tokens: list[Token], verbatim: list[Span]) -> Iterator[tu
 
 
 def _add_comments(text: str, start: int, end: int, out: list[Atom]) -> str:
-    """Adds the comments of a gap; returns what stands between the last of them and the next token."""
+    """Adds the comments of a gap, and returns the blank between the last of them and the next token."""
     at = start
     for comment in comments(text, start, end):
         before = _gap(text[at : comment.start])
@@ -148,7 +150,7 @@ def _roles(clause: MatchClause) -> _Roles:
 
 
 def _weights(clause: MatchClause) -> Span:
-    """From the parenthesis of WEIGHTS to the last weight: its words are variables."""
+    """The tokens from the parenthesis of WEIGHTS to the last weight. Words among them are variables."""
     text, approx = clause.text, clause.approx
     assert approx is not None
     words = tokenize(text[approx.k.span.end : approx.span.end])

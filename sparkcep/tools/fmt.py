@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
-from sparkcep.tools.places import Place, clauses
+from sparkcep.tools.statements import Place, clauses
 
 WIDTH = 120
 _STEP = "  "
@@ -32,7 +32,7 @@ def format_sql(text: str) -> str:
 
 
 def _content(text: str) -> tuple[list[MatchClause], list[str]] | None:
-    """The clauses of ``text`` and the comments inside them; None if it cannot be read."""
+    """The clauses of ``text`` and the comments inside them; None if they cannot be read."""
     try:
         places = clauses(text)
     except ClauseError:
@@ -57,7 +57,7 @@ def _clause(text: str, place: Place) -> str:
 
 
 class _Lines:
-    """Text under construction, which begins behind the opening parenthesis."""
+    """Text under construction. It begins behind the opening parenthesis."""
 
     def __init__(self) -> None:
         self.lines = [""]
@@ -68,7 +68,7 @@ class _Lines:
         self.closed = False
 
     def behind(self, comment: Atom, indent: str) -> None:
-        """A comment in the line that was written last, or in a new one where that cannot be."""
+        """Writes a comment in the last line, or in a new one where that is not possible."""
         if self.closed:
             self.line(indent, comment.text)
         else:
@@ -80,7 +80,7 @@ class _Lines:
 
 
 def _cut_tail(pieces: list[Atom]) -> list[Atom]:
-    """Takes away the comments that stand in lines of their own behind everything else."""
+    """Takes away the comments at the end that stand in lines of their own."""
     at = len(pieces)
     while at and pieces[at - 1].kind == COMMENT:
         at -= 1
@@ -93,7 +93,7 @@ def _cut_tail(pieces: list[Atom]) -> list[Atom]:
 
 @dataclass
 class _Section:
-    """``lead``: comments in lines before it; ``body``: all of it; ``trail``: comments behind it in its last line."""
+    """``lead`` holds the comments in lines before it, ``body`` all of it, and ``trail`` the comments behind it in its last line."""
 
     lead: list[Atom] = field(default_factory=list)
     body: list[Atom] = field(default_factory=list)
@@ -161,7 +161,7 @@ def _sections(pieces: list[Atom]) -> list[_Section]:
 
 
 def _comma_first(body: list[Atom]) -> None:
-    """``a -- note`` and a comma in the next line: the comma goes before the comment, or it would stand alone."""
+    """Moves the comma of ``a -- note`` from the next line to before the comment, because it would stand alone there."""
     for i, atom in enumerate(body):
         j = i
         while _is_comma(atom) and j and body[j - 1].kind == COMMENT:
@@ -175,7 +175,7 @@ def _is_comma(atom: Atom) -> bool:
 
 
 def _items(pieces: list[Atom]) -> list[list[Atom]]:
-    """The elements of a list, each with its comma and the comments behind that in the same line."""
+    """The elements of a list, each with its comma and with the comments behind that in the same line."""
     out: list[list[Atom]] = [[]]
     depth, ended = 0, False
     for atom in pieces:
@@ -190,14 +190,14 @@ def _items(pieces: list[Atom]) -> list[list[Atom]]:
 
 
 def _flat(pieces: list[Atom]) -> str | None:
-    """All in one line; None where a comment or a text with line breaks forbids that."""
+    """The atoms in one line; None where a comment or a text with line breaks forbids that."""
     if any(a.ends_line or a.own_line or "\n" in a.text for a in pieces):
         return None
     return "".join(_between(a, b) + b.text for a, b in zip([None, *pieces], pieces))
 
 
 def _write_loose(out: _Lines, indent: str, pieces: list[Atom]) -> None:
-    """Line breaks inside expressions and patterns stay where they were; the lines behind the first are indented."""
+    """Keeps line breaks inside expressions and patterns where they were, and indents the lines behind the first."""
     line, last, full = "", None, False
     lines = []
     for atom in pieces:

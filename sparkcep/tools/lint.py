@@ -1,6 +1,6 @@
-"""``sparkcep lint``: errors of a file's statements at their places, and what is legal in a clause but seldom meant.
+"""Finds the errors of a file's statements at their places, and what is legal in a clause but seldom meant (``sparkcep lint``).
 
-No Spark is needed. The rules look at the clause as written; docs/tools.md tells the reason of each.
+It needs no Spark. The rules look at the clause as written; docs/tools.md gives the reason of each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparkcep.errors import ClauseError, nearest, position
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
 from sparkcep.sql.rewrite import rewrite_all
-from sparkcep.tools.places import Place, clauses, comments, statements
+from sparkcep.tools.statements import Place, clauses, comments, statements
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 _IGNORE = re.compile(r"(?:--|/\*)\s*sparkcep:\s*ignore\b[ \t]*([A-Z_]+(?:\s*,\s*[A-Z_]+)*)?")
@@ -25,7 +25,7 @@ _IGNORE = re.compile(r"(?:--|/\*)\s*sparkcep:\s*ignore\b[ \t]*([A-Z_]+(?:\s*,\s*
 
 @dataclass(frozen=True)
 class Finding:
-    """``code``: an error class (SPARKCEP....) or the name of a rule; ``line`` and ``column`` count from 1 in the file."""
+    """``code`` is an error class (SPARKCEP....) or the name of a rule. ``line`` and ``column`` count from 1 in the file."""
 
     code: str
     severity: str
@@ -49,7 +49,7 @@ IGNORE = "IGNORE"  # the code of a comment that asks to ignore what there is not
 
 
 def lint(text: str) -> list[Finding]:
-    """What is to be said about the statements of ``text``, in its order: of each its first error, or else what the rules find."""
+    """The findings about the statements of ``text``, in its order. A statement has its first error or else what the rules find."""
     ignored, wrong = _ignored(text)
     kept = [f for f in _findings(text) if f.severity == ERROR or (f.line, f.code) not in ignored]
     return sorted([*kept, *wrong], key=lambda f: (f.line, f.column, f.code))
@@ -87,8 +87,8 @@ def _judged(text: str, place: Place) -> Iterator[Finding]:
 
 
 def _ignored(text: str) -> tuple[set[tuple[int, str]], list[Finding]]:
-    """(line, rule) pairs not to report, and comments that name no rule. A comment counts for its line; if it has that line to itself, for
-    the next line that is no such comment."""
+    """The (line, rule) pairs not to report, and the comments that name no rule. A comment counts for its line. If it has that line
+    to itself, it counts for the next line that is no such comment."""
     out: set[tuple[int, str]] = set()
     wrong: list[Finding] = []
     try:
@@ -256,7 +256,7 @@ def _is_any(clause: MatchClause, node: nodes.Node) -> bool:
 
 
 def _rows(node: nodes.Node) -> int:
-    """The fewest rows that a pattern takes."""
+    """The least number of rows that a pattern takes."""
     match node:
         case nodes.Var():
             return 1
@@ -277,7 +277,8 @@ def _is_free(node: nodes.Node) -> bool:
 
 
 def _followed(node: nodes.Node, free: bool = True, rows: bool = False) -> Iterator[tuple[nodes.Node, bool, bool]]:
-    """Each node, whether the pattern may end right behind it (False where that is hard to say), and whether rows must follow."""
+    """Gives each node, with whether the pattern may end right behind it (False where that is hard to say), and whether rows must
+    follow."""
     yield node, free, rows
     match node:
         case nodes.Concat(items):

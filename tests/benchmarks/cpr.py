@@ -16,10 +16,10 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
-from sparkcep.engine import rank_join as rj
 from sparkcep.engine.best import Ranked, top_matches
 from sparkcep.engine.sequences import top_sequences
-from sparkcep.ranking.strata import DynamicPaths, PQArray, k_ssp
+from tests.thesis import rank_join as rj
+from tests.thesis.strata import DynamicPaths, PQArray, k_ssp
 
 DEFAULTS = {"k": 10, "length": 3, "size": 50, "step": 20, "ref": 89}
 

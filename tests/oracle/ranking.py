@@ -1,4 +1,4 @@
-"""Naive twin of sparkcep.ranking: every match enumerated, then sorted. Imports nothing from sparkcep."""
+"""Naive twin of the ranking of matches: every match enumerated, then sorted. Imports nothing from sparkcep."""
 
 from __future__ import annotations
 

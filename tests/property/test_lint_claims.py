@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 from random import Random
 
+import pytest
+
 from sparkcep.clause import nodes
 from sparkcep.clause.parser import parse_clause
 from sparkcep.tools.lint import RULES
 from tests.oracle import pattern as oracle
 from tests.property.in_process import run
+from tests.selection import first
 
 HEAD = "PARTITION BY p ORDER BY id MEASURES classifier() AS c, match_number() AS n ALL ROWS PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN ("
 DEFINES = {"A": "v > 1", "B": "v < 3", "C": "v <> PREV(v)"}
@@ -34,9 +37,10 @@ def text(pattern: str) -> str:
     return f"{HEAD}{pattern}) {'DEFINE ' if used else ''}{', '.join(used)}"
 
 
-def test_quantifiers_that_are_found_take_the_fewest_rows():
+@pytest.mark.parametrize("start", first(range(0, 4000, 1000)))
+def test_quantifiers_that_are_found_take_the_fewest_rows(start):
     compared = 0
-    for seed in range(4000):
+    for seed in range(start, start + 1000):
         rng = Random(seed)
         pattern = oracle.to_text(oracle.random_pattern(rng, list(DEFINES), 3), rng)
         clause = parse_clause(text(pattern))
@@ -47,4 +51,4 @@ def test_quantifiers_that_are_found_take_the_fewest_rows():
         rows = {k: [{"id": i, "v": rng.randint(0, 4), "w": 0, "s": "x"} for i in range(rng.randint(1, 12))] for k in range(3)}
         assert run(text(pattern), rows) == run(text(shorter), rows), (seed, pattern, shorter)
         compared += 1
-    assert compared > 300
+    assert compared > 75

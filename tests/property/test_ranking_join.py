@@ -9,8 +9,10 @@ import random
 import numpy as np
 import pytest
 
-from sparkcep.engine import rank_join as rj
+from sparkcep.engine import join
+from sparkcep.errors import TooManyStepsError
 from tests.oracle import ranking as oracle
+from tests.thesis import rank_join as rj
 
 SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS)
 
@@ -71,18 +73,45 @@ def test_joins(algorithm):
         best = expected(lists, k, combine, pattern, condition)
         for schedule in SCHEDULES:
             queues = [queue_of(q, sorted_cost=rng.choice([1.0, 10.0]), random_cost=rng.choice([1.0, 3.0])) for q in lists]
-            join = rj.RankJoin(queues, k, combine, pattern, algorithm, schedule, condition, unique=unique and algorithm == rj.NRA)
+            ranked = rj.RankJoin(queues, k, combine, pattern, algorithm, schedule, condition, unique=unique and algorithm == rj.NRA)
             truth = expected(lists, 10**9, combine, pattern, condition)
-            while join.final < k and not join.done:
-                join.step()
+            while ranked.final < k and not ranked.done:
+                ranked.step()
                 # the bound holds: what is above it has been found, and the k-th result so far is no better than the true one
-                found = {r.identities for r in join.results}
-                above = [t for t in truth[:k] if -t[0] > join.bound]
+                found = {r.identities for r in ranked.results}
+                above = [t for t in truth[:k] if -t[0] > ranked.bound]
                 assert all(t[2] in found for t in above)
-                assert len(truth) < k or join.lower <= -truth[k - 1][0]
-                assert plain(join.results[: join.final]) == best[: join.final]
-                assert join.cost == sum(q.sorted_accesses * q.sorted_cost + q.random_accesses * q.random_cost for q in queues)
-            assert plain(join.results[:k]) == best, (algorithm, schedule, combine, pattern, k, lists)
+                assert len(truth) < k or ranked.lower <= -truth[k - 1][0]
+                assert plain(ranked.results[: ranked.final]) == best[: ranked.final]
+                assert ranked.cost == sum(q.sorted_accesses * q.sorted_cost + q.random_accesses * q.random_cost for q in queues)
+            assert plain(ranked.results[:k]) == best, (algorithm, schedule, combine, pattern, k, lists)
+
+
+def test_the_join_that_ranks_conjunctions():
+    """Any item joins any other; no part of the thesis' join that the product does not have."""
+    rng = random.Random(8050)
+    read = pulled = 0
+    for _ in range(600):
+        count = rng.choice([1, 2, 2, 3])
+        tied = rng.random() < 0.5
+        combine = rng.choice([name for name, merge in rj.COMBINE.items() if not merge.not_negative])
+        lists = [items_of(rng, rng.randint(0, 30 if count < 3 else 9), 1, (6 * i, 6 * i + 20), tied, negative=True) for i in range(count)]
+        k = rng.choice([1, 2, 5, 20])
+        items = [[join.Item(x.score, x.rows, i) for i, x in enumerate(q)] for q in lists]
+        queues = [join.Queue(q) for q in items]
+        found = join.RankJoin(queues, k, rj.COMBINE[combine].function).run()
+        by_place = [[x._replace(key=None, identity=i) for i, x in enumerate(q)] for q in lists]
+        assert plain(found) == expected(by_place, k, combine, rj.CONJUNCTION), (combine, k, lists)
+        read += sum(map(len, lists))
+        pulled += sum(q.depth for q in queues)
+    assert pulled < 0.7 * read  # it ends before all is read
+
+
+def test_the_join_stops_at_its_bound_of_steps():
+    items = [join.Item(1.0, (i,), i) for i in range(40)]
+    with pytest.raises(TooManyStepsError):
+        join.RankJoin([join.Queue(items), join.Queue(items)], 2000, sum, max_steps=300).run()
+    assert len(join.RankJoin([join.Queue(items), join.Queue(items)], 2000, sum).run()) == 1600
 
 
 def test_disjunctions():
@@ -156,9 +185,9 @@ def test_waste_avoiding_schedule_reads_the_cheap_queue():
     costs = {}
     for schedule in SCHEDULES:
         queues = [queue_of(lists[0], sorted_cost=10.0), queue_of(lists[1])]
-        join = rj.RankJoin(queues, 50, "MIN", rj.CONJUNCTION, rj.TA, schedule)
-        join.run()
-        costs[schedule] = join.cost
+        ranked = rj.RankJoin(queues, 50, "MIN", rj.CONJUNCTION, rj.TA, schedule)
+        ranked.run()
+        costs[schedule] = ranked.cost
     assert costs[rj.WABS] * 2 < costs[rj.ROUND_ROBIN]
 
 

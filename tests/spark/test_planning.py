@@ -7,6 +7,7 @@ import re
 import pytest
 
 from sparkcep.spark.java import find_java_tool
+from tests.selection import first
 
 CLAUSE = """planned MATCH_RECOGNIZE (
   PARTITION BY k ORDER BY ts
@@ -55,7 +56,7 @@ def physical(spark, query: str) -> str:
     return re.sub(r"--sparkcep.*|\{\"variables\":.*?\}", "", plan)
 
 
-@pytest.mark.parametrize("rows", ["", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
+@pytest.mark.parametrize("rows", first(["", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"]))
 def test_rows_are_those_of_the_table_function(planned, rows):
     clause = CLAUSE.format(rows=rows)
     branches = []
@@ -147,7 +148,7 @@ def check_exchanges(spark, queries: dict[str, int]) -> None:
         assert len(re.findall(r"\bExchange ", physical(spark, query))) == exchanges, query
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("adaptive", first(["true", "false"]))
 def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
     planned.table("planned").write.mode("overwrite").bucketBy(3, "k").saveAsTable("planned_buckets")
     queries = {

@@ -98,6 +98,7 @@ def test_where_rows_without_a_match_matter(spark, events, name):
     assert JOIN not in rewritten(spark, f"SELECT * FROM {events} MATCH_RECOGNIZE ({KEPT_WHOLE[name]})", ON)
 
 
+@pytest.mark.further  # what tests/property does in this process, in Spark once more
 def test_random_clauses(spark):
     rng = random.Random(3)
     rows = [
@@ -144,7 +145,7 @@ def told(spark, statement, settings=DEFAULT):
 def test_a_rare_variable_of_a_large_table_is_filtered(spark):
     query = f"SELECT * FROM {BIG} MATCH_RECOGNIZE ({RARE})"
     choice = told(spark, query)
-    assert choice.filter is not None and "20 of 20,000 sampled rows hold it, of about 500,000; an estimated 0% of the rows stay" in choice.told
+    assert choice.filter is not None and "20 of 20,000 sampled rows hold it, of about 500,000; an estimated 0% of the rows stay" in choice.note
     shown = "\n".join(row[0] for row in spark.sql(f"EXPLAIN EXTENDED {query}").collect())
     assert "partitions without a row of A: (k = 7) AND (v = 7); 20 of 20,000 sampled rows" in shown
     assert "LeftSemi" in shown and "BroadcastHashJoin" in shown
@@ -178,7 +179,7 @@ REFUSED = {
 def test_not_filtered(spark, name):
     statement, reason = REFUSED[name]
     choice = told(spark, statement)
-    assert choice.filter is None and reason in choice.told, choice
+    assert choice.filter is None and reason in choice.note, choice
     if name != "a view":
         assert JOIN not in rewritten(spark, statement, OFF)
 
@@ -189,7 +190,7 @@ def test_names_of_a_with(spark, events):
     assert told(spark, chosen).filter is not None
     shadowed = f"{first}, m AS (SELECT * FROM {events} MATCH_RECOGNIZE ({RARE})) SELECT * FROM m"
     assert told(spark, shadowed).filter is not None
-    assert "small" in told(spark, f"WITH t AS (SELECT 1 AS k, 2 AS t, 3 AS v) SELECT * FROM t MATCH_RECOGNIZE ({RARE})").told
+    assert "small" in told(spark, f"WITH t AS (SELECT 1 AS k, 2 AS t, 3 AS v) SELECT * FROM t MATCH_RECOGNIZE ({RARE})").note
 
 
 def test_errors_come_before_the_sample(spark):

@@ -113,6 +113,7 @@ def test_months_functions_and_several_clauses(spark, events):
         spark.conf.unset("sparkcep.slices")
 
 
+@pytest.mark.further  # what tests/property does in this process, in Spark once more
 def test_random_clauses(spark):
     rng = random.Random(3)
     rows = []
@@ -213,15 +214,15 @@ CHOICES = {
 def test_what_is_chosen(spark, name):
     source, clause, cut, reason = CHOICES[name]
     found = told(spark, source, clause)
-    assert (found.slices is not None) is cut and reason in found.told, found
-    assert told(spark, source, clause, Settings(slices=False)).told == ""
+    assert (found.slices is not None) is cut and reason in found.note, found
+    assert told(spark, source, clause, Settings(slices=False)).note == ""
 
 
 def test_tasks_and_statements_kept_for_later(spark):
     assert told(spark, HALF, LONG, tasks=3).slices is None
-    assert "one task runs" in told(spark, HALF, LONG.replace("PARTITION BY k", ""), tasks=1).told
-    assert "kept for later" in told(spark, HALF, LONG, head="CREATE TEMPORARY VIEW sliced AS SELECT").told
-    assert told(spark, HALF, LONG, Settings(slices=ALWAYS), tasks=1).told == "sparkcep.slices is always"
+    assert "one task runs" in told(spark, HALF, LONG.replace("PARTITION BY k", ""), tasks=1).note
+    assert "kept for later" in told(spark, HALF, LONG, head="CREATE TEMPORARY VIEW sliced AS SELECT").note
+    assert told(spark, HALF, LONG, Settings(slices=ALWAYS), tasks=1).note == "sparkcep.slices is always"
     assert Sampler.of(spark, DEFAULT, spark.sql).tasks() == min(
         int(spark.conf.get("spark.sql.shuffle.partitions")), spark.sparkContext.defaultParallelism
     )
@@ -233,7 +234,7 @@ def test_one_sample_serves_the_filter_and_the_slices(spark, monkeypatch):
     monkeypatch.setattr(Sampler, "_sample", lambda self, *of: asked.append(of) or sampled(self, *of))
     clause = LONG.replace("DEFINE", "DEFINE A AS v = 98 + 1,")
     found = rewrite_all(f"SELECT * FROM {HALF} MATCH_RECOGNIZE ({clause})", choose=Sampler(spark.sql, DEFAULT, True, lambda: 4))[1][0]
-    assert found.slicing.slices is not None and "sampled rows" in found.filtering.told and len(asked) == 1
+    assert found.slicing.slices is not None and "sampled rows" in found.filtering.note and len(asked) == 1
 
 
 def test_errors_keep_their_words(spark):

@@ -1,7 +1,7 @@
-"""Year-month intervals through the table function: Arrow in Python has no such type, so they travel as months.
+"""Brings year-month intervals through the table function. Arrow in Python has no such type, so they travel as numbers of months.
 
-Only Spark knows a column's type, and only once a statement is analysed. So a statement is rewritten as usual; where its
-analysis meets such a column, it is rewritten once more with what the input's schema tells.
+Only Spark knows a column's type, and only once a statement is analysed. So a statement is rewritten as usual; where its analysis
+meets such a column, it is rewritten once more with the types that the input's schema gives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEPT = ("min", "max", "sum")  # aggregates of months that are months
 
 
 def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructType]) -> tuple[Months | None, ...]:
-    """For each clause of a statement the columns to send as months. ``schema_of``: the schema of a query."""
+    """The columns of each clause of a statement that must travel as months. ``schema_of`` gives the schema of a query."""
     found: list[Months | None] = []
     while len(found) < len(clauses := rewrite_all(sql, settings, tuple(found))[1]):
         clause = clauses[len(found)]
@@ -29,7 +29,7 @@ def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructT
 
 
 def _months(plan: Plan, schema: StructType) -> Months | None:
-    from sparkcep.engine.run import output_schema
+    from sparkcep.engine.prepared import output_schema
     from sparkcep.spark.table_function import arrow_schema
 
     types = {f.name: f.dataType.simpleString() for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)}

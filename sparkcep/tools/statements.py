@@ -1,4 +1,4 @@
-"""Where clauses, statements and comments stand in a text of SQL; nothing outside the clauses is read any closer."""
+"""Finds clauses, statements and comments in a text of SQL. It reads nothing outside the clauses any closer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMMENT = re.compile(rf"{LINE_COMMENT}|/\*")
 
 @dataclass(frozen=True)
 class Place:
-    """One clause: the word MATCH_RECOGNIZE, and the offsets behind ``(`` and before ``)``."""
+    """The place of one clause: the word MATCH_RECOGNIZE, and the offsets behind ``(`` and before ``)``."""
 
     word: Span
     start: int
@@ -64,7 +64,7 @@ def _close(text: str, tokens: list[Token], i: int) -> int:
 
 
 def statements(text: str) -> Iterator[Span]:
-    """The statements of ``text``, without the semicolons between them. Raises ClauseError."""
+    """The statements of ``text`` without the semicolons between them. Raises ClauseError."""
     at = 0
     for statement in split_statements(text):
         at = text.index(statement, at)

@@ -1,4 +1,5 @@
-"""What names of a statement mean: under which WITH a part of it can be read by itself, and by which names tables are known."""
+"""Reads the names of tables in a statement: the WITH under which a part of it can be read by itself, and the names by which tables
+are known."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def runs_at_once(tokens: list[Token]) -> bool:
 
 
 def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list[tuple[int, int]] | None:
-    """(start, end) of the names that the statement's WITH defines before ``offset``; None where they cannot be told: WITH RECURSIVE, or a
-    WITH of an inner query around that place."""
+    """(start, end) of the names that the statement's WITH defines before ``offset``. None where they cannot be found: under WITH
+    RECURSIVE, or inside a WITH of an inner query."""
     found: list[tuple[int, int]] = []
     opened: list[int] = []
     for i, t in enumerate(tokens):
@@ -47,8 +48,8 @@ def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list
 
 
 def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> frozenset[str]:
-    """The lower-case names of the tables among ``tokens[start:stop]``, what stands in FROM: those that may qualify a column there. Names inside
-    subqueries, of columns and in the conditions of joins are none of them."""
+    """The lower-case names of the tables among ``tokens[start:stop]``, the text behind FROM: those that may qualify a column there.
+    Names inside subqueries, names of columns and those in conditions of joins are left out."""
     found: set[str] = set()
     condition, i = False, start
     while i < stop:
@@ -71,7 +72,8 @@ def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: in
 
 
 def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> Token | None:
-    """Where ``tokens[start:stop]``, the input of a clause, reads a name that the WITH RECURSIVE around it is still defining; None if nowhere."""
+    """The place where ``tokens[start:stop]``, the input of a clause, reads a name that the WITH RECURSIVE around it is still
+    defining; None where it reads none."""
     recursive: set[str] = set()
     for i, t in enumerate(tokens[:start]):
         if t.kind == WORD and t.upper == "WITH" and tokens[i + 1].upper == "RECURSIVE":
@@ -85,7 +87,7 @@ def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: i
 
 
 def _defining(tokens: list[Token], close: dict[int, int], i: int, at: int) -> set[str]:
-    """The names whose definitions, listed from ``i`` on, are around the token ``at``."""
+    """The names whose definitions, listed from ``i`` on, enclose the token ``at``."""
     found: set[str] = set()
     while i < at:
         name = tokens[i]
@@ -109,7 +111,8 @@ def _defines(tokens: list[Token], i: int) -> bool:
 
 
 def _listed(tokens: list[Token], close: dict[int, int], i: int) -> list[tuple[int, int]] | None:
-    """The spans of ``name [(columns)] AS (query)``, separated by commas, behind the WITH at ``i``; None for another form."""
+    """The spans of ``name [(columns)] AS (query)``, separated by commas, behind the WITH at ``i``. None where the text has another
+    form."""
     spans: list[tuple[int, int]] = []
     i += 1
     while True:

@@ -1,7 +1,7 @@
-"""Which clauses the MATCH_RECOGNIZE of Databricks Runtime 19 (Beta) understands, with the meaning they have here.
+"""Decides which clauses the MATCH_RECOGNIZE of Databricks Runtime 19 (Beta) understands, with the meaning that they have here.
 
-Its documentation: SQL language manual, "MATCH_RECOGNIZE clause", its PATTERN, MEASURES and DEFINE clauses, and the functions
-first, last, prev, next, classifier and match_number for MATCH_RECOGNIZE. What it forbids is outside, and so is what it
+Its documentation is the SQL language manual: "MATCH_RECOGNIZE clause", its PATTERN, MEASURES and DEFINE clauses, and the functions
+first, last, prev, next, classifier and match_number for MATCH_RECOGNIZE. What it forbids is outside the subset. So is what it
 leaves open: which operand of an alternation is preferred, which row of B a bare ``B.price`` reads, whether aggregates under ALL
 ROWS PER MATCH are running.
 """
@@ -34,11 +34,11 @@ _NODES = {
 
 
 class _Outside(Exception):
-    """Why a clause is outside."""
+    """A clause is outside the subset; the message says why."""
 
 
 def outside(clause: MatchClause) -> str | None:
-    """Why ``clause`` is not wholly inside the native subset, as half a sentence about the native clause; None if it is inside."""
+    """Says why ``clause`` is not wholly inside the subset, as half a sentence about the native clause. None if it is inside."""
     try:
         _check_options(clause)
         _check_pattern(clause.pattern)
@@ -94,14 +94,14 @@ def _is_plain(expr: Expr) -> bool:
 
 
 class _Expressions(ABC):
-    """What DEFINE and MEASURES have in common. ``variables``: those of PATTERN, in lower case."""
+    """The common part of DEFINE and MEASURES. ``variables`` are those of PATTERN, in lower case."""
 
     def __init__(self, text: str, variables: frozenset[str]) -> None:
         self.text = text
         self.variables = variables
 
     def check(self, expr: Expr) -> None:
-        """Raises _Outside."""
+        """Raises _Outside where an expression is outside the subset."""
         if expr.op == "subquery":
             raise _Outside("it takes no subqueries inside the clause")
         if expr.op == "star":
@@ -131,7 +131,7 @@ class _Expressions(ABC):
         return first if len(column.value) > 1 and first in self.variables else ""
 
     def navigated(self, expr: Expr) -> Expr:
-        """The column of a navigation, whose offset, if any, is a literal."""
+        """The column of a navigation. Its offset, if it has one, is a literal."""
         column, *offset = expr.args
         if column.op != "col":
             raise _Outside(f"its {expr.value} takes a column, not an expression such as {self.shown(column)}")
@@ -146,7 +146,7 @@ class _Expressions(ABC):
 
 
 class _Define(_Expressions):
-    """A condition of DEFINE ``variable``."""
+    """A condition of DEFINE for ``variable``."""
 
     def __init__(self, text: str, variables: frozenset[str], variable: str) -> None:
         super().__init__(text, variables)
@@ -172,7 +172,7 @@ class _Define(_Expressions):
 
 
 class _Measures(_Expressions):
-    """A measure under ONE ROW PER MATCH. ``keys``: the partition's columns, in lower case."""
+    """A measure under ONE ROW PER MATCH. ``keys`` are the partition's columns, in lower case."""
 
     def __init__(self, text: str, variables: frozenset[str], keys: frozenset[str]) -> None:
         super().__init__(text, variables)

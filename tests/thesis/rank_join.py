@@ -1,13 +1,8 @@
-"""The top-k merge module of CPR (sections 3.3 and 3.4): ranked streams of sub-pattern matches joined into ranked matches of a
-complex pattern.
+"""The top-k merge module of CPR (sections 3.3 and 3.4), on top of the part of it that sparkcep runs (sparkcep.engine.join).
 
-A join pulls items of its queues in descending order of score (sorted access) and, with TA (Nepal and Ramakrishna 1999; Fagin),
-looks up what joins an item in the other queues (random access). With NRA (Fagin) an item meets those that were pulled before.
-Everything not yet found has at most the score ``bound``; results above it are final. Equal scores: the lexicographically earliest
-vector of rows (a prefix first), then the places in the queues; so a result is final only when it is strictly above the bound.
-
-Schedules, which queue to pull next: round-robin, gradient (Guntzer, Balke, Kiessling 2001) and the thesis' waste-avoiding boundary
-selection, WABS.
+Here items join only where their keys are equal, in any order of the rows or queue after queue. Beside NRA there is TA (Nepal and
+Ramakrishna 1999; Fagin), which looks up what joins an item in the other queues (random access). Beside WABS the queues are pulled in
+turn or by their gradient (Guntzer, Balke, Kiessling 2001). Results and items can be kept from window to window.
 """
 
 from __future__ import annotations
@@ -20,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.engine.limits import TooManyStepsError
+from sparkcep.engine import join
+from sparkcep.engine.join import Joined
 
-CONJUNCTION, DISJUNCTION, SEQUENCE = "CONJUNCTION", "DISJUNCTION", "SEQUENCE"
+CONJUNCTION, SEQUENCE = "CONJUNCTION", "SEQUENCE"
 TA, NRA = "TA", "NRA"
 ROUND_ROBIN, GRADIENT, WABS = "ROUND_ROBIN", "GRADIENT", "WABS"
 GRADIENT_SPAN = 5  # accesses over which a queue's fall is measured
@@ -65,24 +61,11 @@ class Item(NamedTuple):
     identity: object
 
 
-class Joined(NamedTuple):
-    """A result, ordered by rank: ``minus`` the score, all its rows, then what its items are."""
-
-    minus: float
-    rows: tuple[int, ...]
-    identities: tuple
-    items: tuple[Item | None, ...]
-
-    @property
-    def score(self) -> float:
-        return -self.minus
-
-
 def _minus_score(item: Item) -> float:
     return -item.score
 
 
-class Queue:
+class Queue(join.Queue):
     """A ranked stream with the costs of its accesses. ``lookup``: all items with a key in descending order of score, for random
     access."""
 
@@ -93,42 +76,26 @@ class Queue:
         sorted_cost: float = 1.0,
         random_cost: float = 1.0,
     ) -> None:
-        self.source: Iterator[Item] = iter(items)
+        super().__init__(items)
         self.lookup = lookup
         self.sorted_cost, self.random_cost = sorted_cost, random_cost
-        self.scores: list[float] = []  # of the items pulled
         self.by_key: dict[object, list[Item]] = {}
         self.pulled: set = set()
         self.looked_up: dict[object, Sequence[Item]] = {}
-        self.exhausted = False
         self.sorted_accesses = self.random_accesses = 0
-        self.reused = 0  # items that an earlier window had pulled
+        self.old: dict[object, Item] = {}  # items that an earlier window had pulled, by identity
+        self.reused = 0  # those of them that were passed over
         self.spent = 0.0  # on this queue's items: their sorted accesses and the random ones they led to
-
-    @property
-    def top(self) -> float:
-        return self.scores[0] if self.scores else math.inf
-
-    @property
-    def bottom(self) -> float:
-        return self.scores[-1] if self.scores else math.inf
-
-    @property
-    def depth(self) -> int:
-        return len(self.scores)
 
     @property
     def cost(self) -> float:
         return self.sorted_accesses * self.sorted_cost + self.random_accesses * self.random_cost
 
     def pull(self) -> Item | None:
-        item = next(self.source, None)
-        if item is None:
-            self.exhausted = True
-            return None
-        if not item.score <= self.bottom:
-            raise ValueError(f"a queue must descend, and no score may be missing: {item.score} after {self.bottom}")
-        self.scores.append(item.score)
+        item = super().pull()
+        while item is not None and item.identity in self.old:  # costs nothing
+            self.reused += 1
+            item = super().pull()
         return item
 
     def remember(self, item: Item) -> None:
@@ -150,18 +117,17 @@ class Queue:
         return found, self.random_cost
 
 
-class RankJoin:
+class RankJoin(join.RankJoin):
     """The k best results. ``pattern``: CONJUNCTION, or SEQUENCE: each item's rows before those of the next queue's item;
     ``condition``: what else a tuple of items must fulfil. ``unique``: no key occurs twice in a queue, which lets NRA bound each
     item by itself. ``visited``: results of an earlier window that still hold, with ``old``: the items they were made from, by
-    queue; ``keep_all``: results beyond the k best, too (see DynamicJoin); ``max_steps``: items joined to others, beyond which
-    ``run`` raises TooManyStepsError."""
+    queue; ``keep_all``: results beyond the k best, too (see DynamicJoin)."""
 
     def __init__(
         self,
         queues: Sequence[Queue],
         k: int,
-        combine: str | Merge = "SUM",
+        combine: str = "SUM",
         pattern: str = CONJUNCTION,
         algorithm: str = NRA,
         schedule: str = ROUND_ROBIN,
@@ -170,37 +136,25 @@ class RankJoin:
         visited: list[Joined] | None = None,
         old: Sequence[dict[object, Item]] | None = None,
         keep_all: bool = False,
-        max_steps: int = 2**62,
     ) -> None:
-        merge = combine if isinstance(combine, Merge) else COMBINE.get(combine)
+        merge = COMBINE.get(combine)
         if merge is None:
             raise ValueError(f"unknown merge function {combine}")
         if pattern not in (CONJUNCTION, SEQUENCE) or algorithm not in (TA, NRA) or schedule not in (ROUND_ROBIN, GRADIENT, WABS):
             raise ValueError(f"unknown pattern, algorithm or schedule: {pattern}, {algorithm}, {schedule}")
-        self.queues, self.k, (self.combine, self.not_negative) = list(queues), k, merge
+        super().__init__(queues, k, merge.function)
+        self.not_negative = merge.not_negative
         self.pattern, self.algorithm, self.schedule, self.condition, self.unique = pattern, algorithm, schedule, condition, unique
         self.keep_all = keep_all
-        self.steps, self.max_steps = 0, max_steps
-        self.results: list[Joined] = sorted(visited or [])
-        self.old = old or [{} for _ in queues]
-        for queue, items in zip(self.queues, self.old):
+        self.results = sorted(visited or [])
+        for queue, items in zip(self.queues, old or ()):
+            queue.old = items
             for item in items.values():
                 queue.remember(item)
         self.partial: dict[object, dict[int, float]] = {}  # with ``unique``: scores by queue of keys that some queue lacks
         self.partial_heaps: dict[int, list[tuple[float, object]]] = {}
-        self.bound = math.inf
-        self.done = False  # nothing is left to be found
-        self.final = 0  # results known to be among the best, in order
-        self.marks: list[list[int]] = []  # depths at which each result became final
-        self.turn = -1
-        self.ratio: list[float] | None = None
 
     # -- results -----------------------------------------------------------------------------------------------
-
-    def run(self) -> list[Joined]:
-        while self.final < self.k and not self.done:
-            self.step()
-        return self.results[: self.k]
 
     @property
     def cost(self) -> float:
@@ -210,33 +164,19 @@ class RankJoin:
     def accesses(self) -> int:
         return sum(q.sorted_accesses + q.random_accesses for q in self.queues)
 
-    @property
-    def lower(self) -> float:
-        """Score of the k-th result so far."""
-        return self.results[self.k - 1].score if len(self.results) >= self.k else -math.inf
-
-    def step(self) -> None:
-        """One sorted access and what follows from it."""
-        h = self._choose()
+    def _take(self, h: int, item: Item) -> None:
         queue = self.queues[h]
-        item = queue.pull()
-        while item is not None and item.identity in self.old[h]:  # costs nothing
-            queue.reused += 1
-            item = queue.pull()
-        if item is not None:
-            if item.score < 0 and self.not_negative:
-                raise ValueError("this merge function ranks scores that are not negative only")
-            queue.sorted_accesses += 1
-            queue.spent += queue.sorted_cost
-            self._join(h, item)
-            if self.algorithm == NRA:
-                queue.remember(item)
-            if self.algorithm == TA:
-                queue.pulled.add(item.identity)
-            if self.unique:
-                self._note_partial(h, item)
-        self.bound = self._bound()
-        self._finalise()
+        if item.score < 0 and self.not_negative:
+            raise ValueError("this merge function ranks scores that are not negative only")
+        queue.sorted_accesses += 1
+        queue.spent += queue.sorted_cost
+        self._join(h, item)
+        if self.algorithm == NRA:
+            queue.remember(item)
+        if self.algorithm == TA:
+            queue.pulled.add(item.identity)
+        if self.unique:
+            self._note_partial(h, item)
 
     def _join(self, h: int, item: Item) -> None:
         """Adds the results that ``item`` makes with items of the other queues."""
@@ -255,10 +195,9 @@ class RankJoin:
             if not found:
                 return
             lists.append(found)
-        tops = [some[0].score for some in lists]
-        self._extend(lists, (), tops)
+        self._extend(lists, (), [some[0].score for some in lists])
 
-    def _extend(self, lists: list[Sequence[Item]], chosen: tuple[Item, ...], tops: list[float]) -> None:
+    def _extend(self, lists: Sequence[Sequence[Item]], chosen: tuple[Item, ...], tops: list[float]) -> None:
         at = len(chosen)
         if at == len(lists):
             if self.condition is None or self.condition(chosen):
@@ -268,43 +207,29 @@ class RankJoin:
         lower = -math.inf if self.keep_all else self.lower
         scores = [x.score for x in chosen]
         for item in lists[at]:
-            self.steps += 1
             if lower > -math.inf and self.combine([*scores, item.score, *tops[at + 1 :]]) < lower:
                 break  # and so is what follows
             if self.pattern == SEQUENCE and at > 0 and chosen[-1].rows[-1] >= item.rows[0]:
                 continue
             self._extend(lists, (*chosen, item), tops)
-        if self.steps > self.max_steps:
-            raise TooManyStepsError(0)
 
     def _add(self, items: tuple[Item, ...]) -> None:
-        score = self.combine([x.score for x in items])
-        if not self.keep_all and score < self.lower:
-            return
-        rows = items[0].rows if len(items) == 1 else tuple(sorted({r for x in items for r in x.rows}))
-        bisect.insort(self.results, Joined(-score, rows, tuple(x.identity for x in items), items))
         if not self.keep_all:
-            del self.results[self.k :]
+            super()._add(items)
+            return
+        rows = tuple(sorted({r for x in items for r in x.rows}))
+        bisect.insort(self.results, Joined(-self.combine([x.score for x in items]), rows, tuple(x.identity for x in items)))
 
     # -- bounds ------------------------------------------------------------------------------------------------
 
     def _bound(self) -> float:
-        """No result yet to be found has a higher score."""
         queues = self.queues
-        if any(q.depth == 0 and not q.exhausted for q in queues):
-            return math.inf
-        if self.algorithm == TA:  # all its items are yet to be pulled
-            return -math.inf if any(q.exhausted for q in queues) else self.combine([q.bottom for q in queues])
-        if self.unique:
-            return self._bound_of_partials()
-        if any(q.exhausted and not q.scores for q in queues):
-            return -math.inf
-        # one item at least is yet to be pulled
-        tops = [q.top for q in queues]
-        return max((self._corner(tops, h, q.bottom) for h, q in enumerate(queues) if not q.exhausted), default=-math.inf)
-
-    def _corner(self, tops: list[float], h: int, score: float) -> float:
-        return self.combine([score if g == h else top for g, top in enumerate(tops)])
+        if not any(q.depth == 0 and not q.exhausted for q in queues):
+            if self.algorithm == TA:  # all its items are yet to be pulled
+                return -math.inf if any(q.exhausted for q in queues) else self.combine([q.bottom for q in queues])
+            if self.unique:
+                return self._bound_of_partials()
+        return super()._bound()
 
     def _note_partial(self, h: int, item: Item) -> None:
         scores = self.partial.setdefault(item.key, {})
@@ -332,43 +257,24 @@ class RankJoin:
                 bounds.append(self.combine([scores.get(g, q.bottom) for g, q in enumerate(queues)]))
         return max(bounds)
 
-    def _finalise(self) -> None:
-        self.done = self.bound == -math.inf
-        before = self.final
-        limit = min(self.k, len(self.results))
-        while self.final < limit and (self.done or self.results[self.final].score > self.bound):
-            self.final += 1
-            self.marks.append([q.depth for q in self.queues])
-        if self.final > before and self.schedule == WABS and self.final >= 2:
-            self._revise()
-
     # -- schedules ---------------------------------------------------------------------------------------------
 
-    def _choose(self) -> int:
-        alive = [h for h, q in enumerate(self.queues) if not q.exhausted]
-        if any(self.queues[h].depth == 0 for h in alive):
-            return next(h for h in alive if self.queues[h].depth == 0)
-        if len(alive) == 1:
-            return alive[0]
+    def _scheduled(self, alive: list[int]) -> int:
         if self.schedule == GRADIENT:
             falls = [self._fall(h) for h in alive]
             if max(falls) > 0:
                 return alive[falls.index(max(falls))]
-        if self.schedule == WABS:
-            if self.algorithm == NRA:
-                # a queue whose own bound is passed adds nothing any more
-                best = self._best()
-                useful = [h for h in alive if self._corner(best, h, self.queues[h].bottom) >= self.lower]
-            else:
-                # nor does one that cannot lower the bound
-                bottoms = [q.bottom for q in self.queues]
-                useful = [h for h in alive if self._corner(bottoms, h, self._lowest()) < self.bound]
-            alive = useful or alive
-            picked = [h for h in alive if self.ratio is not None and self.ratio[h] > 0]
-            if picked and (self.algorithm == NRA or self._reachable(picked)):
-                return min(picked, key=lambda h: self.queues[h].depth / self.ratio[h])
-        self.turn = next((h for h in alive if h > self.turn), alive[0])
-        return self.turn
+        if self.schedule != WABS:
+            return self._next_in_turn(alive)
+        if self.algorithm == NRA:
+            return super()._scheduled(alive)
+        # with TA a queue that cannot lower the bound adds nothing any more
+        bottoms = [q.bottom for q in self.queues]
+        alive = [h for h in alive if self._corner(bottoms, h, self._lowest()) < self.bound] or alive
+        picked = [h for h in alive if self.ratio is not None and self.ratio[h] > 0]
+        if picked and self._reachable(picked):
+            return min(picked, key=lambda h: self.queues[h].depth / self.ratio[h])
+        return self._next_in_turn(alive)
 
     def _lowest(self) -> float:
         """No score of a queue is lower."""
@@ -384,29 +290,27 @@ class RankJoin:
         bottoms = [q.bottom for q in self.queues]
         return self._corner(bottoms, h, self.queues[h].scores[-GRADIENT_SPAN:][0]) - self.combine(bottoms)
 
-    def _best(self) -> list[float]:
-        """Best score of each queue that an undiscovered result may have."""
+    def _tops(self) -> list[float]:
         if not self.unique:
-            return [q.top for q in self.queues]
-        best = [q.bottom for q in self.queues]
+            return super()._tops()
+        tops = [q.bottom for q in self.queues]
         for heap_mask, heap in self.partial_heaps.items():
             if heap and heap[0][1] in self.partial:
                 for g, s in self.partial[heap[0][1]].items():
                     if heap_mask >> g & 1:
-                        best[g] = max(best[g], s)
-        return best
+                        tops[g] = max(tops[g], s)
+        return tops
 
     def _revise(self) -> None:
-        """Figures 3.12 and 3.13: the cheapest boundary at which the result before the last would have been final, among all items
-        pulled by now; its depths are the ratio of the accesses to come."""
+        if self.schedule == WABS and self.algorithm == NRA:
+            super()._revise()
+        elif self.schedule == WABS:
+            self._revise_with_random_access()
+
+    def _revise_with_random_access(self) -> None:
         target = self.results[self.final - 2].score
         queues = self.queues
         prices = [q.spent / max(q.depth, 1) for q in queues]
-        if self.algorithm == NRA:
-            best = self._best()
-            depths = [self._depth_for(h, lambda s, h=h: self._corner(best, h, s), target) for h in range(len(queues))]
-            self.ratio = [2.0 * q.depth if d is None else max(d, 0.5) for q, d in zip(queues, depths)]
-            return
         last = len(queues) - 1
         even = self._depth_for_all(target)
         # a boundary hardly cheaper than that of even depths is not worth the way to it
@@ -432,19 +336,6 @@ class RankJoin:
             return None
         return 1 + bisect.bisect_left(range(depth), True, key=lambda d: self.combine([s[d] for s in scores]) <= target)
 
-    def _depth_for(self, h: int, bound: Callable[[float], float], target: float) -> int | None:
-        """The least depth of queue ``h`` at which ``bound`` of its score is at most ``target``; None: deeper than by now."""
-        scores = self.queues[h].scores
-        if not scores or bound(scores[-1]) > target:
-            return None
-        if bound(scores[0]) <= target:
-            return 0
-        low, high = 0, len(scores) - 1  # bound(scores[low]) > target >= bound(scores[high])
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if bound(scores[middle]) > target else (low, middle)
-        return high + 1
-
     def _alternatives(self, queues: Sequence[Queue]) -> Iterator[tuple[int, ...]]:
         if not queues:
             yield ()
@@ -462,8 +353,7 @@ def disjunction(queues: Sequence[Queue], k: int) -> list[Joined]:
     def pull(h: int) -> None:
         item = queues[h].pull()
         if item is not None:
-            items = tuple(item if g == h else None for g in range(len(queues)))
-            heapq.heappush(heads, (Joined(-item.score, item.rows, (h, item.identity), items), h))
+            heapq.heappush(heads, (Joined(-item.score, item.rows, (h, item.identity)), h))
 
     for h in range(len(queues)):
         pull(h)

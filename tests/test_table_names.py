@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.clause.lexer import tokenize
-from sparkcep.sql.names import table_names
+from sparkcep.sql.table_names import table_names
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
+from sparkcep.sql.databricks_subset import outside
 from sparkcep.sql.explain import explain
-from sparkcep.sql.native import outside
 from sparkcep.sql.rewrite import rewrite
 
 PREFER = Settings(native="prefer")

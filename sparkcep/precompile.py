@@ -1,7 +1,7 @@
-"""Compiles the kernels of every engine ahead of the first query: a clause for each way through them, over a few rows.
+"""Compiles the kernels of every engine ahead of the first query, by running a clause for each way through them over a few rows.
 
-A kernel is compiled for the types of its arguments; these clauses bring the types that queries bring. One that is left out is compiled by the query that
-needs it.
+A kernel is compiled for the types of its arguments, and these clauses bring the types that queries bring. A kernel that they miss
+is compiled by the query that needs it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,18 @@ CLAUSES = {
 }
 
 
+def searches() -> Iterator[str]:
+    """The search that each clause compiles, as the strategy has it."""
+    from sparkcep.automaton.strategy import strategy_of
+
+    for text in CLAUSES.values():
+        yield strategy_of(make_plan(parse_clause(text))).search
+
+
 def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
-    """Compiles what is not on disk yet. ``tell`` hears (number, of how many, name, seconds) after each clause. Returns the number of clauses."""
-    from sparkcep.engine.run import match_table
+    """Compiles the kernels that are not on disk yet, and returns the number of clauses. ``tell`` hears (number, of how many, name,
+    seconds) after each clause."""
+    from sparkcep.engine.open import match_table
 
     for number, (name, text) in enumerate(CLAUSES.items(), 1):
         start = time.perf_counter()
@@ -54,7 +63,7 @@ def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
 
 
 def _tables(plan: Plan) -> Iterator:
-    """Two partitions of ten rows in the plan's input columns; values with and without NULL."""
+    """Two partitions of ten rows in the plan's input columns, with and without NULL."""
     import pyarrow as pa
 
     rows = range(20)
@@ -75,7 +84,7 @@ def _tables(plan: Plan) -> Iterator:
 
 def load_first() -> bool:
     """Loads the kernels of the first clause, and says whether they all are on disk; compiles nothing."""
-    from sparkcep.engine.run import match_table
+    from sparkcep.engine.open import match_table
     from sparkcep.search import compiled as cache
 
     plan = make_plan(parse_clause(next(iter(CLAUSES.values()))))

@@ -1,8 +1,7 @@
 """Ranked paths of the stratified stream graph as in CPR, section 3.2: SSP, NSSP, k-SSP, k-DSSP and the incremental iNSSP (section
 3.4).
 
-``best`` finds the same matches faster; these are here to be compared with, and because NSSP gives one match after the other, as a
-rank join asks for them. Strata are the nodes of an automaton, so that loops, alternatives and optional parts are paths as well.
+``sparkcep.engine.best`` finds the same matches faster; these are here to be compared with. Strata are the nodes of an automaton, so that loops, alternatives and optional parts are paths as well.
 Scores are added in row order; the order is exact where sums do not round.
 
 A path is a tuple of (edge, row). Deviations follow Lawler (Management Science 1972): from the last found path only behind the
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.ranking import strata_kernels as s
+from tests.thesis import strata_kernels as s
 
 Step = tuple[int, int]
 END: Step = (-1, -1)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
-
-from sparkcep.search.compiled import kernel
 
 
 class Graph(NamedTuple):
@@ -39,7 +38,7 @@ class Cells(NamedTuple):
     other: np.ndarray
 
 
-@kernel
+@numba.njit
 def walk(graph, cells, edge, row, before, path):
     """Writes the path that takes ``row`` by ``edge`` behind the one that ends in row ``before``, at the end of ``path``; returns
     where it begins there."""
@@ -56,7 +55,7 @@ def walk(graph, cells, edge, row, before, path):
         before = cells.h_row[node, row]
 
 
-@kernel
+@numba.njit
 def _first(cells, a, b, complete):
     """Whether the path from ``a`` in ``cells.one`` comes before that from ``b`` in ``cells.other``."""
     one, other = cells.one, cells.other
@@ -77,7 +76,7 @@ def _first(cells, a, b, complete):
     return False
 
 
-@kernel
+@numba.njit
 def ssp(graph, cells, node, score, any_before, after, low, high, new, banned, result):
     """Stratified-Shortest-Path from a vertex: ``node`` reached with ``score`` (``any_before``: by rows before ``after``), through
     rows after..high-1, whose first step is none of ``banned`` int64 (steps, 2): edge, row. The path ends in row ``new`` or later.
@@ -164,7 +163,7 @@ def ssp(graph, cells, node, score, any_before, after, low, high, new, banned, re
     return found
 
 
-@kernel
+@numba.njit
 def _score(graph, cells, edge, row, before, score, any_before):
     """Of the path that takes ``row`` by ``edge`` behind the best that ends in row ``before``."""
     w = graph.weights[graph.variable[edge], row]
@@ -173,7 +172,7 @@ def _score(graph, cells, edge, row, before, score, any_before):
     return score + w if any_before else w
 
 
-@kernel
+@numba.njit
 def _ends(graph, node):
     for e in range(graph.first[node], graph.first[node + 1]):
         if graph.variable[e] < 0:

@@ -1,6 +1,7 @@
-"""What Spark says of a statement, told over the statement that the user wrote: with its place there, without plans and inner names.
+"""Rewords what Spark says of a rewritten statement for the statement that the user wrote: with the place there, without plans and
+inner names.
 
-Knows nothing of pyspark: the JVM asks for it as well (see rewrite_server).
+This module knows nothing of pyspark, because the JVM asks for these texts as well (see rewrite_server).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sparkcep.errors import SEMANTIC, ClauseError, error_at, nearest, position
 from sparkcep.spark.rewriting import excerpt
 from sparkcep.sql.places import Places
 
-_TOLD = re.compile(
+_OURS = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
 )
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
@@ -36,7 +37,7 @@ _ELSEWHERE = {  # functions of other engines' clauses
 
 def clause_error(text: str) -> ClauseError | None:
     """The error that ``text``, a traceback, ends in; None if it is not one of ours."""
-    found = _TOLD.search(text)
+    found = _OURS.search(text)
     if found is None:
         return None
     return ClauseError(
@@ -50,8 +51,7 @@ _COMPUTED = re.compile(r"__(?:[acglopw]\d+|letters|matched|rn|row_id|e|rank|scor
 
 @dataclass(frozen=True)
 class Failure:
-    """An error as Spark raised it: its condition, its message, the message's parameters, and (fragment, offset) of each place that it names in the text
-    it was given."""
+    """An error as Spark raised it. ``spots`` are the places that it names in the text it was given, each as (fragment, offset)."""
 
     condition: str
     message: str
@@ -60,8 +60,9 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A failure over the user's own ``statement``: the ``message`` without its place, and the place; None where it cannot be told."""
+class ErrorText:
+    """What to say of a failure to whoever wrote ``statement``: the ``message`` without its place, and the place, None where it is
+    not known."""
 
     statement: str
     message: str
@@ -86,17 +87,18 @@ class Told:
         return self.message + place + excerpt(self.statement, ClauseError("", "", line=self.line, column=self.column, fragment=self.fragment))
 
 
-def tell(failure: Failure, statement: str, places: Places | None = None) -> Told | ClauseError:
-    """``failure`` over ``statement``. ``places``: how the text that Spark saw came from it; None where that is not known.
+def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
+    """The text of ``failure`` for the user's ``statement``. ``places`` says how the text that Spark saw came from it, if that is
+    known.
 
-    A ClauseError stands for what the clause, not Spark, should have said.
+    The result is a ClauseError where the clause, not Spark, should have found the error.
     """
     message = _TAIL.sub("", failure.message).strip()
     if places is None:
-        return Told(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
+        return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
     message = places.named(message)
     if not failure.spots:
-        return Told(statement, message)
+        return ErrorText(statement, message)
     fragment, start = failure.spots[0]
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
@@ -107,11 +109,14 @@ def tell(failure: Failure, statement: str, places: Places | None = None) -> Told
     clause = places.clause_at(span)
     if clause is not None:
         message = _hinted(message, _hint(failure, clause, span.of(statement)))
-    return Told(statement, message, span)
+    return ErrorText(statement, message, span)
 
 
 def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str, text: str | None = None) -> tuple[tuple[str, int], ...]:
-    """(fragment, offset) of each place: of the error's contexts, and of a syntax error's message, which counts lines of ``text`` or of what it shows of it."""
+    """The places that an error names, each as (fragment, offset): those of its contexts, and that of a syntax error's message.
+
+    The message counts lines of ``text``, or of what it shows of the text itself.
+    """
     found = [(fragment, start) for fragment, start in contexts if fragment and start >= 0]
     parsed = _PARSED.search(message)
     fragment = parameters.get("error", "")[1:-1]  # in quotes
@@ -122,7 +127,7 @@ def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], messag
 
 
 def _standing(fragment: str, start: int, statement: str) -> Span | None:
-    """Where a fragment stands in a statement: at its offset; or where it stands once as a token, Spark having counted in another text."""
+    """Finds a fragment in a statement: at its offset, or, where Spark counted in another text, at the only token that begins so."""
     if statement[start : start + len(fragment)] == fragment:
         return Span(start, start + len(fragment))
     begins = {t.start for t in tokenize(statement)}
@@ -131,7 +136,7 @@ def _standing(fragment: str, start: int, statement: str) -> Span | None:
 
 
 def _of_condition(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for a condition that is no condition: Spark speaks of a CASE that the user did not write."""
+    """The clause's own error for a DEFINE that is not BOOLEAN. Spark's error names a CASE that the user did not write."""
     asked = '"CASE WHEN' in failure.parameters.get("sqlExpr", "") and not span.of(statement).upper().startswith("CASE")
     define = places.condition_at(span) if failure.condition == "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE" and asked else None
     if define is None:
@@ -142,7 +147,7 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
 
 
 def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for a column of the input that is called like one which the rewriter computes beside it."""
+    """The clause's own error for an input column that has the name of one which the rewriter computes beside it."""
     kind = failure.condition.partition(".")[0]
     # two columns of one name are none to SORT BY
     said = failure.parameters.get({"AMBIGUOUS_REFERENCE": "name", "UNRESOLVED_COLUMN": "objectName"}.get(kind, ""), "")
@@ -163,7 +168,7 @@ def _hinted(message: str, hint: str) -> str:
 
 
 def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
-    """What would be right, where the clause knows more than Spark."""
+    """Says what would be right where the clause knows more than Spark."""
     kind, parameters = failure.condition.partition(".")[0], failure.parameters
     if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
         names = _NAMES.findall(parameters.get("objectName", ""))

@@ -1,4 +1,4 @@
-"""EXPLAIN as a picture and as a page."""
+"""Shows EXPLAIN as a picture and as a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from sparkcep.sql.rewritten import Rewritten
 
 
 def as_svg(statements: Sequence[str], settings: Settings = DEFAULT) -> str:
-    """The automaton of each clause of the statements, below each other. Raises ValueError where there is no clause, and ClauseError."""
+    """Draws the automaton of each clause of the statements, one below the other. Raises ValueError where there is no clause, and
+    ClauseError."""
     graphs = [g for sql in statements for g in graphs_of(rewrite_all(sql, settings)[1])]
     if not graphs:
         raise ValueError(f"{NO_CLAUSE}; there is no automaton to draw")
@@ -25,7 +26,8 @@ def as_svg(statements: Sequence[str], settings: Settings = DEFAULT) -> str:
 
 
 def as_html(statements: Sequence[str], settings: Settings = DEFAULT) -> str:
-    """A page with the statements, what runs in their place, and plan and automaton of each clause. Raises ClauseError."""
+    """A page with the statements, the text that runs in their place, and the plan and the automaton of each clause. Raises
+    ClauseError."""
     page = Page("What happens to the statement" if len(statements) == 1 else "What happens to the statements")
     for number, sql in enumerate(statements, 1):
         if len(statements) > 1:
@@ -35,7 +37,7 @@ def as_html(statements: Sequence[str], settings: Settings = DEFAULT) -> str:
 
 
 def explained(page: Page, sql: str, rewritten: str, found: list[Rewritten]) -> None:
-    """The statement, its plan and its automata as a part of a page."""
+    """Adds a statement, its plan and its automata to a page."""
     page.code(sql.strip())
     if not found:
         page.paragraph(f"{NO_CLAUSE}.")
