@@ -9,7 +9,7 @@ from sparkcep.automaton.strategy import CLASSES, FRONT, NUMBERS, PROXIES, WALK
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.plan import LETTERS, make_plan
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 from sparkcep.search import walk as selecting
 from sparkcep.sql.describe import describe
 
@@ -44,7 +44,7 @@ def engine_and_text(clause: str, measure: str = "FIRST(t)"):
 @pytest.mark.parametrize("pattern", EXACT)
 def test_whether_failed_states_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
-    assert ("failed states are remembered" in text) == (engine.prepared.memo != kernels.NO_MEMO)
+    assert ("failed states are remembered" in text) == (engine.prepared.memo != codes.NO_MEMO)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)

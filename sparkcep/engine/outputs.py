@@ -15,7 +15,7 @@ from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.scope import ALL_ROWS
-from sparkcep.search.adjacent import E_LABELS, E_NUMBER, E_ROWS, E_START
+from sparkcep.search.codes import E_LABELS, E_NUMBER, E_ROWS, E_START
 
 ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label
 _NONE_I = np.zeros(0, dtype=np.int64)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparkcep.automaton.net import E_CHECK, E_NOT, E_VAR
 from sparkcep.automaton.strategy import WALK
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import distinct_variables, scratch
@@ -14,12 +15,12 @@ from sparkcep.engine.letters import Data
 from sparkcep.engine.listing import SKIPS, Matches, Open
 from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.plan.options import NO_WINDOW
-from sparkcep.search import machine
+from sparkcep.search import codes, machine
 from sparkcep.search import walk as walking
 
 MAX_ENDS_BYTES = 1 << 28  # of a table of completions
 MEMO_ENTRIES = 1 << 16
-CONTIGUITY = {"STRICT": walking.STRICT, "NEXT": walking.NEXT, "ANY": walking.ANY}
+CONTIGUITY = {"STRICT": codes.STRICT, "NEXT": codes.NEXT, "ANY": codes.ANY}
 _NO_PATH = np.zeros(0, dtype=np.int64)
 _EXACT = walking.Errors(_NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
 
@@ -42,7 +43,7 @@ class Negations:
     @staticmethod
     def of(prepared: Prepared) -> Negations:
         automaton, conditions = prepared.strategy.automaton, prepared.conditions
-        negated = int(np.bitwise_or.reduce(automaton.edges[:, walking.E_NOT], initial=0))
+        negated = int(np.bitwise_or.reduce(automaton.edges[:, E_NOT], initial=0))
         variables = range(len(prepared.plan.variables))
         late = sum(1 << v for v in variables if negated >> v & 1 and conditions.entry[v] >= 0)
         slots = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
@@ -50,7 +51,7 @@ class Negations:
         mixed = sum(
             1 << v for v in variables if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in slots))
         )
-        at_start = bool((automaton.edges[: automaton.first[1], walking.E_NOT] != 0).any())
+        at_start = bool((automaton.edges[: automaton.first[1], E_NOT] != 0).any())
         return Negations(negated & ~late, late, mixed, at_start)
 
 
@@ -61,11 +62,11 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
     local = np.zeros(automaton.nodes, dtype=np.int64)
     for node in range(automaton.nodes):
         edges = [(e, automaton.edges[e]) for e in range(automaton.first[node], automaton.first[node + 1])]
-        taking = [(e, edge) for e, edge in edges if edge[walking.E_VAR] >= 0]
-        looking = [e for e, edge in taking if conditions.entry[edge[walking.E_VAR]] >= 0]
-        if len(looking) == 1 and all(edge[walking.E_CHECK] <= 1 for _, edge in taking):
+        taking = [(e, edge) for e, edge in edges if edge[E_VAR] >= 0]
+        looking = [e for e, edge in taking if conditions.entry[edge[E_VAR]] >= 0]
+        if len(looking) == 1 and all(edge[E_CHECK] <= 1 for _, edge in taking):
             alone[node] = looking[0]
-            local[node] = sum({1 << int(edge[walking.E_VAR]) for e, edge in taking if e != looking[0]})
+            local[node] = sum({1 << int(edge[E_VAR]) for e, edge in taking if e != looking[0]})
     live = prepared.state_live
     valued = np.ones(automaton.nodes, dtype=np.uint8) if late else live.any(axis=1).astype(np.uint8)
     return walking.SelectionArrays(automaton.first, automaton.edges, automaton.masks, automaton.accepts(), live, alone, local, valued)
@@ -106,7 +107,7 @@ class Walk:
 
 
 class _Matches(Matches):
-    name, state_size = WALK, walking.SELECTION_STATE + 1
+    name, state_size = WALK, codes.SELECTION_STATE + 1
 
     def __init__(self, search: Walk, chunk: Chunk, open: Open, open_end: bool) -> None:
         width = WITH_ERRORS if search.errors is not _EXACT else WIDTH
@@ -153,4 +154,4 @@ class _Matches(Matches):
         )
 
     def keeps(self) -> bool:
-        return self.search.ambiguous and self.state[walking.S_ACTIVE] == 1
+        return self.search.ambiguous and self.state[codes.S_ACTIVE] == 1

@@ -46,37 +46,22 @@ from sparkcep.automaton.program import (
     SPLIT,
     START,
 )
-from sparkcep.search.codes import (  # noqa: F401 - the engine reads them here
+from sparkcep.search.codes import (
     BITMAP,
     DONE,
-    E_LABELS,
-    E_NUMBER,
-    E_PART,
-    E_ROWS,
-    E_START,
     EFFORT,
     ERROR,
     FULL,
     GROW,
     HASHED,
-    NO_MEMO,
-    S_COVERED,
     S_DETAIL,
     S_ENTRIES,
-    S_EVENTS,
-    S_LABELS,
-    S_NUMBER,
-    S_PART,
-    S_START,
     SKIP_FIRST,
-    SKIP_LAST,
     SKIP_NEXT_ROW,
     SKIP_PAST_LAST,
     SKIP_TO_ABSENT,
     SKIP_TO_FIRST,
-    STATE_SIZE,
     SUSPENDED,
-    TOO_MANY,
 )
 from sparkcep.search.compiled import kernel
 from sparkcep.search.machine import MAP, scan

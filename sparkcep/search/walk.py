@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_END, E_AT_START, E_CHECK, E_COST, E_LABEL, E_NOT, E_OPEN, E_TARGET, E_VAR
-from sparkcep.search.codes import (  # noqa: F401 - the engine reads SELECTION_STATE here
+from sparkcep.search.codes import (
     ANY,
     DONE,
     EFFORT,
@@ -36,7 +36,6 @@ from sparkcep.search.codes import (  # noqa: F401 - the engine reads SELECTION_S
     S_ENTRIES,
     S_FOUND,
     S_OWN,
-    SELECTION_STATE,
     SKIP_FIRST,
     SKIP_NEXT_ROW,
     SKIP_PAST_LAST,

@@ -11,7 +11,7 @@ from sparkcep.automaton import program as p
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.steps import BEGIN, DONE, ELEMENT, LEAVE, ON, ROUND, choices, steps
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import match_table
+from sparkcep.engine.open import match_table
 from sparkcep.plan.plan import LETTERS, make_plan
 from tests.oracle import pattern
 
