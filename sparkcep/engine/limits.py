@@ -1,4 +1,4 @@
-"""Bounds on the effort of a search."""
+"""Bounds on the effort."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.automaton.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.automaton.net import ACCEPT, E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.columns.bytecode import OP, SLOT, Conditions
 from sparkcep.search import codes
@@ -23,9 +23,9 @@ def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
         for node in range(automaton.nodes - 1, -1, -1):
             known = live[node].copy()
             for edge in automaton.edges[automaton.first[node] : automaton.first[node + 1]]:
-                if edge[0] >= 0:
-                    after = conditions.live[edge[0]] | live[edge[2]]
-                    live[node] |= before[edge[0]][after != 0].any(axis=0)
+                if edge[E_VAR] != ACCEPT:
+                    after = conditions.live[edge[E_VAR]] | live[edge[E_TARGET]]
+                    live[node] |= before[edge[E_VAR]][after != 0].any(axis=0)
             changed |= bool((live[node] != known).any())
     return live
 

@@ -90,11 +90,8 @@ class Proxies:
 
     def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
-        approximate = task.prepared.strategy.approximate
-        assert approximate is not None
-        self.edges = approximate.edges
-        self.net = proxy_arrays(approximate)
-        self.open = Open.empty(approximate.nodes)
+        self.net = proxy_arrays(task.prepared.strategy.automaton)
+        self.open = Open.empty(task.prepared.strategy.automaton.nodes)
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
         self.neighbours = any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in task.plan.leaves)
 
@@ -183,7 +180,7 @@ class _Pass(Round):
         groups = bundle_groups(found.events[:, codes.E_PART], points, self.places)
         heads = np.flatnonzero(np.diff(groups, prepend=-1))
         tails = np.append(heads[1:], len(groups)) - 1
-        best = found.chosen(finding.best_of(found.events, found.rows, groups, self.search.edges))
+        best = found.chosen(finding.best_of(found.events, found.rows, groups, self.search.net.edges))
         totals = np.add.reduceat(sizes, heads)
         first, last = firsts[heads], points[tails]
         done = len(heads)
