@@ -30,7 +30,7 @@ from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 from sparkcep.search import walk as selecting
 from sparkcep.sql.describe import describe
 from sparkcep.sql.rewrite import rewrite_all
@@ -67,7 +67,7 @@ def engine_and_text(clause: str, measure: str = "FIRST(t)"):
 @pytest.mark.parametrize("pattern", EXACT)
 def test_whether_failed_states_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
-    assert ("failed states are remembered" in text) == (engine.prepared.memo != kernels.NO_MEMO)
+    assert ("failed states are remembered" in text) == (engine.prepared.memo != codes.NO_MEMO)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)

@@ -10,6 +10,7 @@ from sparkcep.engine.drive import distinct_variables, scratch
 from sparkcep.engine.listing import SKIPS, Matches, Open
 from sparkcep.engine.prepared import Task
 from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 
 MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
 
@@ -34,14 +35,14 @@ class _Matches(Matches):
     def __init__(self, search: Adjacent, chunk: Chunk, open: Open, open_end: bool) -> None:
         super().__init__(search.task, chunk, open, open_end)
         self.search, self.memo = search, search.task.prepared.memo
-        if self.memo == kernels.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
-            self.memo = kernels.HASHED
+        if self.memo == codes.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
+            self.memo = codes.HASHED
         self.scratch = self.fresh(len(chunk.offsets))
 
     def fresh(self, offsets: int) -> kernels.Scratch:
         """Working memory; the memo is empty."""
-        bits = (self.chunk.rows + offsets) * self.search.words if self.memo == kernels.BITMAP else 1
-        entries = self.search.entries if self.memo == kernels.HASHED else 1
+        bits = (self.chunk.rows + offsets) * self.search.words if self.memo == codes.BITMAP else 1
+        entries = self.search.entries if self.memo == codes.HASHED else 1
         return scratch(self.task.prepared.conditions, self.chunk.rows, bits=bits, entries=entries, depth=self.search.depth)
 
     def run(self) -> int:
@@ -64,11 +65,11 @@ class _Matches(Matches):
     def grow(self) -> None:
         """Larger stack, trail and hashed memo, up to the bound."""
         old = self.scratch
-        if 0 < len(old.entries) <= self.state[kernels.S_ENTRIES]:
+        if 0 < len(old.entries) <= self.state[codes.S_ENTRIES]:
             self.search.entries *= 2
         else:
             self.search.depth *= 2
-        self.state[kernels.S_ENTRIES] = 0
+        self.state[codes.S_ENTRIES] = 0
         fresh = self.fresh(0)
         self.check(sum(a.nbytes for a in (fresh.stack, fresh.trail, fresh.entries, fresh.alive, fresh.table)))
         self.scratch = fresh._replace(labels=old.labels, hi=old.hi, hf=old.hf, hbits=old.hbits, bits=old.bits)

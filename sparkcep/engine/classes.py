@@ -18,8 +18,7 @@ from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.windows import plan_windows
-from sparkcep.search import adjacent as kernels
-from sparkcep.search import derivations, machine
+from sparkcep.search import codes, derivations, machine
 from sparkcep.search import proxies as proxying
 from sparkcep.search import proxy_classes as classing
 from sparkcep.search.chains import NONE
@@ -98,14 +97,14 @@ class _Round(Round):
 
     def grow(self) -> None:
         state = self.state
-        if state[kernels.S_DETAIL] == 1:
+        if state[codes.S_DETAIL] == 1:
             self.places = _more_places(self.places)
         else:
             used = proxying.compact(self.chains, self.places.entry[: state[classing.P_PLACES]], int(state[classing.P_USED]))
             state[classing.P_USED] = used
             # one row may need more than all that was used before it
-            again = int(state[kernels.S_START]) == self.stuck
-            self.stuck = int(state[kernels.S_START])
+            again = int(state[codes.S_START]) == self.stuck
+            self.stuck = int(state[codes.S_START])
             self.chains = wider_chains(self.chains, used, 2 * (len(self.chains.at) if again else used))
         self.check(self._nbytes())
 

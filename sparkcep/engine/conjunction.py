@@ -11,7 +11,7 @@ from sparkcep.engine.listing import Matches, Open
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.walk import MAX_ENDS_BYTES, windowed
 from sparkcep.search import conjunction as conjoining
-from sparkcep.search.walk import S_ACTIVE, SELECTION_STATE
+from sparkcep.search.codes import S_ACTIVE, SELECTION_STATE
 
 
 class Conjunction:

@@ -13,6 +13,7 @@ from sparkcep.engine.found import WIDTH, Found
 from sparkcep.engine.letters import kernel_data
 from sparkcep.engine.prepared import Task
 from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 
 MOST_LABELS, STATE_SHARE = 1 << 20, 64  # of the matches told together, and the share of the state that each may take
 
@@ -23,7 +24,7 @@ class Round:
 
     name = ""
     state: np.ndarray
-    place, detail = kernels.S_START, kernels.S_DETAIL
+    place, detail = codes.S_START, codes.S_DETAIL
 
     def __init__(self, task: Task, chunk: Chunk) -> None:
         self.task, self.chunk = task, chunk
@@ -59,13 +60,13 @@ class Round:
         self.task.ran.add(self.name)
         while True:
             outcome = self.outcome = self.run()
-            if outcome == kernels.GROW:
+            if outcome == codes.GROW:
                 self.grow()
-            elif outcome == kernels.FULL and self.keeps():
+            elif outcome == codes.FULL and self.keeps():
                 self.widen(True)
-            elif outcome in (kernels.DONE, kernels.SUSPENDED, kernels.FULL):
+            elif outcome in (codes.DONE, codes.SUSPENDED, codes.FULL):
                 yield self.found()
-                if outcome != kernels.FULL:
+                if outcome != codes.FULL:
                     return
                 self.widen(False)
             else:
@@ -96,8 +97,8 @@ class Room:
 
     def found(self, state: np.ndarray) -> Found:
         """The matches written; the kernel's ``state`` is told that there are none any more."""
-        count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])
-        state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
+        count, used = int(state[codes.S_EVENTS]), int(state[codes.S_LABELS])
+        state[codes.S_EVENTS] = state[codes.S_LABELS] = 0
         return Found(self.events[:count], self.labels[:used], self.rows[:used], self.paths[:used])
 
     def widen(self, needed: int, max_bytes: int) -> None:

@@ -7,8 +7,7 @@ import pyarrow as pa
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.search import adjacent as kernels
-from sparkcep.search import machine
+from sparkcep.search import codes, machine
 
 Columns = dict[str, pa.Array]
 LESS = "a smaller TOP, a smaller WINDOW"
@@ -58,24 +57,24 @@ class Failures:
     def of(self, outcome: int, row: int, detail: int, columns: Columns) -> MatchRuntimeError:
         """A kernel ended with ``outcome``; ``detail`` is what it says of that: a condition's error, or the number of a match."""
         where = self.where(row, columns)
-        if outcome == kernels.EFFORT:
+        if outcome == codes.EFFORT:
             return MatchRuntimeError(
                 "EFFORT_LIMIT",
                 f"one search{where} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use tighter quantifiers, "
                 "or conditions that do not read CLASSIFIER() of neighbours or DISTINCT aggregates",
                 sqlstate="54000",
             )
-        if outcome == kernels.TOO_MANY:
+        if outcome == codes.TOO_MANY:
             return MatchRuntimeError(
                 "MATCH_LIMIT",
                 f"there are more than sparkcep.maxMatchesPerPartition = {self.limits.max_matches} matches{where}; use a smaller WINDOW, FIRST "
                 "MATCH, or MATCH_COUNT() where their number is enough",
                 sqlstate="54000",
             )
-        if outcome == kernels.ERROR:
+        if outcome == codes.ERROR:
             return of_condition(detail, where)
         names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip.targets >> i & 1)
-        if outcome == kernels.SKIP_TO_FIRST:
+        if outcome == codes.SKIP_TO_FIRST:
             return MatchRuntimeError(
                 "SKIP_TO_FIRST_ROW",
                 f"AFTER MATCH SKIP TO {names} would go to the first row of match {detail}{where}, which would match again for ever; "

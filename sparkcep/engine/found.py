@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.buffer import Chunk
-from sparkcep.search.adjacent import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
+from sparkcep.search.codes import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
 
 WIDTH, WITH_ERRORS = 5, 6  # columns of events; those of approximate matches tell the accepting edge
 _NONE = np.zeros(0, dtype=np.int64)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from sparkcep.automaton.program import EXCLUDED
-from sparkcep.search.adjacent import E_LABELS, E_PART, E_ROWS, E_START
+from sparkcep.search.codes import E_LABELS, E_PART, E_ROWS, E_START
 from sparkcep.search.compiled import allocating, inlined
 from sparkcep.search.machine import add_overflows
 

@@ -18,7 +18,7 @@ from sparkcep.engine.outputs import decimals, match_graphs
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.search.adjacent import E_LABELS, E_ROWS
+from sparkcep.search.codes import E_LABELS, E_ROWS
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from sparkcep.engine.drive import Room, Round
 from sparkcep.engine.found import WIDTH, WITH_ERRORS, Found
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.windows import plan_windows
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 
 SKIPS = {
-    "past_last": kernels.SKIP_PAST_LAST,
-    "next_row": kernels.SKIP_NEXT_ROW,
-    "first": kernels.SKIP_FIRST,
-    "last": kernels.SKIP_LAST,
+    "past_last": codes.SKIP_PAST_LAST,
+    "next_row": codes.SKIP_NEXT_ROW,
+    "first": codes.SKIP_FIRST,
+    "last": codes.SKIP_LAST,
 }
 _NO_MARKS = np.zeros(0, dtype=np.uint8)
 
@@ -57,14 +57,14 @@ class Search(Protocol):
 class Matches(Round):
     """A search for matches over one buffer. ``width`` of its events; ``negates``: whether it may look for a negation at rows before a match."""
 
-    state_size = kernels.STATE_SIZE
+    state_size = codes.STATE_SIZE
     scattered = True  # whether other rows may stand between those of a match
 
     def __init__(self, task: Task, chunk: Chunk, open: Open, open_end: bool, *, width: int = WIDTH, negates: bool = False) -> None:
         super().__init__(task, chunk)
         self.open, self.open_end, self.negates = open, open_end, negates
         self.state = np.zeros(self.state_size, dtype=np.int64)
-        self.state[kernels.S_START], self.state[kernels.S_NUMBER], self.state[kernels.S_COVERED] = open.start, open.number, open.covered
+        self.state[codes.S_START], self.state[codes.S_NUMBER], self.state[codes.S_COVERED] = open.start, open.number, open.covered
         self.room = Room(max(1024, chunk.rows // 8), max(1024, chunk.rows), width, rows=self.scattered, paths=width == WITH_ERRORS)
         self.taken = np.zeros(chunk.rows if self.scattered else 0, dtype=np.uint8)
         self.taken[: len(open.taken)] = open.taken
@@ -79,7 +79,7 @@ class Matches(Round):
             self.room.double()
             self.check(self.room.nbytes)
         else:
-            self.room.widen(int(self.state[kernels.S_DETAIL]), self.task.limits.max_state_bytes)
+            self.room.widen(int(self.state[codes.S_DETAIL]), self.task.limits.max_state_bytes)
 
     def found(self) -> Found:
         return self.room.found(self.state)
@@ -118,14 +118,14 @@ class Streaming:
         if last:
             buffer.clear()
             return
-        low, suspended, state = int(chunk.offsets[-2]), matches.outcome == kernels.SUSPENDED, matches.state
-        start = max(int(state[kernels.S_START]), low) if suspended else chunk.rows
+        low, suspended, state = int(chunk.offsets[-2]), matches.outcome == codes.SUSPENDED, matches.state
+        start = max(int(state[codes.S_START]), low) if suspended else chunk.rows
         cut = min(max(low, matches.first_needed(start)), chunk.rows - 1)
         same = chunk.parts == 1  # the partition that was open before
         self.open = Open(
             start=start - cut,
-            number=int(state[kernels.S_NUMBER]) if suspended else 0,
-            covered=max(0, int(state[kernels.S_COVERED]) - cut) if suspended else 0,
+            number=int(state[codes.S_NUMBER]) if suspended else 0,
+            covered=max(0, int(state[codes.S_COVERED]) - cut) if suspended else 0,
             cut=cut > low or (self.open.cut and same),
             dropped=cut - low + (self.open.dropped if same else 0),
             taken=matches.taken_from(cut),

@@ -7,7 +7,7 @@ import numpy as np
 from sparkcep.automaton.net import ACCEPT, E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
 from sparkcep.columns.bytecode import OP, SLOT, Conditions
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 from sparkcep.search.machine import FLOAT_COLUMN
 
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
@@ -48,14 +48,14 @@ def program_live(program: Program, conditions: Conditions) -> tuple[int, np.ndar
     slots = len(conditions.slots)
     live = np.zeros((max(program.states, 1), max(slots, 1)), dtype=np.uint8)
     if not slots and not conditions.number_read and program.states << program.register_bits <= MAX_MEMO_BITS:
-        return kernels.BITMAP, live
+        return codes.BITMAP, live
     for at, (op, _, _, state) in enumerate(program.code.tolist()):
         if slots and op in (SPLIT, LOOP, PERM, RUN):
             for target in _reachable(program, at):
                 op, a = int(program.code[target, 0]), int(program.code[target, 1])
                 if op in (CHAR, RUN):
                     live[state] |= conditions.live[a if op == CHAR else program.runs[a, R_VAR]]
-    return kernels.HASHED, live
+    return codes.HASHED, live
 
 
 def _reachable(program: Program, start: int) -> set[int]:

@@ -38,7 +38,7 @@ from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Ranking
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
@@ -62,7 +62,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
             check_window(window, schema)
         if plan.slide:
             check_slide(plan.windows[0], plan.slide, schema)
-    memo, live = kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
+    memo, live = codes.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
     if strategy.selection is not None:
         live = selection_live(strategy.selection, conditions)
     elif strategy.search == s.ADJACENT and strategy.forgets is None:

@@ -16,7 +16,7 @@ from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.records import ALL_ROWS, Aggregate, Classifier, Leaf, LeafSpec, Value
-from sparkcep.search.adjacent import E_LABELS, E_NUMBER, E_ROWS, E_START
+from sparkcep.search.codes import E_LABELS, E_NUMBER, E_ROWS, E_START
 
 ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label
 _NONE_I = np.zeros(0, dtype=np.int64)

@@ -22,7 +22,7 @@ from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.windows import Measured
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 from sparkcep.search import derivations as finding
 from sparkcep.search import proxies as proxying
 
@@ -42,8 +42,8 @@ class _Bundle:
     def moved(self, kept: np.ndarray) -> _Bundle:
         """The same in a buffer of the rows ``kept``, in its first partition."""
         found = self.best
-        found.events[:, kernels.E_PART] = 0
-        found.events[:, kernels.E_START] = np.searchsorted(kept, found.events[:, kernels.E_START])
+        found.events[:, codes.E_PART] = 0
+        found.events[:, codes.E_START] = np.searchsorted(kept, found.events[:, codes.E_START])
         first, last = np.searchsorted(kept, [self.first, self.last]).tolist()
         return replace(self, best=replace(found, rows=np.searchsorted(kept, found.rows)), first=first, last=last)
 
@@ -101,7 +101,7 @@ class Proxies:
         work = _Pass(self, chunk, last)
         for found in work.rounds():
             yield from self.tables.of(chunk, work.reported(found))
-        begin = chunk.rows if last else max(int(work.state[kernels.S_START]), int(chunk.offsets[-2]))
+        begin = chunk.rows if last else max(int(work.state[codes.S_START]), int(chunk.offsets[-2]))
         kept = np.zeros(0, dtype=np.int64) if last else work.compacted(begin)
         stays = np.zeros(chunk.rows, dtype=bool)
         stays[kept], stays[begin:] = True, True
@@ -131,7 +131,7 @@ class _Pass(Round):
         self.taken = np.zeros(chunk.rows, dtype=np.uint8)
         self.taken[: open.begin] = open.taken
         self.state = np.zeros(proxying.PROXY_STATE, dtype=np.int64)
-        self.state[kernels.S_START], self.state[kernels.S_NUMBER], self.state[proxying.P_USED] = open.begin, open.number, open.used
+        self.state[codes.S_START], self.state[codes.S_NUMBER], self.state[proxying.P_USED] = open.begin, open.number, open.used
         self.chains = open.chains if open.chains is not None else empty_chains(ENTRIES, self.places.until.dtype)
         size = max(1024, chunk.rows // 4)
         self.room = Room(size, 4 * size, WITH_ERRORS, paths=True)
@@ -151,7 +151,7 @@ class _Pass(Round):
         self.check(sum(a.nbytes for a in self.chains))
 
     def widen(self, kept: bool) -> None:
-        self.room.widen(int(self.state[kernels.S_DETAIL]), self.task.limits.max_state_bytes)
+        self.room.widen(int(self.state[codes.S_DETAIL]), self.task.limits.max_state_bytes)
 
     def found(self) -> Found:
         return self.room.found(self.state)
@@ -167,7 +167,7 @@ class _Pass(Round):
 
     def _bundled(self, found: Found) -> Found:
         """The bundles of matches; one that may go on is kept."""
-        open_part = int(self.state[kernels.S_PART]) if self.outcome == kernels.FULL or not self.last else -1
+        open_part = int(self.state[codes.S_PART]) if self.outcome == codes.FULL or not self.last else -1
         points = finding.last_rows(found.events, found.rows)
         firsts, sizes = points.copy(), np.ones(len(points), dtype=np.int64)
         if self.bundle is not None:
@@ -177,7 +177,7 @@ class _Pass(Round):
             sizes = np.concatenate([[self.bundle.size], sizes])
         if not len(points):
             return self.search.reporter.reported(found, self.places, self.chunk)
-        groups = bundle_groups(found.events[:, kernels.E_PART], points, self.places)
+        groups = bundle_groups(found.events[:, codes.E_PART], points, self.places)
         heads = np.flatnonzero(np.diff(groups, prepend=-1))
         tails = np.append(heads[1:], len(groups)) - 1
         best = found.chosen(finding.best_of(found.events, found.rows, groups, self.search.net.edges))
@@ -185,16 +185,16 @@ class _Pass(Round):
         first, last = firsts[heads], points[tails]
         done = len(heads)
         self.bundle = None
-        if best.events[-1, kernels.E_PART] == open_part:
+        if best.events[-1, codes.E_PART] == open_part:
             done -= 1
             self.bundle = _Bundle(best.chosen(np.array([done])), int(first[-1]), int(last[-1]), int(totals[-1]))
         best = best.chosen(np.arange(done))
         out = self.search.reporter.bundles(best, first[:done], last[:done], totals[:done], self.chunk)
         if done:
             # numbers go on from the bundles reported before
-            number = out.events[:, kernels.E_NUMBER]
-            number[out.events[:, kernels.E_PART] == self.bundles[0]] += self.bundles[1]
-            self.bundles = (int(out.events[-1, kernels.E_PART]), int(number[-1]))
+            number = out.events[:, codes.E_NUMBER]
+            number[out.events[:, codes.E_PART] == self.bundles[0]] += self.bundles[1]
+            self.bundles = (int(out.events[-1, codes.E_PART]), int(number[-1]))
         return out
 
     def compacted(self, begin: int) -> np.ndarray:
@@ -219,7 +219,7 @@ class _Pass(Round):
             taken=self.taken[kept],
             next=int(positions[begin]) if begin < chunk.rows else int(positions[-1]) + 1,
             going=begin > int(chunk.offsets[-2]) or (self.open.going and chunk.parts == 1),
-            number=int(self.state[kernels.S_NUMBER]),
+            number=int(self.state[codes.S_NUMBER]),
             reported=self.bundles[1] if self.bundles[0] == chunk.parts - 1 else 0,
             bundle=self.bundle.moved(kept) if self.bundle is not None else None,
             chains=self.chains,

@@ -29,7 +29,7 @@ from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, 
 from sparkcep.engine.windows import Slides, plan_windows
 from sparkcep.errors import TooMuchStateError
 from sparkcep.plan.records import Ranking, Term
-from sparkcep.search.adjacent import E_PART
+from sparkcep.search.codes import E_PART
 
 SPARE = 1024  # matches that are held beside twice the best
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows

@@ -13,8 +13,9 @@ from sparkcep.engine.found import Found
 from sparkcep.engine.windows import Measured, measured
 from sparkcep.plan.costs import BUNDLES
 from sparkcep.plan.plan import Plan
+from sparkcep.search import codes
 from sparkcep.search import derivations as finding
-from sparkcep.search.adjacent import E_NUMBER, E_PART, E_ROWS
+from sparkcep.search.codes import E_NUMBER, E_PART, E_ROWS
 
 
 class Reporter:
@@ -41,7 +42,7 @@ class Reporter:
         out = {"kind": self._kinds}
         none = events[:, E_ROWS] < 0
         if "errors" in self._asked:
-            accepting = np.where(none, 0, events[:, finding.E_ACCEPT])
+            accepting = np.where(none, 0, events[:, codes.E_ACCEPT])
             costs = self.found.edges[accepting, E_COST]
             out["errors"] = pa.array(costs // self.approx.scale if self.approx.whole else costs / self.approx.scale, mask=none)
         if "missing" in self._asked:

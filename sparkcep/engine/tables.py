@@ -17,7 +17,7 @@ from sparkcep.engine.prepared import Task
 from sparkcep.engine.weights import scores
 from sparkcep.engine.windows import WINDOW_BYTES, Slides, slides, sliding_windows
 from sparkcep.errors import TooMuchStateError
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 
 OUTPUT_BYTES = 1 << 25  # about, of one output table
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
@@ -83,7 +83,7 @@ class Tables:
         taken = pa.array(out_pos)
         for f in self.schema:
             if f.name == "__matched":
-                arrays.append(pa.array(rows.events[rows.out_event, kernels.E_ROWS] >= 0))
+                arrays.append(pa.array(rows.events[rows.out_event, codes.E_ROWS] >= 0))
             elif f.name in self.leaves:
                 values = leaf_column(self.leaves[f.name], rows, columns)
                 # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same type
@@ -95,12 +95,12 @@ class Tables:
     def _in_windows(self, chunk: Chunk, found: Found) -> Found:
         """Each match once for each sliding window that holds all its rows."""
         window, events = self.plan.windows[0], found.events
-        kept = np.flatnonzero(events[:, kernels.E_ROWS] > 0)
+        kept = np.flatnonzero(events[:, codes.E_ROWS] > 0)
         first, last = end_rows(events[kept], found.rows)
         try:
             which, starts, ends = sliding_windows(window, self.plan.slide, chunk.columns.get(window.order), chunk.positions, first, last, self._most_windows)
         except TooMuchStateError:
-            raise self.task.failures.state(int(events[kept[0], kernels.E_START]), chunk.columns, NARROWER) from None
+            raise self.task.failures.state(int(events[kept[0], codes.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]
         chosen = {name: values if name == "kind" else values.take(pa.array(which)) for name, values in found.by_event.items()}
         return replace(found, events=events[which], by_event=chosen | {"window_start": starts, "window_end": ends})

@@ -15,12 +15,12 @@ from sparkcep.engine.letters import Data
 from sparkcep.engine.listing import SKIPS, Matches, Open
 from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.plan.options import NO_WINDOW
-from sparkcep.search import machine
+from sparkcep.search import codes, machine
 from sparkcep.search import walk as walking
 
 MAX_ENDS_BYTES = 1 << 28  # of a table of completions
 MEMO_ENTRIES = 1 << 16
-CONTIGUITY = {"STRICT": walking.STRICT, "NEXT": walking.NEXT, "ANY": walking.ANY}
+CONTIGUITY = {"STRICT": codes.STRICT, "NEXT": codes.NEXT, "ANY": codes.ANY}
 _NO_PATH = np.zeros(0, dtype=np.int64)
 _EXACT = walking.Errors(_NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
 
@@ -107,7 +107,7 @@ class Walk:
 
 
 class _Matches(Matches):
-    name, state_size = WALK, walking.SELECTION_STATE + 1
+    name, state_size = WALK, codes.SELECTION_STATE + 1
 
     def __init__(self, search: Walk, chunk: Chunk, open: Open, open_end: bool) -> None:
         width = WITH_ERRORS if search.errors is not _EXACT else WIDTH
@@ -154,4 +154,4 @@ class _Matches(Matches):
         )
 
     def keeps(self) -> bool:
-        return self.search.ambiguous and self.state[walking.S_ACTIVE] == 1
+        return self.search.ambiguous and self.state[codes.S_ACTIVE] == 1

@@ -46,21 +46,27 @@ from sparkcep.automaton.program import (
     SPLIT,
     START,
 )
-from sparkcep.search.compiled import inlined, kernel
+from sparkcep.search.codes import (
+    BITMAP,
+    DONE,
+    EFFORT,
+    ERROR,
+    FULL,
+    GROW,
+    HASHED,
+    S_DETAIL,
+    S_ENTRIES,
+    SKIP_FIRST,
+    SKIP_NEXT_ROW,
+    SKIP_PAST_LAST,
+    SKIP_TO_ABSENT,
+    SKIP_TO_FIRST,
+    SUSPENDED,
+)
+from sparkcep.search.compiled import kernel
 from sparkcep.search.machine import MAP, scan
-
-# outcome of match_partitions
-DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT, TOO_MANY = range(9)
-# state vector
-S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS, S_ENTRIES = range(9)
-STATE_SIZE = 9
-# memo kinds
-NO_MEMO, BITMAP, HASHED = range(3)
-# AFTER MATCH SKIP
-SKIP_PAST_LAST, SKIP_NEXT_ROW, SKIP_FIRST, SKIP_LAST = range(4)
-# columns of an event: partition, first row, number of rows (-1: unmatched row), match number, offset of its labels
-E_PART, E_START, E_ROWS, E_NUMBER, E_LABELS = range(5)
-
+from sparkcep.search.memo import enter, forget, place_of
+from sparkcep.search.progress import bounds, put_event, resumed, suspend
 
 
 class ProgramArrays(NamedTuple):
@@ -123,35 +129,6 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def _hash_key(key, width):
-    h = np.uint64(1469598103934665603)
-    for i in range(width):
-        h = (h ^ np.uint64(key[i])) * np.uint64(1099511628211)
-        h = h ^ (h >> np.uint64(29))
-    return h
-
-
-@kernel
-def clear_memo(entries, table, state):
-    """Forgets all failed states of a hashed memo, in time of their number."""
-    count = state[S_ENTRIES]
-    mask = np.uint64(table.shape[0] - 1)
-    if 8 * count > table.shape[0]:
-        table[:] = 0
-    else:
-        for e in range(count):
-            h = np.uint64(1469598103934665603)
-            for i in range(entries.shape[1]):
-                h = (h ^ np.uint64(entries[e, i])) * np.uint64(1099511628211)
-                h = h ^ (h >> np.uint64(29))
-            h = h & mask
-            while table[h] != e + 1:  # it lies there or behind, also where those before it are gone already
-                h = (h + np.uint64(1)) & mask
-            table[h] = 0
-    state[S_ENTRIES] = 0
-
-
-@kernel
 def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
     """Memo place of a state; -1 when it has failed before, -2 when the memo is full."""
     width = key.shape[0]
@@ -169,29 +146,16 @@ def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table
         else:
             key[3 + 2 * k] = hi[pos - 1, k]
             key[4 + 2 * k] = hbits[pos - 1, k]
-    mask = np.uint64(table.shape[0] - 1)
-    h = _hash_key(key, width) & mask
-    while table[h] != 0:
-        e = table[h] - 1
-        same = True
-        for k in range(width):
-            if entries[e, k] != key[k]:
-                same = False
-                break
-        if same:
-            if alive[e] == 1:
-                return -1
-            alive[e] = 1
-            return e
-        h = (h + np.uint64(1)) & mask
-    e = state[S_ENTRIES]
-    if e == entries.shape[0]:
-        return -2
-    for k in range(width):
-        entries[e, k] = key[k]
+    h = place_of(key, entries, table)
+    e = table[h] - 1
+    if e >= 0 and alive[e] == 1:
+        return -1
+    if e < 0:
+        e = state[S_ENTRIES]
+        if e == entries.shape[0]:
+            return -2
+        enter(key, h, entries, table, state)
     alive[e] = 1
-    table[h] = e + 1
-    state[S_ENTRIES] = e + 1
     return e
 
 
@@ -203,16 +167,6 @@ def _forget(trail, count, bitmap, bits, alive):
             bits[trail[k] >> 6] &= ~(np.uint64(1) << np.uint64(trail[k] & 63))
         else:
             alive[trail[k]] = 0
-
-
-@inlined
-def put_event(events, at, part, start, rows, number, labels):
-    """Writes a row of ``events``."""
-    events[at, E_PART] = part
-    events[at, E_START] = start
-    events[at, E_ROWS] = rows
-    events[at, E_NUMBER] = number
-    events[at, E_LABELS] = labels
 
 
 @kernel
@@ -238,19 +192,11 @@ def match_partitions(
     stack_size = stack.shape[0] - 2
     trail_size = trail.shape[0] - 2
 
-    part = state[S_PART]
-    s = state[S_START]
-    number = state[S_NUMBER]
-    event_count = state[S_EVENTS]
-    label_count = state[S_LABELS]
-    covered = state[S_COVERED]
+    part, s, number, event_count, label_count, covered = resumed(state)
     outcome = DONE
 
     while part < parts and outcome == DONE:
-        low = offsets[part]
-        high = offsets[part + 1]
-        open_end = tail_open and part == parts - 1
-        limit = high - ahead if open_end else high
+        low, high, open_end, limit = bounds(part, offsets, tail_open, ahead)
         if s < low:
             s = low
         steps = 0
@@ -280,7 +226,7 @@ def match_partitions(
                 furthest = s
                 if memo_kind == HASHED and state[S_ENTRIES] > most_entries:
                     # a later start row hardly meets the values of an earlier one; forgetting what failed is always sound
-                    clear_memo(entries, table, state)
+                    forget(entries, table, state)
                 if memo_kind == HASHED and not remembering and steps > 4 * (s - begin_s) + patience:
                     remembering = True
                 while True:
@@ -736,11 +682,6 @@ def match_partitions(
         number = 0
         covered = 0
         if state[S_ENTRIES] > 0:
-            clear_memo(entries, table, state)
-    state[S_PART] = part
-    state[S_START] = s
-    state[S_NUMBER] = number
-    state[S_EVENTS] = event_count
-    state[S_LABELS] = label_count
-    state[S_COVERED] = covered
+            forget(entries, table, state)
+    suspend(state, part, s, number, event_count, label_count, covered)
     return outcome

@@ -16,25 +16,11 @@ import numpy as np
 
 from sparkcep.automaton.net import E_AT_END, E_AT_START, E_BEGIN, E_CHECK, E_HAVE, E_LABEL, E_OPEN, E_SAME, E_SIDE, E_TARGET, E_VAR
 from sparkcep.columns.bytecode import SLOT
-from sparkcep.search.adjacent import (
-    DONE,
-    EFFORT,
-    ERROR,
-    FULL,
-    S_COVERED,
-    S_DETAIL,
-    S_EVENTS,
-    S_LABELS,
-    S_NUMBER,
-    S_PART,
-    S_START,
-    SUSPENDED,
-    TOO_MANY,
-    put_event,
-)
+from sparkcep.search.codes import DONE, EFFORT, ERROR, FULL, NEVER, S_ACTIVE, S_DETAIL, SUSPENDED, TOO_MANY
 from sparkcep.search.compiled import allocating, kernel
 from sparkcep.search.machine import MAP, scan
-from sparkcep.search.walk import NEVER, S_ACTIVE, unmatched
+from sparkcep.search.memo import BASIS, mixed
+from sparkcep.search.progress import bounds, put_event, resumed, suspend, unmatched
 
 _LABELFIRST = SLOT["LABELFIRST"]  # kinds up to this one hold a row or a label, -1 for none
 # columns of ``frames``: node, row taken, edge it was taken by, edge being tried, next row for it (-1: not begun), last row it may have
@@ -225,6 +211,10 @@ def _finished(
     """What only the finished match can tell: conditions across ``&``, negations, rows passed over. 1, 0 or an error."""
     _, edges, first_check, checks, first_blocker, blockers, across = automaton
     frames, opened, since = search[0], search[1], search[2]
+    if edges[accept, E_AT_END] != 0:
+        for side in range(since.shape[1]):
+            if (edges[accept, E_AT_END] >> side) & 1 == 1 and since[depth, side] + 1 != high:
+                return 0
     for d in range(1, depth + 2):
         e = frames[d, J_BY] if d <= depth else accept
         row = frames[d, J_ROW] if d <= depth else windows[0, s]
@@ -233,9 +223,6 @@ def _finished(
             got = _holds_finally(v, row, entries[v], depth, frames, edges, spare, low, high, number, program, rows, memory)
             if got != 1:
                 return got
-        for side in range(since.shape[1]):
-            if (edges[e, E_AT_END] >> side) & 1 == 1 and since[d - 1, side] + 1 != high:
-                return 0
         for c in range(first_check[e], first_check[e + 1]):
             negated = checks[c, 0]
             after = since[d - 1, checks[c, 1]]
@@ -287,10 +274,9 @@ def _ordered(depth, frames, edges, order):
 @kernel
 def _place(order, n, start, seen, events, out_rows, out_labels):
     """Where in ``seen`` the pairs in ``order`` stand, or the free place for them."""
-    h = np.uint64(1469598103934665603)
+    h = BASIS
     for i in range(n):
-        h = (h ^ np.uint64(order[i, 0] * 64 + (order[i, 1] & 63))) * np.uint64(1099511628211)
-        h = h ^ (h >> np.uint64(29))
+        h = mixed(h, order[i, 0] * 64 + (order[i, 1] & 63))
     mask = np.uint64(seen.shape[0] - 1)
     h = h & mask
     while seen[h, 1] != 0 and seen[h, 0] == start:
@@ -325,22 +311,14 @@ def conjoin_partitions(
     spare = hi.shape[0] - 2
     window_count = windows.shape[0]
     parts = offsets.shape[0] - 1
-    part = state[S_PART]
-    s = state[S_START]
-    number = state[S_NUMBER]
-    event_count = state[S_EVENTS]
-    label_count = state[S_LABELS]
-    covered = state[S_COVERED]
+    part, s, number, event_count, label_count, covered = resumed(state)
     state[S_ACTIVE] = 0
     best_count = 0
     best_start = np.int64(-1)
     best_end = np.int64(NEVER)
     outcome = DONE
     while part < parts and outcome == DONE:
-        low = offsets[part]
-        high = offsets[part + 1]
-        open_end = tail_open and part == parts - 1
-        limit = high - ahead if open_end else high
+        low, high, open_end, limit = bounds(part, offsets, tail_open, ahead)
         s = max(s, low)
         while s < high or best_count > 0:
             if best_count > 0 and (s >= high or s >= best_end - 1):
@@ -562,12 +540,7 @@ def conjoin_partitions(
         part += 1
         number = 0
         covered = high
-    state[S_PART] = part
-    state[S_START] = s
-    state[S_NUMBER] = number
-    state[S_EVENTS] = event_count
-    state[S_LABELS] = label_count
-    state[S_COVERED] = covered
+    suspend(state, part, s, number, event_count, label_count, covered)
     return outcome
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparkcep.automaton.net import E_COST
-from sparkcep.search.adjacent import E_LABELS, E_ROWS, E_START
+from sparkcep.search.codes import E_ACCEPT, E_LABELS, E_ROWS, E_START
 from sparkcep.search.compiled import allocating, kernel
-
-E_ACCEPT = 5
 
 
 @kernel

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_START, E_CHECK, E_LABEL, E_OPEN, E_TARGET, E_VAR
-from sparkcep.search.adjacent import DONE, ERROR, FULL, GROW
+from sparkcep.search.codes import DONE, ERROR, FULL, GROW, NEXT, STRICT
 from sparkcep.search.compiled import inlined, kernel
 from sparkcep.search.machine import FLOAT_COLUMN, MAP, scan
-from sparkcep.search.walk import NEXT, STRICT
+from sparkcep.search.memo import BASIS, mixed, put
 
 NONE = -1  # no node: before a first row, behind the oldest member of a class
 COUNTS, GRAPHS = range(2)  # numbers of matches by last row, kept by class and start; graphs by last row
@@ -113,20 +113,16 @@ def _content(k, at, values):
 def hashed(place, info, ends, hi, bits, live, values):
     """A hash of what decides the future of a class."""
     node = info[place, C_NODE]
-    h = (np.uint64(1469598103934665603) ^ np.uint64(node)) * np.uint64(1099511628211)
+    h = mixed(BASIS, node)
     for w in range(1, ends.shape[1]):
-        h = (h ^ np.uint64(ends[place, w])) * np.uint64(1099511628211)
-        h = h ^ (h >> np.uint64(29))
+        h = mixed(h, ends[place, w])
     for k in range(hi.shape[1]):
         if live[node, k] == 1:
             x, y = hi[place, k], bits[place, k]
             if values[0][k] >= 0:
                 x, missing = _content(k, x, values)
                 y = np.int64(missing)
-            h = (h ^ np.uint64(x)) * np.uint64(1099511628211)
-            h = h ^ (h >> np.uint64(29))
-            h = (h ^ np.uint64(y)) * np.uint64(1099511628211)
-            h = h ^ (h >> np.uint64(29))
+            h = mixed(mixed(h, x), y)
     return np.int64(h >> np.uint64(2))
 
 
@@ -184,12 +180,8 @@ def remove(place, info, table):
 @kernel
 def refill(classes, alive_count):
     """Fills an empty table with the classes alive."""
-    mask = classes.table.shape[0] - 1
     for i in range(alive_count):
-        h = classes.info[classes.alive[i], C_HASH] & mask
-        while classes.table[h] != 0:
-            h = (h + 1) & mask
-        classes.table[h] = classes.alive[i] + 1
+        put(classes.alive[i], classes.info[classes.alive[i], C_HASH], classes.table)
 
 
 @kernel

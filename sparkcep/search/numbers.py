@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_START, E_TARGET, E_VAR
+from sparkcep.search.codes import ANY, NEXT
 from sparkcep.search.compiled import allocating, inlined
-from sparkcep.search.walk import ANY, NEXT
 
 # five of them exceed 10**46; 0 stands for floating point
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563)

@@ -17,12 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_START, E_COST, E_LABEL, E_TARGET
-from sparkcep.search.adjacent import DONE, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_NUMBER, S_PART, S_START, SUSPENDED, put_event
 from sparkcep.search.chains import C_DEPTH, C_EDGE, C_EDGES, C_FIELDS, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, comes_first
 from sparkcep.search.chains import append as append_row
+from sparkcep.search.codes import DONE, FULL, GROW, S_DETAIL, STATE_SIZE, SUSPENDED
 from sparkcep.search.compiled import allocating, kernel
+from sparkcep.search.progress import bounds, put_event, resumed, suspend
 
-P_USED, PROXY_STATE = range(9, 11)  # state behind that of the exact kernel
+P_USED, PROXY_STATE = range(STATE_SIZE, STATE_SIZE + 2)  # state behind that of the exact kernel
 
 
 class ProxyArrays(NamedTuple):
@@ -78,11 +79,7 @@ def proxy_partitions(
     """
     edges, by_first, by_edge, source, accept, accept_end, tested = automaton
     parts = offsets.shape[0] - 1
-    part = state[S_PART]
-    row = state[S_START]
-    number = state[S_NUMBER]
-    event_count = state[S_EVENTS]
-    label_count = state[S_LABELS]
+    part, row, number, event_count, label_count, covered = resumed(state)
     used = state[P_USED]
     outcome = DONE
     nodes = live.shape[0]
@@ -91,10 +88,7 @@ def proxy_partitions(
         if accept_end[node] != accept[node]:
             ends = True
     while part < parts:
-        low = offsets[part]
-        high = offsets[part + 1]
-        open_end = tail_open and part == parts - 1
-        limit = high - max(ahead, 1 if ends else 0) if open_end else high
+        low, high, open_end, limit = bounds(part, offsets, tail_open, max(ahead, 1 if ends else 0))
         while row < limit:
             here = letters[row] & tested
             if here == 0:
@@ -185,11 +179,7 @@ def proxy_partitions(
         part += 1
         number = 0
         row = max(row, high)
-    state[S_PART] = part
-    state[S_START] = row
-    state[S_NUMBER] = number
-    state[S_EVENTS] = event_count
-    state[S_LABELS] = label_count
+    suspend(state, part, row, number, event_count, label_count, covered)
     state[P_USED] = used
     return outcome
 

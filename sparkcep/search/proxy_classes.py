@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_START, E_CHECK, E_COST, E_LABEL, E_OPEN, E_TARGET
-from sparkcep.search.adjacent import DONE, ERROR, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_PART, S_START, put_event
 from sparkcep.search.chains import C_DEPTH, C_EDGE, C_PARENT, NONE
+from sparkcep.search.codes import DONE, ERROR, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_PART, S_START
 from sparkcep.search.compiled import kernel
 from sparkcep.search.machine import MAP, scan
+from sparkcep.search.memo import put
 from sparkcep.search.merged import C_HASH, C_NODE, find, hashed, remove
+from sparkcep.search.progress import put_event
 from sparkcep.search.proxies import P_USED, PROXY_STATE, append, completes_better, preferred
 
 # state behind that of proxy_kernels: places given back, places ever used
@@ -64,14 +66,10 @@ def _give_back(place, places, state):
 @kernel
 def refill(places):
     """Fills an empty table with the classes of all nodes."""
-    mask = places.table.shape[0] - 1
     for node in range(places.head.shape[0]):
         place = places.head[node]
         while place != NONE:
-            h = places.info[place, C_HASH] & mask
-            while places.table[h] != 0:
-                h = (h + 1) & mask
-            places.table[h] = place + 1
+            put(place, places.info[place, C_HASH], places.table)
             place = places.after[place]
 
 

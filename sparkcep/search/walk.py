@@ -21,37 +21,36 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_END, E_AT_START, E_CHECK, E_COST, E_LABEL, E_NOT, E_OPEN, E_TARGET, E_VAR
-from sparkcep.search.adjacent import (
+from sparkcep.search.codes import (
+    ANY,
     DONE,
     EFFORT,
     ERROR,
     FULL,
-    S_COVERED,
+    NEVER,
+    NEXT,
+    S_ACTIVE,
+    S_BEST,
+    S_DEPTH,
     S_DETAIL,
     S_ENTRIES,
-    S_EVENTS,
-    S_LABELS,
-    S_NUMBER,
-    S_PART,
-    S_START,
+    S_FOUND,
+    S_OWN,
     SKIP_FIRST,
     SKIP_NEXT_ROW,
     SKIP_PAST_LAST,
     SKIP_TO_ABSENT,
     SKIP_TO_FIRST,
+    STRICT,
     SUSPENDED,
     TOO_MANY,
-    clear_memo,
-    put_event,
 )
 from sparkcep.search.compiled import allocating, kernel
 from sparkcep.search.derivations import derived_before
 from sparkcep.search.machine import EXTEND, MAP, SEARCH, UNTAKEN, scan
+from sparkcep.search.memo import enter, forget, place_of
+from sparkcep.search.progress import bounds, put_event, resumed, suspend, unmatched
 
-STRICT, NEXT, ANY = range(3)
-NEVER = 1 << 62
-# state behind that of the exact kernel: a search cut off by full output
-S_DEPTH, S_ACTIVE, S_FOUND, S_BEST, S_OWN, SELECTION_STATE = range(9, 15)
 # columns of ``frames``: node, row taken, edge, next candidate row (-1: not looked for), first accepting edge, matches at
 # entry, complete already, rows taken since the candidate was looked at
 F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE = range(8)
@@ -167,12 +166,7 @@ def select_partitions(
         if accepts[node] == 2:
             monotone = False
 
-    part = state[S_PART]
-    s = state[S_START]
-    number = state[S_NUMBER]
-    event_count = state[S_EVENTS]
-    label_count = state[S_LABELS]
-    covered = state[S_COVERED]
+    part, s, number, event_count, label_count, covered = resumed(state)
     depth = state[S_DEPTH]
     active = state[S_ACTIVE] == 1
     found = state[S_FOUND]
@@ -186,10 +180,7 @@ def select_partitions(
     patience = 0
 
     while part < parts and outcome == DONE:
-        low = offsets[part]
-        high = offsets[part + 1]
-        open_end = tail_open and part == parts - 1
-        limit = high - ahead if open_end else high
+        low, high, open_end, limit = bounds(part, offsets, tail_open, ahead)
         if s < low:
             s = low
         while s < high or (shortest and best_count > 0):
@@ -697,13 +688,8 @@ def select_partitions(
         number = 0
         covered = high
         if state[S_ENTRIES] > 0:
-            clear_memo(entries, table, state)
-    state[S_PART] = part
-    state[S_START] = s
-    state[S_NUMBER] = number
-    state[S_EVENTS] = event_count
-    state[S_LABELS] = label_count
-    state[S_COVERED] = covered
+            forget(entries, table, state)
+    suspend(state, part, s, number, event_count, label_count, covered)
     state[S_DEPTH] = depth
     state[S_ACTIVE] = 1 if active else 0
     state[S_FOUND] = found
@@ -761,58 +747,18 @@ def _reported(events, own, count, out_labels, out_rows, frames, labels, original
 
 
 @kernel
-def unmatched(covered, upto, taken, events, count, part, label_count):
-    """Events for the rows from ``covered`` to before ``upto`` that are in no match; (row to go on from, events), short of
-    ``upto`` where ``events`` is full."""
-    while covered < upto:
-        if taken[covered] == 0:
-            if count == events.shape[0]:
-                break
-            put_event(events, count, part, covered, -1, 0, label_count)
-            count += 1
-        covered += 1
-    return covered, count
-
-
-@kernel
-def _place(key, entries, table):
-    """Where a key lies in the table, or the free place for it."""
-    h = np.uint64(1469598103934665603)
-    for i in range(key.shape[0]):
-        h = (h ^ np.uint64(key[i])) * np.uint64(1099511628211)
-        h = h ^ (h >> np.uint64(29))
-    mask = np.uint64(table.shape[0] - 1)
-    h = h & mask
-    while table[h] != 0:
-        e = table[h] - 1
-        same = True
-        for k in range(key.shape[0]):
-            if entries[e, k] != key[k]:
-                same = False
-                break
-        if same:
-            return h
-        h = (h + np.uint64(1)) & mask
-    return h
-
-
-@kernel
 def _failed(key, entries, table):
-    return table[_place(key, entries, table)] != 0
+    return table[place_of(key, entries, table)] != 0
 
 
 @kernel
 def _remember(key, entries, table, state):
     """Marks a key as failed; a full memo begins anew, so that memory stays bounded."""
     if state[S_ENTRIES] == entries.shape[0]:
-        clear_memo(entries, table, state)
-    h = _place(key, entries, table)
+        forget(entries, table, state)
+    h = place_of(key, entries, table)
     if table[h] == 0:
-        e = state[S_ENTRIES]
-        for k in range(key.shape[0]):
-            entries[e, k] = key[k]
-        table[h] = e + 1
-        state[S_ENTRIES] = e + 1
+        enter(key, h, entries, table, state)
 
 
 @kernel

@@ -17,7 +17,7 @@ from sparkcep.engine.open import prepare
 from sparkcep.engine.prepared import Task
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 
 from .data import sorted_ticks
 
@@ -82,12 +82,12 @@ def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[floa
         over.room = Room(whole.num_rows, 2 * whole.num_rows, rows=False)
         t2 = time.perf_counter()
         over.scratch = over.fresh(len(offsets))
-        while over.run() == kernels.GROW:
+        while over.run() == codes.GROW:
             over.grow()
         t3 = time.perf_counter()
         match.append(t3 - t2)
         total.append(t3 - t2 + t1 - t0)
-        found = int(over.state[kernels.S_EVENTS])
+        found = int(over.state[codes.S_EVENTS])
     return float(np.median(match[1:])), float(np.median(total[1:])), found
 
 

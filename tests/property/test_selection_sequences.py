@@ -12,7 +12,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.search import adjacent as kernels
+from sparkcep.search import codes
 from sparkcep.settings import Settings
 from tests.oracle import selection
 from tests.property.in_process import _inputs
@@ -46,7 +46,7 @@ def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
 
     engine.passage.report = emit
     assert engine.prepared.strategy.search in (WALK, CONJUNCTION) or not plan.selection
-    assert kernels.E_ROWS == 2
+    assert codes.E_ROWS == 2
     for _ in match_batches(engine, table.to_batches()):
         pass
     return found

@@ -1,0 +1,28 @@
+"""Numbers that several searches and the engine agree on; no search imports another one for them."""
+
+from __future__ import annotations
+
+# event selection: what may lie between two rows of a match
+STRICT, NEXT, ANY = range(3)
+
+# outcome of a search: all rows are done; the output is full; rows still to come decide; AFTER MATCH SKIP goes to the match's first row, or to a variable without
+# one; a condition failed; the working memory is full; sparkcep.maxSteps and sparkcep.maxMatches are exceeded
+DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT, TOO_MANY = range(9)
+
+# state of a search between its calls: partition, start row, match number, events and labels written, first row not known to be matched or unmatched, what the
+# outcome is about, steps, entries of the memo
+S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS, S_ENTRIES, STATE_SIZE = range(10)
+# behind that of walks: depth, whether a start row is under way, matches found from it, rows of the earliest completion, first event of the start row
+S_DEPTH, S_ACTIVE, S_FOUND, S_BEST, S_OWN, SELECTION_STATE = range(STATE_SIZE, STATE_SIZE + 6)
+
+# how failed states are remembered: not at all, one bit each, by a hash of what decides their future
+NO_MEMO, BITMAP, HASHED = range(3)
+
+# AFTER MATCH SKIP
+SKIP_PAST_LAST, SKIP_NEXT_ROW, SKIP_FIRST, SKIP_LAST = range(4)
+
+# columns of an event: partition, first row, number of rows (-1: unmatched row), match number, offset of its labels; of approximate matches also
+# the edge that completes it
+E_PART, E_START, E_ROWS, E_NUMBER, E_LABELS, E_ACCEPT = range(6)
+
+NEVER = 1 << 62  # behind all rows
