@@ -160,14 +160,14 @@ def values(kind: pa.DataType) -> pa.Array:
 def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
     """Two partitions in the plan's input columns, of types that they might have."""
     arrays = set().union(*(paired(tree) for _, conjuncts in plan.conditions for tree in conjuncts))
-    keys, order = {column for _, column, _ in plan.partition}, {column for _, column, *_ in plan.order}
+    keys, order = {column for _, column, _ in plan.partition}, {column: down for _, column, down, *_ in plan.order}
     names = [column for column, _ in (*plan.inputs, *plan.ordered_inputs)]
     for attempt in range(400):
         kinds = {name: rng.choice(TYPES) if attempt >= len(TYPES) else TYPES[attempt] for name in names}
         columns = {name: values(pa.list_(kind) if name in arrays else kind) for name, kind in kinds.items()}
-        for name in order:
-            ascending = pa.array([row % ROWS for row in range(2 * ROWS)])
-            columns[name] = ascending.cast(kinds[name]) if kinds[name] in (pa.float64(), pa.timestamp("us")) else ascending
+        for name, down in order.items():
+            sorted_ = pa.array([ROWS - row % ROWS if down else row % ROWS for row in range(2 * ROWS)])
+            columns[name] = sorted_.cast(kinds[name]) if kinds[name] in (pa.float64(), pa.timestamp("us")) else sorted_
         columns |= {name: pa.array([row // ROWS for row in range(2 * ROWS)]) for name in keys}
         if plan.letters:
             columns[LETTERS] = pa.array([sum(1 << bit for _, bit, _ in plan.letters)] * 2 * ROWS)
