@@ -28,7 +28,8 @@ from sparkcep.automaton.strategy import (
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import walk as selecting
 from sparkcep.sql.describe import describe

@@ -80,6 +80,7 @@ def kernel_files(kept: Path) -> list[Path]:
     return sorted(kept.rglob("*.nbc"))
 
 
+@pytest.mark.further  # a process for each damage, twice
 def test_a_damaged_kernel_is_compiled_again(tmp_path):
     kept = tmp_path / "kept"
     answer(start(package(tmp_path / "one"), kept))

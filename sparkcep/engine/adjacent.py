@@ -49,7 +49,7 @@ class _Matches(Matches):
         program = task.prepared.strategy.program
         return kernels.match_partitions(
             search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.data.conditions,
-            self.data.rows, self.scratch, self.open.cut, self.open_end, task.ahead, task.plan.rows == "unmatched", SKIPS[skip[0]], np.int64(skip[1]),
+            self.data.rows, self.scratch, self.open.cut, self.open_end, task.ahead, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, self.state,
             room.events, room.labels,
         )

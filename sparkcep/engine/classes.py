@@ -93,7 +93,7 @@ class _Round(Round):
     def run(self) -> int:
         search, room = self.search, self.room
         return classing.class_partitions(
-            search.net, self.task.plan.selection[0] == "STRICT", self.windows, search.window_live, search.valued, search.live, search.read,
+            search.net, self.task.plan.selection.strategy == "STRICT", self.windows, search.window_live, search.valued, search.live, search.read,
             self.data.conditions, self.data.rows, self.scratch, np.int64(self.chunk.rows), self.places, self.chains, self.state,
             room.events, room.labels, room.rows, room.paths,
         )

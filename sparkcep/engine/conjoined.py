@@ -158,14 +158,14 @@ class Sides(Rankings):
     def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray) -> list[np.ndarray] | None:
         """What each row adds to the score of each side; None where the sums are not those of Spark."""
         count, rows = len(self.task.plan.variables), len(letters)
-        types = [type_of(columns[column].type) for terms in self.score.sides for _, column, *_ in terms if column]
+        types = [type_of(columns[term.column].type) for terms in self.score.sides for term in terms if term.column]
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return None
         for terms in self.score.sides:
-            for mask, column, *_ in terms:
-                if column:
-                    bad = null_marks(columns[column]).astype(bool) | ~np.isfinite(words(columns[column]))
-                    if (bad & (letters & mask != 0)).any():
+            for term in terms:
+                if term.column:
+                    bad = null_marks(columns[term.column]).astype(bool) | ~np.isfinite(words(columns[term.column]))
+                    if (bad & (letters & term.mask != 0)).any():
                         return None
         self.floating = any(t.is_float for t in types)
         scale = max((t.scale for t in types), default=0)
@@ -178,12 +178,12 @@ class Sides(Rankings):
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
             own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
             if own is None:
-                if self.score.whole or len(terms) > 1 or not any(c and type_of(columns[c].type).is_float for _, c, *_ in terms):
+                if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # rounded in another order than Spark's
                 own = float_weights(terms, columns, count, rows)
             if side in self.score.positive and any((own[v][(letters >> v & 1).astype(bool)] < 0).any() for v in range(count)):
                 return None
-            unit = 10 ** (scale - max((type_of(columns[c].type).scale for _, c, *_ in terms if c), default=0))
+            unit = 10 ** (scale - max((type_of(columns[term.column].type).scale for term in terms if term.column), default=0))
             out.append(own * rising * unit)
         return out
 

@@ -38,7 +38,7 @@ from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.score import Ranking
+from sparkcep.plan.records import Ranking
 from sparkcep.search import adjacent as kernels
 
 
@@ -53,7 +53,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         line, column, text = plan.place
         raise too_complex(error.message, line, column, text) from None
     plan = strategy.plan
-    adjacent = plan.selection[:1] in ((), ("STRICT",))
+    adjacent = plan.adjacent
     conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=adjacent)
     out = output_schema(plan, schema)
     if plan.ranking:
@@ -73,7 +73,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
     types = [out.field(name).type for name in ranking.objectives if name in out.names]
-    for t in map(type_of, [*types, *(schema.field(column).type for _, column, *_ in ranking.terms if column)]):
+    for t in map(type_of, [*types, *(schema.field(term.column).type for term in ranking.terms if term.column)]):
         if not (t.is_number or t.kind == "null"):
             line, column, text = ranking.place
             raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)

@@ -54,9 +54,9 @@ class Task:
     def of(prepared: Prepared, limits: Limits | None) -> Task:
         limits = limits or Limits(**dict(prepared.plan.bounds))
         back, ahead = prepared.conditions.max_back, prepared.conditions.max_ahead
-        for _, spec in prepared.plan.leaves:
-            if spec[0] == "nav":
-                back, ahead = max(back, -spec[4]), max(ahead, spec[4])
+        for leaf in prepared.plan.leaves:
+            if leaf.spec.kind == "nav":
+                back, ahead = max(back, -leaf.spec.physical), max(ahead, leaf.spec.physical)
         return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead)
 
     @property
@@ -75,12 +75,12 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
     so where the plan names them, they are just these."""
     fields = []
     if plan.rows == "one":
-        fields += [pa.field(c, schema.field(c).type) for _, c, _ in plan.partition]
+        fields += [pa.field(key.column, schema.field(key.column).type) for key in plan.partition]
     else:
         internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
         fields += [pa.field(f.name, f.type) for f in schema if f.name not in internal]
         # keys that are no columns of the user's
-        fields += [pa.field(c, schema.field(c).type) for _, c, *_, plain in (*plan.partition, *plan.order) if not plain]
+        fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
     fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]

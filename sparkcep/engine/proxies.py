@@ -94,7 +94,7 @@ class Proxies:
         self.net = proxy_arrays(task.prepared.strategy.automaton)
         self.open = Open.empty(task.prepared.strategy.automaton.nodes)
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
-        self.neighbours = any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in task.plan.leaves)
+        self.neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in task.plan.leaves)
 
     def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]:
         """Searches the rows held, and keeps those that are looked at again."""
@@ -140,7 +140,7 @@ class _Pass(Round):
     def run(self) -> int:
         open, room, places = self.open, self.room, self.places
         return proxying.proxy_partitions(
-            self.search.net, self.task.plan.selection[0] == "STRICT", self.letters, self.chunk.offsets, places.when, places.until, self.chunk.positions,
+            self.search.net, self.task.plan.selection.strategy == "STRICT", self.letters, self.chunk.offsets, places.when, places.until, self.chunk.positions,
             open.going, not self.last, self.task.ahead, open.live, open.fresh, self.chains, self.state, room.events, room.labels, room.rows, room.paths,
         )
 

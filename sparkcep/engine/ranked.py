@@ -28,7 +28,7 @@ from sparkcep.engine.walk import windowed
 from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.windows import Slides, plan_windows
 from sparkcep.errors import TooMuchStateError
-from sparkcep.plan.score import Ranking
+from sparkcep.plan.records import Ranking, Term
 from sparkcep.search.adjacent import E_PART
 
 SPARE = 1024  # matches that are held beside twice the best
@@ -107,7 +107,7 @@ class Paths(Rankings):
     @property
     def _parts(self) -> int:
         """How many objectives the score is the average of."""
-        return next(spec[1] for _, spec in self.task.plan.leaves if spec[0] == "score")
+        return next(leaf.spec.parts for leaf in self.task.plan.leaves if leaf.spec.kind == "score")
 
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where paths do not tell them."""
@@ -180,7 +180,7 @@ class Paths(Rankings):
             return None
         return weights
 
-    def _unclear(self, terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+    def _unclear(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
         """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
         for mask, column, _, kind in terms:
             if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):

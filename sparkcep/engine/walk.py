@@ -28,7 +28,7 @@ _EXACT = walking.Errors(_NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
 
 def windowed(task: Task) -> bool:
     """Whether a window bounds the whole match."""
-    return task.plan.windows[0][0] != NO_WINDOW
+    return task.plan.windows[0].kind != NO_WINDOW
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def completion_ends(prepared: Prepared, net: walking.SelectionArrays, data: Data
     ends = np.empty((nodes, rows), dtype=np.int64)
     plain = not prepared.conditions.has_history and len(prepared.plan.windows) == 1
     walking.completion_ends(
-        net.first, net.edges, net.masks, net.accepts, data.rows.letters, data.rows.offsets, CONTIGUITY[prepared.plan.selection[0]], plain, ends
+        net.first, net.edges, net.masks, net.accepts, data.rows.letters, data.rows.offsets, CONTIGUITY[prepared.plan.selection.strategy], plain, ends
     )
     return ends
 
@@ -97,7 +97,7 @@ class Walk:
         prepared, approximate = task.prepared, task.prepared.strategy.approximate
         self.negations = Negations.of(prepared)
         self.net = net_of(prepared, self.negations.late)
-        self.all = task.plan.selection[1] == "ALL"
+        self.all = task.plan.selection.report == "ALL"
         self.ambiguous = self.all and prepared.strategy.automaton.ambiguous
         self.remembers = task.limits.merging and prepared.conditions.has_history and prepared.strategy.forgets is None
         self.distinct = distinct_variables(prepared.conditions)
@@ -151,10 +151,10 @@ class _Matches(Matches):
         search, task, plan, room = self.search, self.task, self.task.plan, self.room
         negations, limits = search.negations, task.limits
         return walking.select_partitions(
-            search.net, CONTIGUITY[plan.selection[0]], search.all, plan.non_overlapping, search.ambiguous, windowed(task), self.windows, self.backs,
+            search.net, CONTIGUITY[plan.selection.strategy], search.all, plan.non_overlapping, search.ambiguous, windowed(task), self.windows, self.backs,
             np.int64(negations.local), np.int64(negations.late), np.int64(negations.mixed), self.sums, self.ends, self.ends.shape[1] > 0,
             self.data.conditions, self.data.rows, self.scratch, self.work, search.remembers, self.open.cut, self.open_end, task.ahead,
-            plan.rows == "unmatched", SKIPS[plan.skip[0]], np.int64(plan.skip[1]), limits.max_steps, limits.max_matches, search.distinct, self.state,
+            plan.rows == "unmatched", SKIPS[plan.skip.mode], np.int64(plan.skip.targets), limits.max_steps, limits.max_matches, search.distinct, self.state,
             room.events, room.labels, room.rows, search.errors, room.paths,
         )
 
