@@ -1,7 +1,8 @@
 """Which search answers a clause. This is decided once, from the plan alone.
 
-The engine builds the search that a :class:`Strategy` names. EXPLAIN, the rewriter, the pictures and ``sparkcep compile`` read the same record, so none of them can
-say anything else. Whether values of the rows let a search answer (rounding, NULLs, types) only the rows tell; ``instead`` names the search that then takes its place.
+The engine builds the search that a :class:`Strategy` names. EXPLAIN, the rewriter, the pictures and ``sparkcep compile`` read the
+same record, so none of them can say anything else. Whether values of the rows let a search answer (rounding, NULLs, types) only the
+rows tell; ``instead`` names the search that then takes its place.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ _COSTS = {
 
 
 class Reason(NamedTuple):
-    """Why a search was chosen, and the place of the statement that is the cause: line, column and text (0, 0 and "" for the clause as a whole)."""
+    """Why a search was chosen, and the place of the statement that is the cause: line, column and text (0, 0 and "" for the
+    clause as a whole)."""
 
     text: str
     line: int = 0
@@ -80,9 +82,10 @@ class Reason(NamedTuple):
 class Strategy:
     """The search that answers a plan, and the automata that were built to choose it.
 
-    ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all matches where the rows do not
-    let ``search`` answer, or "". ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables whose conditions
-    look at the match. ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the automata of SIDES.
+    ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
+    matches where the rows do not let ``search`` answer, or "". ``forgets``: why failed states (or runs) are not remembered, or None
+    where they are. ``looking``: the variables whose conditions look at the match. ``links``: of PATHS; ``chain``: the edges of
+    SEQUENCES; ``sides``: the automata of SIDES.
     """
 
     plan: Plan
@@ -277,7 +280,8 @@ def _chain_of(automaton: Net) -> tuple[int, ...]:
 
 
 def _side_automata(plan: Plan, k: int) -> tuple[Net, ...]:
-    """The automata of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; () otherwise."""
+    """The automata of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; ()
+    otherwise."""
     if plan.pattern[0] != "and" or (plan.windows[0].kind != NO_WINDOW and not plan.slide):
         return ()
     found = []

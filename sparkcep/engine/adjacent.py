@@ -56,7 +56,8 @@ class _Matches(Matches):
         )
 
     def _most_entries(self) -> int:
-        """Of the hashed memo before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only for one."""
+        """Of the hashed memo before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only
+        for one."""
         slots, most, entries = len(self.task.prepared.conditions.slots), self.task.limits.max_state_bytes // 4, self.search.entries
         if slots:
             most = min(most, max(MEMO_BYTES, MEMO_BYTES_A_ROW * self.chunk.rows))

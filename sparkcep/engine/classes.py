@@ -1,4 +1,5 @@
-"""PROXY MATCHES and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each class of equal futures, or out of all matches."""
+"""PROXY MATCHES and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each class of
+equal futures, or out of all matches."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ PLACES, ENTRIES = 256, 1 << 12  # at first
 
 
 class BestOfLastRows:
-    """Makes the output for whole partitions. ``listing``: the search that lists matches; None where classes of runs tell the best."""
+    """Makes the output for whole partitions. ``listing``: the search that lists matches; None where classes of runs tell the
+    best."""
 
     def __init__(self, task: Task, listing: Search | None, reporter: Reporter, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables

@@ -1,4 +1,5 @@
-"""Runs side by side, row by row: those of equal futures are one class (SASE+, sections 5.1 to 5.3). A class carries numbers of matches, or their graph."""
+"""Runs side by side, row by row: those of equal futures are one class (SASE+, sections 5.1 to 5.3). A class carries numbers of
+matches, or their graph."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ A plan's strategy names the search; here a buffer, that search and a report of w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from sparkcep.engine.found import Found
 from sparkcep.engine.joined import Sequences
 from sparkcep.engine.last_rows import ByLastRow
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.listing import Search, Streaming, Whole
+from sparkcep.engine.listing import Listing, Streaming, Whole
 from sparkcep.engine.live import program_live, selection_live
 from sparkcep.engine.prepared import Prepared, Task, output_schema
 from sparkcep.engine.proxies import Proxies
@@ -42,8 +43,8 @@ from sparkcep.search import codes
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
-    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and patterns that
-    are too complex."""
+    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and
+    patterns that are too complex."""
     try:
         strategy = strategy_of(plan)
     except ClauseError as error:
@@ -79,7 +80,8 @@ def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> No
 
 
 class Passage(Protocol):
-    """Goes through the rows of a buffer: what it keeps of them it leaves there, with what it must know of them in a record of its own."""
+    """Goes through the rows of a buffer: what it keeps of them it leaves there, with what it must know of them in a record of
+    its own."""
 
     def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]: ...
 
@@ -122,19 +124,20 @@ def _passage(task: Task) -> Passage:
         return Whole(BestOfLastRows(task, Walk(task) if strategy.search == s.WALK else None, reporter, tables).answer)
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
-    listing: Search = Conjunction(task) if strategy.conjunction is not None else Walk(task)
+    # built where something lists matches, and then once
+    listing: Listing = functools.cache(functools.partial(Conjunction if strategy.conjunction is not None else Walk, task))
     if strategy.question in (s.COUNTED, s.GRAPH):
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
         return Whole(_RANKING[strategy.search](task, listing, tables).answer)
     if reporter is None:
-        return Streaming(listing, tables.of)
+        return Streaming(listing(), tables.of)
 
     def with_errors(chunk: Chunk, found: Found) -> Iterator[pa.Table]:
         found.by_event.update(reporter.by_event(found.events, found.paths))
         return tables.of(chunk, found)
 
-    return Streaming(listing, with_errors)
+    return Streaming(listing(), with_errors)
 
 
 _RANKING = {s.PATHS: Paths, s.SEQUENCES: Sequences, s.SIDES: Sides}

@@ -17,8 +17,8 @@ from sparkcep.plan.plan import LETTERS, Plan
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the table function's ``analyze`` hands to its workers. ``memo``: how failed states of the adjacent search are remembered; ``state_live`` uint8 (states
-    or nodes, slots): the slots that decide the future of each."""
+    """What the table function's ``analyze`` hands to its workers. ``memo``: how failed states of the adjacent search are
+    remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of each."""
 
     strategy: Strategy
     input_schema: pa.Schema
@@ -39,8 +39,8 @@ class Prepared:
 
 @dataclass
 class Task:
-    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names of the searches that ran so far;
-    ``looks``: how often a row was held against a class of runs."""
+    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
+    of the searches that ran so far; ``looks``: how often a row was held against a class of runs."""
 
     prepared: Prepared
     limits: Limits
@@ -71,8 +71,8 @@ class Task:
 
 
 def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
-    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places, so where the
-    plan names them, they are just these."""
+    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places,
+    so where the plan names them, they are just these."""
     fields = []
     if plan.rows == "one":
         fields += [pa.field(key.column, schema.field(key.column).type) for key in plan.partition]

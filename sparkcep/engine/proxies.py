@@ -1,7 +1,7 @@
 """PROXY MATCHES and MATCH BUNDLES with one run for each state and cost (ACEP, VLDB 2016, section 3.3).
 
-Rows are kept no longer than a run, an open bundle or a neighbour needs them: the buffer behind the search holds the rows of those only, wherever they
-lie in the window.
+Rows are kept no longer than a run, an open bundle or a neighbour needs them: the buffer behind the search holds the rows of those
+only, wherever they lie in the window.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class _Bundle:
 
 @dataclass(frozen=True)
 class Open:
-    """Where the search stands in the partition that the kept rows belong to. ``known`` int64: positions of the kept rows that were searched, the first ones of the
-    buffer; ``taken`` uint8: which of those are in a reported match; ``next``: the position of the row behind them; ``going``: whether the partition began in an
-    earlier buffer; ``number``: of its last match; ``reported``: how many of its bundles were reported; ``bundle``: the one that may go on; ``chains``, ``used``:
-    the entries of its runs; ``live``, ``fresh`` int64 (nodes): the run of each node."""
+    """Where the search stands in the partition that the kept rows belong to. ``known`` int64: positions of the kept rows that
+    were searched, the first ones of the buffer; ``taken`` uint8: which of those are in a reported match; ``next``: the position
+    of the row behind them; ``going``: whether the partition began in an earlier buffer; ``number``: of its last match;
+    ``reported``: how many of its bundles were reported; ``bundle``: the one that may go on; ``chains``, ``used``: the entries of
+    its runs; ``live``, ``fresh`` int64 (nodes): the run of each node."""
 
     live: np.ndarray
     fresh: np.ndarray

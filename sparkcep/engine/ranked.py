@@ -21,7 +21,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import LESS
 from sparkcep.engine.found import Found, matches_of, together
 from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.listing import Search, listed
+from sparkcep.engine.listing import Listing, listed
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import windowed
@@ -45,8 +45,8 @@ class Best:
 
 @dataclass(frozen=True)
 class Span:
-    """A partition of a chunk: its rows, and its sliding windows as ``first`` rows and rows ``until``, counted in the partition, with their ``numbers``; without
-    sliding windows ``first`` and ``until`` are None."""
+    """A partition of a chunk: its rows, and its sliding windows as ``first`` rows and rows ``until``, counted in the partition,
+    with their ``numbers``; without sliding windows ``first`` and ``until`` are None."""
 
     part: int
     low: int
@@ -61,9 +61,10 @@ class Span:
 
 
 class Rankings:
-    """What the searches for the k best matches share. ``listing``: the search that lists all matches where the rows do not tell the best."""
+    """What the searches for the k best matches share. ``listing``: the search that lists all matches where the rows do not tell
+    the best."""
 
-    def __init__(self, task: Task, listing: Search, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         self.task, self.listing, self.tables = task, listing, tables
         assert task.plan.ranking is not None
         self.ranking: Ranking = task.plan.ranking
@@ -78,9 +79,10 @@ class Rankings:
                 yield Span(part, low, high, first - low, until - low, numbers)
 
     def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[pa.Table]:
-        """Output of the best matches, with their ``ranks`` if they are complete and in order; of all matches, for Spark to rank, where the best are not known."""
+        """Output of the best matches, with their ``ranks`` if they are complete and in order; of all matches, for Spark to rank,
+        where the best are not known."""
         if found is None:
-            for some in listed(self.listing, chunk):
+            for some in listed(self.listing(), chunk):
                 yield from self.tables.of(chunk, some)
             return
         found = [best for best in found if len(best.found.events)]
@@ -144,7 +146,7 @@ class Paths(Rankings):
         scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), self._parts, self.task.plan.ansi)
         groups: dict[tuple[int, int], list[tuple]] = {}
         held = 0
-        for number, (part, rows, labels) in enumerate(match for found in listed(self.listing, chunk) for match in found.each()):
+        for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
             try:
                 score = scores.of(rows, labels)
             except TypeRangeError:
@@ -188,7 +190,8 @@ class Paths(Rankings):
         return False
 
     def _keys(self, chunk: Chunk) -> tuple[Keys, ...] | None:
-        """What the conditions between neighbours compare, of all rows, if there are any; None where the types of both sides differ."""
+        """What the conditions between neighbours compare, of all rows, if there are any; None where the types of both sides
+        differ."""
         strategy, columns, rows = self.task.prepared.strategy, chunk.columns, chunk.rows
         links, automaton = strategy.links, strategy.automaton
         assert links is not None

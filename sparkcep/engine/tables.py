@@ -62,7 +62,8 @@ class Tables:
             raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 
     def _pieces(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
-        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than there is memory."""
+        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than
+        there is memory."""
         kept = [f.name for f in self.schema if f.name != "__matched" and f.name not in self.leaves]
         sizes = output_bytes(self.plan.leaves, kept, rows, out_pos, columns, OUTPUT_BYTES)
         if sizes is None:

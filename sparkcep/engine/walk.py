@@ -1,4 +1,5 @@
-"""Event selection, depth first: rows of a match need not be adjacent (SASE+, section 5). With an approximate automaton it lists the matches of least cost."""
+"""Event selection, depth first: rows of a match need not be adjacent (SASE+, section 5). With an approximate automaton it lists
+the matches of least cost."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ def windowed(task: Task) -> bool:
 
 @dataclass(frozen=True)
 class Negations:
-    """Masks of the negated variables: ``local`` to their row; ``late``: whose conditions look at the finished match; ``mixed``: late ones that look at their own rows and at
-    others' together. ``at_start``: whether a negation may look at rows before the match."""
+    """Masks of the negated variables: ``local`` to their row; ``late``: whose conditions look at the finished match; ``mixed``:
+    late ones that look at their own rows and at others' together. ``at_start``: whether a negation may look at rows before the
+    match."""
 
     local: int
     late: int
@@ -56,7 +58,8 @@ class Negations:
 
 
 def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
-    """The automaton as the kernels have it. ``late``: the negated variables whose conditions may read any slot of the finished match."""
+    """The automaton as the kernels have it. ``late``: the negated variables whose conditions may read any slot of the finished
+    match."""
     automaton, conditions = prepared.strategy.automaton, prepared.conditions
     alone = np.full(automaton.nodes, -1, dtype=np.int64)
     local = np.zeros(automaton.nodes, dtype=np.int64)
@@ -73,7 +76,8 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
 
 
 def completion_ends(prepared: Prepared, net: walking.SelectionArrays, data: Data, wanted: bool) -> np.ndarray:
-    """int64 (nodes, rows): by when runs can complete, by conditions local to their rows; (0, 0) where the table would be too large or is not ``wanted``."""
+    """int64 (nodes, rows): by when runs can complete, by conditions local to their rows; (0, 0) where the table would be too
+    large or is not ``wanted``."""
     nodes, rows = len(net.masks), len(data.rows.letters)
     if not wanted or nodes * rows * 8 > MAX_ENDS_BYTES:
         return np.zeros((0, 0), dtype=np.int64)
@@ -136,7 +140,8 @@ class _Matches(Matches):
         return sums
 
     def _memo_entries(self, key: int) -> int:
-        """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more apart, a full memo begins anew."""
+        """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more
+        apart, a full memo begins anew."""
         longest = int(np.diff(self.chunk.offsets).max(initial=0))
         wanted = 1 << max(2 * longest * len(self.search.net.masks) - 1, MEMO_ENTRIES - 1).bit_length()
         fits = self.task.limits.max_state_bytes // 4 // (32 + 8 * key)

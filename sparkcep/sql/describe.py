@@ -17,8 +17,8 @@ from sparkcep.sql.slices import WHOLE, Slicing
 
 
 def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOLE) -> str:
-    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read; ``slicing``: of
-    slices of time."""
+    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read;
+    ``slicing``: of slices of time."""
     strategy = strategy_of(plan)
     if plan.approximate is not None:
         lines = _approximate(plan, plan.approximate, strategy)
