@@ -41,10 +41,18 @@ CLAUSES = {
 }
 
 
+def searches() -> Iterator[str]:
+    """The search that each clause compiles, as the strategy has it."""
+    from sparkcep.automaton.strategy import strategy_of
+
+    for text in CLAUSES.values():
+        yield strategy_of(make_plan(parse_clause(text))).search
+
+
 def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
     """Compiles the kernels that are not on disk yet, and returns the number of clauses. ``tell`` hears (number, of how many, name,
     seconds) after each clause."""
-    from sparkcep.engine.run import match_table
+    from sparkcep.engine.open import match_table
 
     for number, (name, text) in enumerate(CLAUSES.items(), 1):
         start = time.perf_counter()
@@ -77,7 +85,7 @@ def _tables(plan: Plan) -> Iterator:
 
 def load_first() -> bool:
     """Loads the kernels of the first clause, and says whether they all are on disk; compiles nothing."""
-    from sparkcep.engine.run import match_table
+    from sparkcep.engine.open import match_table
     from sparkcep.search import compiled as cache
 
     plan = make_plan(parse_clause(next(iter(CLAUSES.values()))))

@@ -7,8 +7,10 @@ import time
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.strategy import ADJACENT, CLASSES, CONJUNCTION, FRONT, NUMBERS, PATHS, PROXIES, SEQUENCES, SIDES, WALK
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
@@ -29,28 +31,28 @@ ERRORS = {
 
 # name: engine, the clause behind MEASURES, the bound that ends it
 RUNAWAYS = {
-    "exact": ("MatchEngine", f"count(*) AS n PATTERN (A B* B* B* C) {HOPELESS}", STEPS),
-    "exact, remembered": ("MatchEngine", "count(*) AS n PATTERN (A B* (B | C)* D) DEFINE B AS v >= A.v, C AS v >= A.v, D AS v < sum(B.v) - 1000000000", BYTES),
-    "listed": ("SelectionEngine", f"count(*) AS n {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", MATCHES),
-    "first match": ("SelectionEngine", f"count(*) AS n {ANY} PATTERN (A B* C) {HOPELESS}", STEPS),
-    "graph": ("MergedEngine", f"MATCH_GRAPH() AS g {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", BYTES),
-    "counted, conditions on the match": ("MergedEngine", f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", MATCHES | BYTES),  # runs too many to be merged are listed
-    "conjunction": ("ConjunctionEngine", f"count(*) AS n {ANY} ALL MATCHES PATTERN (A B* & C) {LOCAL}", MATCHES),
-    "conjunction, counted": ("ConjunctionEndingEngine", f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* & C) {LOCAL}", BYTES),
-    "approximate, listed": ("ApproximateEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 ALL MATCHES {LOOKING}", BYTES),
-    "proxies by class": ("ClassProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {LOOKING}", BYTES),
-    "proxies, listed": ("ListedProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {HOPELESS}", BYTES),
-    "ranked, listed": ("SelectionEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B* C) WINDOW 100000 PREF MAX (A.v + C.v) TOP 3 {LOOKING}", MATCHES),
-    "ranked, k best paths": ("RankedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B* C) WINDOW 100000 PREF MAX (A.v + C.v) TOP 100000 {LOCAL}", BYTES),
-    "ranked, k best held": ("RankedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B+ C) WINDOW 100000 PREF MAX (SUM(B.gap)) TOP 1000 {LOCAL}", BYTES),
-    "ranked, sides": ("ConjoinedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN ((A B+) & (C D+)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 5000 {FOUR}", BYTES),
-    "ranked, sides joined": ("ConjoinedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN ((A B) & (C D)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 50000 {FOUR}", STEPS),
-    "ranked, joined": ("JoinedEngine", f"MATCH_SCORE() AS s {ANY} PATTERN (A B C) WINDOW 100000 PREF MAX (A.v * B.v * C.v) TOP 1000 {LOCAL}", STEPS),
+    "exact": (ADJACENT, f"count(*) AS n PATTERN (A B* B* B* C) {HOPELESS}", STEPS),
+    "exact, remembered": (ADJACENT, "count(*) AS n PATTERN (A B* (B | C)* D) DEFINE B AS v >= A.v, C AS v >= A.v, D AS v < sum(B.v) - 1000000000", BYTES),
+    "listed": (WALK, f"count(*) AS n {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", MATCHES),
+    "first match": (WALK, f"count(*) AS n {ANY} PATTERN (A B* C) {HOPELESS}", STEPS),
+    "graph": (FRONT, f"MATCH_GRAPH() AS g {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", BYTES),
+    "counted, conditions on the match": (FRONT, f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* C) {LOOKING}", MATCHES | BYTES),  # runs too many to be merged are listed
+    "conjunction": (CONJUNCTION, f"count(*) AS n {ANY} ALL MATCHES PATTERN (A B* & C) {LOCAL}", MATCHES),
+    "conjunction, counted": (CONJUNCTION, f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* & C) {LOCAL}", BYTES),
+    "approximate, listed": (WALK, f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 ALL MATCHES {LOOKING}", BYTES),
+    "proxies by class": (CLASSES, f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {LOOKING}", BYTES),
+    "proxies, listed": (WALK, f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {HOPELESS}", BYTES),
+    "ranked, listed": (WALK, f"MATCH_SCORE() AS s {ANY} PATTERN (A B* C) WINDOW 100000 PREF MAX (A.v + C.v) TOP 3 {LOOKING}", MATCHES),
+    "ranked, k best paths": (PATHS, f"MATCH_SCORE() AS s {ANY} PATTERN (A B* C) WINDOW 100000 PREF MAX (A.v + C.v) TOP 100000 {LOCAL}", BYTES),
+    "ranked, k best held": (PATHS, f"MATCH_SCORE() AS s {ANY} PATTERN (A B+ C) WINDOW 100000 PREF MAX (SUM(B.gap)) TOP 1000 {LOCAL}", BYTES),
+    "ranked, sides": (SIDES, f"MATCH_SCORE() AS s {ANY} PATTERN ((A B+) & (C D+)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 5000 {FOUR}", BYTES),
+    "ranked, sides joined": (SIDES, f"MATCH_SCORE() AS s {ANY} PATTERN ((A B) & (C D)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 50000 {FOUR}", STEPS),
+    "ranked, joined": (SEQUENCES, f"MATCH_SCORE() AS s {ANY} PATTERN (A B C) WINDOW 100000 PREF MAX (A.v * B.v * C.v) TOP 1000 {LOCAL}", STEPS),
 }
 
 
 def run(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, int]:
-    """The engine's class, and the number of output rows of one partition that fulfils each row-local condition."""
+    """The search that the strategy names, and the number of output rows of one partition that fulfils each row-local condition."""
     plan = make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}"))
     values = {"k": pa.array([0] * rows), "t": pa.array(range(rows)), "v": pa.array([float(row * 7919 % 1009) for row in range(rows)])}
     values["gap"] = pa.array([None if row % 2 else float(row) for row in range(rows)])
@@ -63,9 +65,9 @@ def run(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, int
     table = pa.table(columns)
     engine = engine_for(prepare(plan, table.schema), limits=Limits(**limits))
     try:
-        return type(engine).__name__, sum(out.num_rows for out in match_batches(engine, table.to_batches()))
+        return engine.prepared.strategy.search, sum(out.num_rows for out in match_batches(engine, table.to_batches()))
     except MatchRuntimeError as error:
-        error.add_note(type(engine).__name__)
+        error.add_note(engine.prepared.strategy.search)
         raise
 
 
@@ -73,7 +75,7 @@ def run(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, int
 def test_a_runaway_query_ends(name):
     engine, clause, limits = RUNAWAYS[name]
     with pytest.raises(MatchRuntimeError, match=ERRORS[next(iter(limits))]) as raised:
-        run(clause, limits, 2000 if engine == "JoinedEngine" else ROWS)
+        run(clause, limits, 2000 if engine == SEQUENCES else ROWS)
     assert raised.value.__notes__ == [engine]
 
 
@@ -100,8 +102,8 @@ def test_a_bound_comes_in_time(name):
 @pytest.mark.parametrize(
     ("engine", "clause"),
     [
-        ("ProxyEngine", f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {LOCAL}"),
-        ("MergedEngine", f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* C) WINDOW 50 {LOCAL}"),
+        (PROXIES, f"count(*) AS n PATTERN (A B* C) WINDOW 100000 APPROX 1 {LOCAL}"),
+        (NUMBERS, f"MATCH_COUNT() AS n {ANY} ALL MATCHES PATTERN (A B* C) WINDOW 50 {LOCAL}"),
     ],
 )
 def test_what_lists_nothing_stays_within_the_bounds(engine, clause):
@@ -112,5 +114,5 @@ def test_what_lists_nothing_stays_within_the_bounds(engine, clause):
 
 def test_more_results_than_fit_are_ranked_by_spark():
     clause = f"MATCH_SCORE() AS s {ANY} PATTERN (A B C) WINDOW 100000 PREF MAX (A.v * B.v * C.v) TOP 1000 {LOCAL}"
-    assert run(clause, {}) == ("JoinedEngine", 1000)
-    assert run(clause, {"max_state_bytes": 1 << 15}) == ("JoinedEngine", ROWS * (ROWS - 1) * (ROWS - 2) // 6)
+    assert run(clause, {}) == (SEQUENCES, 1000)
+    assert run(clause, {"max_state_bytes": 1 << 15}) == (SEQUENCES, ROWS * (ROWS - 1) * (ROWS - 2) // 6)

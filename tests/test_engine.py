@@ -8,7 +8,8 @@ import pytest
 
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import Limits, MatchEngine, engine_for, match_batches, match_table, prepare
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.open import Engine, engine_for, match_batches, match_table, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
@@ -75,11 +76,11 @@ def batches_of_one_key(plan: Plan, rows: int, size: int = 10_000):
 )
 def test_one_giant_key_is_held_only_as_far_as_a_live_match_needs(define):
     plan = plan_of(f"ORDER BY ts MEASURES FIRST(ts) AS a, LAST(ts) AS b PATTERN (S D+ U+) DEFINE {define}")
-    engine = MatchEngine(prepare(plan, next(batches_of_one_key(plan, 1)).schema))
+    engine = engine_for(prepare(plan, next(batches_of_one_key(plan, 1)).schema))
     held, matches = 0, 0
     for batch in batches_of_one_key(plan, 2_000_000):
         matches += sum(t.num_rows for t in engine.push(batch))
-        held = max(held, engine._rows)
+        held = max(held, engine.buffer.rows)
     matches += sum(t.num_rows for t in engine.finish())
     assert matches > 100_000
     assert held <= 150_000
@@ -96,7 +97,7 @@ def test_the_same_rows_however_the_giant_key_is_cut():
 
 def test_a_match_longer_than_every_batch():
     plan = plan_of("ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+)")
-    out = pa.concat_tables(match_batches(MatchEngine(prepare(plan, next(batches_of_one_key(plan, 1)).schema), 5_000), batches_of_one_key(plan, 300_000)))
+    out = pa.concat_tables(match_batches(engine_for(prepare(plan, next(batches_of_one_key(plan, 1)).schema), 5_000), batches_of_one_key(plan, 300_000)))
     assert out.column(0).to_pylist() == [300_000]
 
 
@@ -121,45 +122,45 @@ def test_a_choice_on_every_row_is_not_tried_in_all_combinations(define):
     plan = plan_of(CHOICES + define)
     columns = {name: pa.array(np.arange(300)) for name, _ in plan.inputs}
     table = pa.table(columns | ({"__letters": pa.array(np.full(300, 255, dtype=np.int16))} if plan.letters else {}))
-    engine = MatchEngine(prepare(plan, table.schema), limits=Limits(max_steps=2_000_000))
+    engine = engine_for(prepare(plan, table.schema), limits=Limits(max_steps=2_000_000))
     list(match_batches(engine, table.to_batches()))  # no EFFORT_LIMIT: 2 ** 300 combinations are not tried
 
 
 def test_effort_is_bounded_by_an_error_that_names_the_bound():
     plan = plan_of(CHOICES + "A AS COUNT(DISTINCT A.price) > 0, C AS price < FIRST(price)")
-    engine = MatchEngine(prepare(plan, one_key(plan, 10).schema), limits=Limits(max_steps=10_000))
+    engine = engine_for(prepare(plan, one_key(plan, 10).schema), limits=Limits(max_steps=10_000))
     with pytest.raises(MatchRuntimeError, match=r"EFFORT_LIMIT.*sparkcep.maxSteps = 10000"):
         list(match_batches(engine, one_key(plan, 40).to_batches()))
 
 
 def test_state_is_bounded_by_an_error_that_names_the_bound():
     plan = plan_of("ORDER BY ts MEASURES COUNT(*) AS n PATTERN ((A B | B A)* C) DEFINE A AS ts >= FIRST(A.ts), C AS ts < FIRST(A.ts)")
-    engine = MatchEngine(prepare(plan, one_key(plan, 10).schema), limits=Limits(max_state_bytes=500_000))
+    engine = engine_for(prepare(plan, one_key(plan, 10).schema), limits=Limits(max_state_bytes=500_000))
     with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*sparkcep.maxStateBytes = 500000"):
         list(match_batches(engine, one_key(plan, 100_000).to_batches()))
 
 
-def hopeless(clause: str, rows: int, **limits) -> MatchEngine:
+def hopeless(clause: str, rows: int, **limits) -> Engine:
     """The engine behind a search that fails from each start row; every value is near 100."""
     plan = plan_of("ORDER BY ts MEASURES count(*) AS n AFTER MATCH SKIP TO NEXT ROW " + clause)
     values = 100 + np.arange(rows) * 7919 % 50
     table = pa.table({name: pa.array(values - 100 if "-" in sql else values) for name, sql in plan.inputs})
-    engine = MatchEngine(prepare(plan, table.schema), limits=Limits(**limits))
+    engine = engine_for(prepare(plan, table.schema), limits=Limits(**limits))
     assert sum(out.num_rows for out in match_batches(engine, table.to_batches())) == 0
     return engine
 
 
 @pytest.mark.parametrize("pattern", ["A Z* B", "A (Z | Y)* B"])
 def test_failed_states_of_all_start_rows_take_no_more_memory_than_those_of_some(pattern):
-    sizes = [hopeless(f"PATTERN ({pattern}) DEFINE B AS B.ts < A.ts - 100", rows, max_state_bytes=1 << 24)._entries for rows in (1000, 2000)]
+    sizes = [hopeless(f"PATTERN ({pattern}) DEFINE B AS B.ts < A.ts - 100", rows, max_state_bytes=1 << 24).passage.search.entries for rows in (1000, 2000)]
     assert sizes[0] == sizes[1]  # the states of 2,000 start rows would take 100 MB
 
 
 def test_one_start_row_may_have_more_failed_states_than_the_memo_keeps_between_them(monkeypatch):
-    monkeypatch.setattr("sparkcep.engine.run.MEMO_BYTES", 0)
-    monkeypatch.setattr("sparkcep.engine.run.MEMO_BYTES_A_ROW", 0)
+    monkeypatch.setattr("sparkcep.engine.adjacent.MEMO_BYTES", 0)
+    monkeypatch.setattr("sparkcep.engine.adjacent.MEMO_BYTES_A_ROW", 0)
     engine = hopeless("PATTERN (A ((X | Y)* Z)* B) DEFINE B AS B.ts < A.ts - 100", 300, max_steps=100_000)
-    assert engine._entries < 4096
+    assert engine.passage.search.entries < 4096
 
 
 def test_plan_survives_its_json():
@@ -182,7 +183,7 @@ def test_a_window_bounds_the_rows_event_selection_holds(strategy):
     held, matches = 0, 0
     for batch in batches_of_one_key(plan, 600_000):
         matches += sum(t.num_rows for t in engine.push(batch))
-        held = max(held, engine._rows)
+        held = max(held, engine.buffer.rows)
     matches += sum(t.num_rows for t in engine.finish())
     assert matches > 10_000
     assert held <= 150_000
@@ -207,6 +208,6 @@ def test_the_first_of_very_many_matches_come_at_once():
 def test_too_many_sides_of_conjunctions_are_an_error():
     text = "PARTITION BY p ORDER BY id MEASURES count(*) AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({})"
     schema = pa.schema([("__p0", pa.int64()), ("__o0", pa.int64())])
-    assert prepare(plan_of(text.format("(A & B) " * 30)), schema).conjunction.sides == 61
+    assert prepare(plan_of(text.format("(A & B) " * 30)), schema).strategy.conjunction.sides == 61
     with pytest.raises(ClauseError, match="more than 61 sides"):
         prepare(plan_of(text.format("(A & B) " * 31)), schema)

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import random
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.strategy import (
+    ADJACENT,
+    CLASSES,
+    CONJUNCTION,
+    COUNTED,
+    FRONT,
+    NUMBERS,
+    PATHS,
+    PROXIES,
+    SEARCHES,
+    SEQUENCES,
+    SIDES,
+    WALK,
+    strategy_of,
+)
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.merged import MergedEngine
-from sparkcep.engine.proxies import ProxyEngine
-from sparkcep.engine.proxy_classes import ClassProxyEngine
-from sparkcep.engine.run import engine_for, match_batches, prepare
+from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.plan import LETTERS
+from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import walk as selecting
 from sparkcep.sql.describe import describe
+from sparkcep.sql.rewrite import rewrite_all
+from tests.planning_statements import groups
 
 CONDITIONS = [
     "B AS v > 1",
@@ -47,32 +67,32 @@ def engine_and_text(clause: str, measure: str = "FIRST(t)"):
 @pytest.mark.parametrize("pattern", EXACT)
 def test_whether_failed_states_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
-    assert ("failed states are remembered" in text) == (engine.p.memo != kernels.NO_MEMO)
+    assert ("failed states are remembered" in text) == (engine.prepared.memo != kernels.NO_MEMO)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
 @pytest.mark.parametrize("pattern", SELECTED)
 def test_whether_failed_runs_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}{', C AS v = 2' if '~C' in pattern else ''}")
-    assert ("runs that failed are remembered" in text) == engine.memo
+    assert ("runs that failed are remembered" in text) == engine.passage.search.remembers
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
 @pytest.mark.parametrize("pattern", ["PATTERN (A B+ C) WINDOW 5 APPROX 1", "PATTERN (A B+ C) WINDOW 5 APPROX 1 MATCH BUNDLES", "EVENT SELECTION STRICT CONTIGUITY PATTERN (A B+ C) WINDOW 5 APPROX 1"])
 def test_how_proxies_are_found(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
-    assert ("one run for each node," in text) == isinstance(engine, ProxyEngine)
-    assert ("one run for each node and" in text) == isinstance(engine, ClassProxyEngine)
+    assert ("one run for each node," in text) == (engine.prepared.strategy.search == PROXIES)
+    assert ("one run for each node and" in text) == (engine.prepared.strategy.search == CLASSES)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
 @pytest.mark.parametrize("pattern", ["PATTERN (A B+)", "PATTERN (A B+ A* A*)"])
 def test_how_matches_are_counted(pattern, define):
     engine, text = engine_and_text(f"EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES {pattern} DEFINE {define}", "MATCH_COUNT()")
-    assert isinstance(engine, MergedEngine)
-    assert ("dynamic programming" in text) == engine.by_numbers
-    assert ("side by side" in text) == (engine.merges and not engine.by_numbers)
-    assert ("listed one by one" in text) == (not engine.merges and not engine.by_numbers)
+    search = engine.prepared.strategy.search
+    assert ("dynamic programming" in text) == (search == NUMBERS)
+    assert ("side by side" in text) == (search == FRONT)
+    assert ("listed one by one" in text) == (search == WALK)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +113,105 @@ def test_where_branches_end_is_told_only_to_those_who_ask(clause, asked, monkeyp
     table = pa.table({name: pa.array(range(9)) for name, _ in plan.inputs})
     assert sum(out.num_rows for out in match_batches(engine_for(prepare(plan, table.schema)), table.to_batches())) > 0
     assert bool(calls) == asked
+
+# -- the whole corpus: what EXPLAIN says, and which search ran ----------------------------------------------------------
+
+SAID = {
+    "rank join of the best matches of the sides": SIDES,
+    "the sides of & side by side": CONJUNCTION,
+    "with one run for each node, ": PROXIES,
+    "with one run for each node and ": CLASSES,
+    "k best paths over (node, row)": PATHS,
+    "rank join of the rows of each variable": SEQUENCES,
+    "dynamic programming": NUMBERS,
+    "runs side by side over a shared buffer": FRONT,
+    "engine: exact, depth-first": ADJACENT,
+    "depth-first": WALK,
+}
+TYPES = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.timestamp("us"), pa.date32(), pa.decimal128(12, 2))
+ROWS = 8
+
+
+def plans() -> dict[str, tuple[str, Plan]]:
+    """JSON -> (name of a statement, plan) of every clause of the corpus."""
+    found: dict[str, tuple[str, Plan]] = {}
+    for group in groups():
+        for statement in group.statements:
+            with contextlib.suppress(ClauseError):
+                for item in rewrite_all(statement.text)[1]:
+                    found.setdefault(item.plan.to_json(), (statement.name, item.plan))
+    return found
+
+
+def paired(tree: tuple) -> set[str]:
+    """The columns of a condition that hold an array."""
+    own = {tree[1]} if tree[:1] == ("pair",) else set()
+    return own.union(*(paired(t) for t in tree if isinstance(t, tuple)))
+
+
+def values(kind: pa.DataType) -> pa.Array:
+    numbers = pa.array([row * 7 % 5 + 1 for row in range(2 * ROWS)])
+    if pa.types.is_list(kind):
+        return pa.array([values(kind.value_type).to_pylist()] * 2 * ROWS, kind)
+    if pa.types.is_boolean(kind):
+        return pa.array([True] * 2 * ROWS)
+    return (numbers.cast(pa.int32()) if pa.types.is_date(kind) or pa.types.is_decimal(kind) else numbers).cast(kind)
+
+
+def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
+    """Two partitions in the plan's input columns, of types that they might have."""
+    arrays = set().union(*(paired(tree) for _, conjuncts in plan.conditions for tree in conjuncts))
+    keys, order = {column for _, column, _ in plan.partition}, {column for _, column, *_ in plan.order}
+    names = [column for column, _ in (*plan.inputs, *plan.ordered_inputs)]
+    for attempt in range(400):
+        kinds = {name: rng.choice(TYPES) if attempt >= len(TYPES) else TYPES[attempt] for name in names}
+        columns = {name: values(pa.list_(kind) if name in arrays else kind) for name, kind in kinds.items()}
+        for name in order:
+            ascending = pa.array([row % ROWS for row in range(2 * ROWS)])
+            columns[name] = ascending.cast(kinds[name]) if kinds[name] in (pa.float64(), pa.timestamp("us")) else ascending
+        columns |= {name: pa.array([row // ROWS for row in range(2 * ROWS)]) for name in keys}
+        if plan.letters:
+            columns[LETTERS] = pa.array([sum(1 << bit for _, bit, _ in plan.letters)] * 2 * ROWS)
+        yield pa.table(columns or {"x": values(pa.int64())})
+
+
+def test_what_is_said_is_what_runs():
+    """Plans go the way that they go to the engine: as JSON, without the texts that Spark computes."""
+    rng, said, ran, untyped = random.Random(1), collections.Counter(), collections.Counter(), []
+    for name, plan in plans().values():
+        text = next(line for line in describe(plan).splitlines() if line.startswith("engine:"))
+        search = next(search for words, search in SAID.items() if words in text)
+        shipped = Plan.from_json(plan.without_sql().to_json())
+        for table in tables(shipped, rng):
+            try:
+                prepared = prepare(shipped, table.schema)
+            except (ClauseError, KeyError):
+                continue  # other types
+            engine = engine_for(prepared)
+            with contextlib.suppress(MatchRuntimeError):
+                collections.deque(match_batches(engine, table.to_batches()), maxlen=0)
+            instead = prepared.strategy.instead
+            assert engine.task.ran, name
+            assert engine.task.ran <= {search, instead}, (name, text)
+            said[search] += 1
+            ran[search] += engine.task.ran == {search}
+            break
+        else:
+            untyped.append(name)
+    assert set(said) == set(SEARCHES)
+    assert len(untyped) < 0.03 * said.total(), untyped
+    for search in SEARCHES:
+        assert ran[search] > 0, (search, said)  # by itself, with nothing listed instead
+
+
+def test_reasons_have_places():
+    text = """ORDER BY t MEASURES MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES
+        PATTERN (A ~C B+) DEFINE A AS v > 1, B AS count(DISTINCT B.v) < 3,
+        C AS v = 2"""
+    strategy = strategy_of(make_plan(parse_clause(text)))
+    lines = text.splitlines()
+    assert (strategy.search, strategy.question) == (WALK, COUNTED)
+    assert [reason.text.split()[0] for reason in strategy.reasons] == ["a", "B"]
+    for reason in strategy.reasons:
+        assert lines[reason.line - 1][reason.column - 1 :].startswith(reason.fragment)
+        assert reason.fragment.startswith(("A ~C", "count("))

@@ -7,7 +7,7 @@ import pytest
 
 from sparkcep import graph
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import match_table
+from sparkcep.engine.open import match_table
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS

@@ -14,9 +14,7 @@ import pytest
 
 import sparkcep
 from sparkcep import cli, precompile, storage
-from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import engine_for, prepare
-from sparkcep.plan.build import make_plan
+from sparkcep.automaton.strategy import SEARCHES
 from sparkcep.search import compiled as cache
 from sparkcep.search import old_kernels
 
@@ -82,6 +80,7 @@ def kernel_files(kept: Path) -> list[Path]:
     return sorted(kept.rglob("*.nbc"))
 
 
+@pytest.mark.further  # a process for each damage, twice
 def test_a_damaged_kernel_is_compiled_again(tmp_path):
     kept = tmp_path / "kept"
     answer(start(package(tmp_path / "one"), kept))
@@ -181,14 +180,7 @@ def test_every_engine_is_compiled_ahead(capsys):
     assert cli.main(["compile"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("s  ", 1)[1] for line in lines[:-1]] == list(precompile.CLAUSES)
-    engines = set()
-    for text in precompile.CLAUSES.values():
-        plan = make_plan(parse_clause(text))
-        engines.add(type(engine_for(prepare(plan, next(precompile._tables(plan)).schema))).__name__)
-    assert engines >= {
-        *("MatchEngine", "SelectionEngine", "MergedEngine", "ConjunctionEngine", "ProxyEngine", "ClassProxyEngine", "ApproximateEngine"),
-        *("RankedEngine", "JoinedEngine", "ConjoinedEngine"),
-    }
+    assert set(precompile.searches()) == set(SEARCHES)
 
 
 def test_kernels_that_nobody_uses_are_removed(tmp_path):

@@ -10,8 +10,10 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import row_bytes
-from sparkcep.engine import run as engine
-from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine import buffer
+from sparkcep.engine import tables as output
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 
@@ -42,7 +44,7 @@ def test_pieces_are_the_whole(selection, mode, monkeypatch):
     columns = {"i": pa.array(range(size)), "s": pa.array([None if i % 5 == 4 else "x" * (i * i % 37) for i in range(size)])}
     clause = f"ORDER BY i {LEAVES} {mode} {selection} PATTERN ((A | B)+) DEFINE A AS i % 3 <> 1"
     whole = tables(clause, columns)
-    monkeypatch.setattr(engine, "OUTPUT_BYTES", 1000)
+    monkeypatch.setattr(output, "OUTPUT_BYTES", 1000)
     pieces = tables(clause, columns)
     assert len(pieces) > 4 * len(whole) or (mode, "ANY" in selection) == ("ONE ROW PER MATCH", False)
     assert pa.concat_tables(pieces).equals(pa.concat_tables(whole))
@@ -55,7 +57,7 @@ def test_the_arrays_of_a_long_match_come_in_pieces():
     plan, table = prepared(clause, columns)
     rows = elements = 0
     for out in match_batches(engine_for(plan), table.to_batches()):
-        assert out.nbytes < 2 * engine.OUTPUT_BYTES
+        assert out.nbytes < 2 * output.OUTPUT_BYTES
         rows, elements = rows + out.num_rows, elements + len(out.column(out.column_names[-1]).combine_chunks().values)
         del out
     assert (rows, elements) == (4000, 4000 * 4001 // 2)  # 800 MB
@@ -70,7 +72,7 @@ def test_one_row_beyond_the_bound_is_an_error():
 
 @pytest.mark.parametrize("clause", ["PATTERN (A B)", "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) WINDOW 5", "PATTERN (A B) WINDOW 5 APPROX 1 PROXY MATCHES"])
 def test_a_buffer_of_long_strings_is_no_larger_than_its_bound(clause, monkeypatch):
-    monkeypatch.setattr(engine, "CHUNK_BYTES", 1 << 20)
+    monkeypatch.setattr(buffer, "CHUNK_BYTES", 1 << 20)
     text = f"PARTITION BY i ORDER BY t MEASURES LAST(s) AS l {clause}"
     plan, _ = prepared(text, {c: pa.array([0], pa.int64()) for c in "it"} | {"s": pa.array(["x"])})
     found = engine_for(plan)
@@ -79,7 +81,7 @@ def test_a_buffer_of_long_strings_is_no_larger_than_its_bound(clause, monkeypatc
         columns = {"i": pa.array([i, i]), "t": pa.array([0, 1]), "s": pa.array(["x" * 50_000] * 2)}
         batch = pa.record_batch([columns[sql.rpartition(".")[2]] for _, sql in make_plan(parse_clause(text)).inputs], schema=plan.input_schema)
         rows += sum(out.num_rows for out in found.push(batch))
-        held = max(held, sum(b.nbytes for b in found._batches))
+        held = max(held, sum(b.nbytes for b in found.buffer.batches))
     rows += sum(out.num_rows for out in found.finish())
     assert rows >= 200
     assert held < 3 << 20

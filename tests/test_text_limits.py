@@ -10,7 +10,7 @@ import pytest
 
 from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import prepare
+from sparkcep.engine.open import prepare
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.sql.rewrite import _string_value, rewrite

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
@@ -98,7 +99,7 @@ def answer(clause: str, order: list, kind: pa.DataType | None = None, **limits) 
     values = {"t": pa.array(order, kind or pa.int64()), "v": pa.array([float(i) for i in range(len(order))])}
     table = pa.table({name: values[sql.rpartition(".")[2]] for name, sql in plan.inputs})
     engine = engine_for(prepare(plan, table.schema), limits=Limits(**limits))
-    out = pa.concat_tables([engine.p.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
+    out = pa.concat_tables([engine.prepared.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
     names = {leaf: name for name, leaf in plan.outputs}
     return [{names[k]: v for k, v in row.items() if k in names} for row in out.to_pylist()]
 

@@ -14,20 +14,25 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
+from sparkcep.automaton.strategy import SIDES
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds
 from sparkcep.engine.best import Ranked, top_matches
-from sparkcep.engine.conjunction import ConjunctionEngine
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.failures import LESS
+from sparkcep.engine.found import matches_of
 from sparkcep.engine.join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.joined import SUMS, keeps_scale, operations
-from sparkcep.engine.ranked import LESS, Best, BestEngine
-from sparkcep.engine.run import Data, Prepared
+from sparkcep.engine.letters import kernel_data
+from sparkcep.engine.listing import Search
+from sparkcep.engine.prepared import Task
+from sparkcep.engine.ranked import Best, Rankings, Span, timed
 from sparkcep.engine.sequences import rising_leaves, value
+from sparkcep.engine.tables import Tables
 from sparkcep.engine.weights import float_weights, whole_weights
-from sparkcep.engine.windows import Slides
+from sparkcep.engine.windows import Slides, plan_windows
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
-from sparkcep.search import adjacent as kernels
 
 DEEPEST = 64  # times k: so many matches of a side are read before all are listed
 
@@ -36,76 +41,73 @@ class _DeeperError(Exception):
     """More matches of a side are needed."""
 
 
-class ConjoinedEngine(BestEngine, ConjunctionEngine):
-    """Gives the k best matches of each partition, and window; which rank they have Spark tells."""
+class Sides(Rankings):
+    """Finds the k best matches by joining those of the sides; which rank they have Spark tells."""
 
-    def __init__(self, prepared: Prepared, chunk_rows=None, limits=None) -> None:
-        super().__init__(prepared, chunk_rows, limits)
-        ranking = prepared.plan.ranking
-        assert ranking is not None and ranking.by_sides is not None
-        self.score, self.top = ranking.by_sides, ranking.top
-        self.sides = prepared.strategy.sides
+    def __init__(self, task: Task, listing: Search, tables: Tables) -> None:
+        super().__init__(task, listing, tables)
+        assert self.ranking.by_sides is not None
+        self.score, self.top = self.ranking.by_sides, self.ranking.top
+        self.sides = task.prepared.strategy.sides
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
         self.lengths = [rows_of_match(side) for side in self.sides]
         self.merge = lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)])
 
-    def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
-        offsets = offsets[: done + 1]
-        sliding = self._slides(columns, offsets)
-        yield from self._best_or_all(self._joined(data, offsets, columns, sliding), sliding, data, columns, offsets)
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        sliding = self.tables.slides(chunk)
+        yield from self.output(chunk, self._joined(chunk, sliding), sliding)
 
-    def _joined(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array], sliding: Slides | None) -> list[Best] | None:
+    def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where only all matches tell them."""
-        letters = self._timed(data, 0, int(offsets[-1]))
+        ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
+        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends[0])
         taken = sum(1 << v for v in {int(v) for side in self.sides for v in side.edges[:, E_VAR]} if v >= 0)
         shared = bool((np.bitwise_count(letters & taken) > 1).any())
         if shared and self.score.across:
             return None  # a row of several sides is counted once
-        weights = self._weights(letters, {name: column[: len(letters)] for name, column in columns.items()}, offsets)
+        weights = self._weights(letters, chunk.columns, chunk.offsets)
         if weights is None:
             return None
+        self.task.ran.add(SIDES)
         # of two matches of a side the better one then makes the better match; where one is the beginning of the other, the rows of other sides tell which is
         alike = None not in self.lengths and not shared
         self.strict = not self.floating and not operations(self.score.tree) - {"+", "-", "neg"} and alike
         found = []
-        for part in range(len(offsets) - 1):
-            low, high = int(offsets[part]), int(offsets[part + 1])
+        for span in self.spans(chunk, sliding):
             try:
-                best = self._of_partition(part, low, letters[low:high], [own[:, low:high] for own in weights], sliding)
+                best = self._of_partition(span, letters[span.rows], [own[:, span.rows] for own in weights])
             except TooMuchStateError:
-                raise self._state_limit(self._at(low), columns, LESS) from None
+                raise self.task.failures.state(span.low, chunk.columns, LESS) from None
             except TooManyStepsError:
-                raise self._ranking_effort(low, columns) from None
+                raise self.task.failures.ranking(span.low, chunk.columns) from None
             if best is None:
                 return None
             found.append(best)
         return found
 
-    def _of_partition(self, part: int, low: int, letters: np.ndarray, weights: list[np.ndarray], sliding: Slides | None) -> Best | None:
-        """The best of a partition that begins at row ``low``; None where only all matches tell them."""
-        number = np.zeros(1, dtype=np.int64)
-        first = until = None
-        if sliding is not None:
-            first, until, number = sliding.of(part)
-            first, until = first - low, until - low
-        streams = self._streams(letters, weights, self.top, first, until)
-        bounds = [np.searchsorted(stream.window, np.arange(len(number) + 1)) for stream in streams]
+    def _of_partition(self, span: Span, letters: np.ndarray, weights: list[np.ndarray]) -> Best | None:
+        """The best of a partition; None where only all matches tell them."""
+        streams = self._streams(letters, weights, self.top, span.first, span.until)
+        bounds = [np.searchsorted(stream.window, np.arange(len(span.numbers) + 1)) for stream in streams]
         matches = [stream.matches() for stream in streams]
-        results = []
-        for w in range(len(number)):
+        windows, results = [], []
+        for w in range(len(span.numbers)):
             some = [own[at[w] : at[w + 1]] for own, at in zip(matches, bounds)]
             if all(some):
-                at = slice(0, len(letters)) if first is None or until is None else slice(int(first[w]), int(until[w]))
+                at = slice(0, len(letters)) if span.first is None or span.until is None else slice(int(span.first[w]), int(span.until[w]))
                 best = self._of_window(some, letters[at], [own[:, at] for own in weights], at.start)
                 if best is None:
                     return None
-                results += [(w, pairs) for pairs in best]
-        return self._as_best(results, part, low, number)
+                results += best
+                windows += [w] * len(best)
+        sizes = np.array([len(pairs) for pairs in results], dtype=np.int64)
+        flat = np.array([pair for pairs in results for pair in pairs], dtype=np.int64).reshape(-1, 2)
+        return Best(matches_of(span.part, sizes, flat[:, 1].astype(np.uint8), flat[:, 0] + span.low), span.numbers[np.array(windows, dtype=np.int64)])
 
     def _streams(self, letters: np.ndarray, weights: list[np.ndarray], k: int, first=None, until=None) -> list[Ranked]:
         """The ``k`` best matches of each side in each window."""
         return [
-            top_matches(side.first, side.edges[:, [E_VAR, E_TARGET]], letters, own, k, first, until, max_bytes=self.limits.max_state_bytes)
+            top_matches(side.first, side.edges[:, [E_VAR, E_TARGET]], letters, own, k, first, until, max_bytes=self.task.limits.max_state_bytes)
             for side, own in zip(self.sides, weights)
         ]
 
@@ -142,7 +144,7 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
                 raise _DeeperError
 
         more = 0 if self.strict else 1
-        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, self.limits.max_steps).run()
+        return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, self.task.limits.max_steps).run()
 
     def _pairs(self, result: Joined, matches: list[list[tuple]]) -> list[tuple[int, int]]:
         """(row, label) of a joined match, in row order; a row that serves several sides once for each."""
@@ -152,20 +154,9 @@ class ConjoinedEngine(BestEngine, ConjunctionEngine):
             pairs += zip(rows, side.edges[list(edges), E_LABEL].tolist())
         return sorted(pairs, key=lambda pair: pair[0])
 
-    @staticmethod
-    def _as_best(results: list[tuple[int, list[tuple[int, int]]]], part: int, low: int, number: np.ndarray) -> Best:
-        sizes = np.array([len(pairs) for _, pairs in results], dtype=np.int64)
-        events = np.zeros((len(results), 5), dtype=np.int64)
-        events[:, kernels.E_PART], events[:, kernels.E_ROWS] = part, sizes
-        events[:, kernels.E_START] = [pairs[0][0] + low for _, pairs in results]
-        events[:, kernels.E_NUMBER] = np.arange(1, len(results) + 1)
-        events[:, kernels.E_LABELS] = np.cumsum(sizes) - sizes
-        flat = np.array([pair for _, pairs in results for pair in pairs], dtype=np.int64).reshape(-1, 2)
-        return Best(events, flat[:, 1].astype(np.uint8), flat[:, 0] + low, number[[w for w, _ in results]] if results else number[:0])
-
     def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray) -> list[np.ndarray] | None:
         """What each row adds to the score of each side; None where the sums are not those of Spark."""
-        count, rows = len(self.plan.variables), len(letters)
+        count, rows = len(self.task.plan.variables), len(letters)
         types = [type_of(columns[term.column].type) for terms in self.score.sides for term in terms if term.column]
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return None

@@ -1,4 +1,4 @@
-"""Engines that need whole partitions, above all those that give one output row for each last row of a match: MATCH_COUNT() and MATCH_GRAPH()."""
+"""One output row for each last row of a match: MATCH_COUNT() and MATCH_GRAPH()."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.engine.conjunction import ConjunctionEngine
+from sparkcep.automaton.strategy import FRONT, GRAPH, NUMBERS
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.found import last_rows
+from sparkcep.engine.front import Front
+from sparkcep.engine.listing import Search, listed
+from sparkcep.engine.numbers import Numbers
 from sparkcep.engine.outputs import decimals, match_graphs
-from sparkcep.engine.run import MOST_LABELS, STATE_SHARE, Data, MatchEngine, doubled
+from sparkcep.engine.prepared import Task
+from sparkcep.engine.tables import Tables
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.search import adjacent as kernels
+from sparkcep.search.adjacent import E_LABELS, E_ROWS
 
 
 @dataclass(frozen=True)
@@ -24,115 +30,68 @@ class Ending:
     graphs: pa.Array | None = None
 
 
-class EndingEngine(MatchEngine):
-    """Beside an engine that finds matches: their numbers and graphs by last row. Here by listing the matches."""
+class ByLastRow:
+    """Makes the output for whole partitions. ``listing``: the search that lists matches, where no other tells their numbers."""
 
-    def _process(self, last: bool) -> Iterator[pa.Table]:
-        """Whole partitions only: a match may end in any row to come."""
-        table, columns, offsets = self._buffer()
-        done = len(offsets) - (1 if last else 2)
-        if done > 0:
-            yield from self._decided(self._kernel_data(columns, offsets, table.num_rows), offsets, done, columns)
-        self._keep(table, self._at(int(offsets[-2])), offsets, last, kernels.SUSPENDED)
+    def __init__(self, task: Task, listing: Search, tables: Tables) -> None:
+        self.task, self.listing, self.tables = task, listing, tables
+        strategy = task.prepared.strategy
+        self.drawing = strategy.question == GRAPH
+        self.numbers = Numbers(task) if strategy.search == NUMBERS else None
+        self.front = Front(task, self.drawing) if strategy.search == FRONT else None
 
-    def _decided(self, data: Data, offsets: np.ndarray, done: int, columns: dict[str, pa.Array]) -> Iterator[pa.Table]:
-        """Output of the first ``done`` partitions of the buffer, which are all there."""
-        for ending in self._endings(data, offsets[: done + 1], columns):
-            yield from self._last_rows(ending, columns, offsets)
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        for ending in self._endings(chunk):
+            if len(ending.rows):
+                by_event = {}
+                if ending.numbers is not None:
+                    by_event["cnt"] = decimals(ending.numbers, np.ones(len(ending.rows), dtype=np.int64), 38, 0)
+                if ending.graphs is not None:
+                    by_event["graph"] = ending.graphs
+                yield from self.tables.of(chunk, last_rows(ending.rows, chunk, by_event))
 
-    def _endings(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[Ending]:
-        yield self._traced(data, offsets, columns) if self.plan.graphing else self._listed(data, offsets, columns)
+    def _endings(self, chunk: Chunk) -> Iterator[Ending]:
+        if self.numbers is not None:
+            yield Ending(*self.numbers.of(chunk))
+        elif self.front is not None and self.drawing:
+            for rows, numbers, until, items in self.front.of(chunk):
+                yield Ending(rows, numbers, match_graphs(until, items, self.task.plan.variables))
+        elif self.front is not None:
+            yield self._counted(chunk, self.front)
+        else:
+            yield self._traced(chunk) if self.drawing else self._tallied(chunk)
 
-    def _last_rows(self, ending: Ending, columns: dict[str, pa.Array], offsets: np.ndarray) -> Iterator[pa.Table]:
-        rows = ending.rows
-        if not len(rows):
-            return
-        events = np.zeros((len(rows), 5), dtype=np.int64)
-        events[:, kernels.E_PART] = np.searchsorted(offsets, rows, side="right") - 1
-        events[:, kernels.E_START], events[:, kernels.E_ROWS] = rows, 1
-        events[:, kernels.E_LABELS] = np.arange(len(rows))
-        by_event = {}
-        if ending.numbers is not None:
-            by_event["cnt"] = decimals(ending.numbers, np.ones(len(rows), dtype=np.int64), 38, 0)
-        if ending.graphs is not None:
-            by_event["graph"] = ending.graphs
-        yield from self._emit(columns, events, np.zeros(len(rows), dtype=np.uint8), rows, offsets, by_event)
+    def _counted(self, chunk: Chunk, front: Front) -> Ending:
+        """Numbers only: the matches of too many classes for the memory allowed are listed."""
+        try:
+            found = list(front.of(chunk))
+        except MatchRuntimeError as error:
+            if error.error_class != "SPARKCEP.STATE_LIMIT":
+                raise
+            return self._tallied(chunk)
+        return Ending(np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, *_ in found)]), [n for _, numbers, *_ in found for n in numbers or ()])
 
-    def _first_needed(self, start: int) -> int:
-        return start
-
-    def _listed(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
-        """By going through the matches."""
-        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
-        for found, _, taken in self._found(data, offsets, columns):
-            np.add.at(counts, taken[found[:, kernels.E_LABELS] + found[:, kernels.E_ROWS] - 1], 1)
+    def _tallied(self, chunk: Chunk) -> Ending:
+        """Numbers of listed matches."""
+        counts = np.zeros(chunk.rows, dtype=np.int64)
+        for found in listed(self.listing, chunk):
+            np.add.at(counts, found.rows[found.events[:, E_LABELS] + found.events[:, E_ROWS] - 1], 1)
         ending = np.flatnonzero(counts)
         return Ending(ending, counts[ending].tolist())
 
-    def _matches(
-        self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]
-    ) -> Iterator[tuple[int, list[int], list[int]]]:
-        """Each match as (partition, rows, labels)."""
-        for found, labels, taken in self._found(data, offsets, columns):
-            for part, _, size, _, at in found.tolist():
-                yield part, taken[at : at + size].tolist(), labels[at : at + size].tolist()
-
-    def _found(
-        self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """(events, labels, rows) of the matches, some at a time."""
-        data = Data(data.rows._replace(offsets=offsets), data.codes, data.bytecode)
-        scratch = self._scratch(len(data.rows.letters), len(offsets))
-        state = np.zeros(self.state_size, dtype=np.int64)
-        size = max(len(data.rows.letters), 1024)
-        events = np.empty((size, self.event_width), dtype=np.int64)
-        labels, taken = np.empty(size, dtype=np.uint8), np.empty(size, dtype=np.int64)
-        while True:
-            outcome = self._match(data, scratch, False, state, events, labels, taken)
-            if outcome not in (kernels.DONE, kernels.FULL):
-                raise self._runtime_error(outcome, state, columns)
-            if outcome == kernels.FULL and self._keeps_events(state):
-                events, labels, taken = (doubled(a) for a in (events, labels, taken))
-                if events.nbytes + labels.nbytes + taken.nbytes > self.limits.max_state_bytes:
-                    raise self._state_limit(state, columns)
-                continue
-            yield events[: int(state[kernels.S_EVENTS])], labels, taken
-            state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
-            if outcome == kernels.DONE:
-                return
-            if 2 * len(labels) <= min(self.limits.max_state_bytes // STATE_SHARE, MOST_LABELS):
-                events, labels, taken = (np.empty((2 * len(a), *a.shape[1:]), dtype=a.dtype) for a in (events, labels, taken))
-
-    def _at(self, row: int) -> np.ndarray:
-        """The state of a search that begins at a row."""
-        state = np.zeros(self.state_size, dtype=np.int64)
-        state[kernels.S_START] = row
-        return state
-
-    def _count_range(self, row: int, columns: dict[str, pa.Array]) -> MatchRuntimeError:
-        state = self._at(row)
-        return MatchRuntimeError(
-            "COUNT_RANGE",
-            f"MATCH_COUNT(){self._where(state, columns)} exceeds DECIMAL(38); use a smaller WINDOW or fewer Kleene variables",
-            sqlstate="22003",
-        )
-
-    def _traced(self, data: Data, offsets: np.ndarray, columns: dict[str, pa.Array]) -> Ending:
+    def _traced(self, chunk: Chunk) -> Ending:
         """Graphs of listed matches: for each last row a trie from that row backwards."""
         tries: dict[int, _Trie] = {}
-        for part, rows, labels in self._matches(data, offsets, columns):
-            low = int(offsets[part])
-            tries.setdefault(rows[-1], _Trie()).add([row - low for row in rows], [label & 63 for label in labels])
+        for found in listed(self.listing, chunk):
+            for part, rows, labels in found.each():
+                low = int(chunk.offsets[part])
+                tries.setdefault(rows[-1], _Trie()).add([row - low for row in rows], [label & 63 for label in labels])
         ending = sorted(tries)
         items = [tries[row].items() for row in ending]
         until = np.cumsum([0, *map(len, items)])
         flat = np.array([item for some in items for item in some], dtype=np.int64).reshape(-1, 5)
         numbers = [tries[row].matches for row in ending]
-        return Ending(np.array(ending, dtype=np.int64), numbers, match_graphs(until, flat, self.plan.variables))
-
-
-class ConjunctionEndingEngine(EndingEngine, ConjunctionEngine):
-    """Of patterns with a conjunction."""
+        return Ending(np.array(ending, dtype=np.int64), numbers, match_graphs(until, flat, self.task.plan.variables))
 
 
 class _Trie:

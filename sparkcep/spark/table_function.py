@@ -70,7 +70,8 @@ from sparkcep.settings import DEFAULT, Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparkcep.engine.run import MatchEngine, Prepared
+    from sparkcep.engine.open import Engine
+    from sparkcep.engine.prepared import Prepared
 
 NAME = "match_recognize"
 _SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
@@ -104,7 +105,7 @@ class MatchRecognize:
         if analysis is None:
             raise PySparkRuntimeError("match_recognize needs the result of its analyze method")
         self.analysis = analysis
-        self.engine: MatchEngine | None = None
+        self.engine: Engine | None = None
 
     def eval(self, table: pa.RecordBatch, spec: pa.Array | None = None) -> Iterator[pa.Table]:
         if self.engine is None:
@@ -117,8 +118,8 @@ class MatchRecognize:
             for out in self.engine.finish():
                 yield self._named(out)
 
-    def _engine(self, schema: pa.Schema) -> MatchEngine:
-        from sparkcep.engine.run import engine_for, prepare
+    def _engine(self, schema: pa.Schema) -> Engine:
+        from sparkcep.engine.open import engine_for, prepare
 
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
@@ -158,7 +159,7 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
     With ``distinct``, columns go to the engine under their own names, so no two of them may have one name; the JVM's extension
     numbers them instead. ``streaming`` says whether the table is a stream. Raises ClauseError.
     """
-    from sparkcep.engine.run import prepare
+    from sparkcep.engine.open import prepare
 
     schema = StructType([f for f in table.fields if not is_plan(f.name)])
     plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
@@ -206,24 +207,25 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
         batches: what is shipped, see :mod:`sparkcep.columns.shipped`.
 
     Yields:
-        Columns as :func:`sparkcep.engine.run.output_schema` has them.
+        Columns as :func:`sparkcep.engine.prepared.output_schema` has them.
     """
     from sparkcep.columns.shipped import merged, unpacked
-    from sparkcep.engine import run
+    from sparkcep.engine import open as engines
+    from sparkcep.engine.buffer import CHUNK_BYTES
 
     first = next(batches, None)
     if first is not None:
-        engine = run.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
+        engine = engines.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
-        whole = merged(itertools.chain([first], batches), engine.chunk_rows, run.CHUNK_BYTES)
-        for table in run.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
+        whole = merged(itertools.chain([first], batches), engine.buffer.chunk_rows, CHUNK_BYTES)
+        for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
             yield from table.to_batches()
 
 
 @functools.lru_cache(maxsize=16)
 def _prepared(plan: str, schema: pa.Schema) -> Prepared:
     """The compiled plan. A worker compiles it once, whatever the number of its tasks."""
-    from sparkcep.engine.run import prepare
+    from sparkcep.engine.open import prepare
 
     return prepare(Plan.from_json(plan), schema)
 
@@ -444,7 +446,7 @@ def _needs_rewriter(what: str) -> ClauseError:
 
 def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     """Plans a clause text; Spark computes what the plan asks for through ``select``."""
-    from sparkcep.engine.run import output_schema
+    from sparkcep.engine.prepared import output_schema
 
     plan = make_plan(parse_clause(text))
     names = {leaf.name for leaf in plan.leaves}

@@ -29,7 +29,7 @@ def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructT
 
 
 def _months(plan: Plan, schema: StructType) -> Months | None:
-    from sparkcep.engine.run import output_schema
+    from sparkcep.engine.prepared import output_schema
     from sparkcep.spark.table_function import arrow_schema
 
     types = {f.name: f.dataType.simpleString() for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)}

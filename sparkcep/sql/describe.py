@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import re
 
+from sparkcep.automaton import strategy as by
 from sparkcep.automaton.net import E_NOT, Net
-from sparkcep.automaton.strategy import (
-    BEST,
-    CLASSES,
-    COUNTED,
-    EVERY,
-    FRONT,
-    GRAPH,
-    NUMBERS,
-    PATHS,
-    PROXIES,
-    SEQUENCES,
-    SIDES,
-    Strategy,
-    strategy_of,
-)
+from sparkcep.automaton.strategy import Strategy, strategy_of
 from sparkcep.plan.define import ORDER, looks_at_match
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
@@ -105,15 +92,15 @@ def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
     contiguity = plan.selection.strategy
     how, searched = _asked(plan, strategy), f"depth-first in preference order; {_pruned(strategy)}"
-    if strategy.search == NUMBERS:
+    if strategy.search == by.NUMBERS:
         searched = "dynamic programming, because every condition is local to its row and its neighbours"
-    elif strategy.search == FRONT:
+    elif strategy.search == by.FRONT:
         searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
-    elif strategy.question in (COUNTED, GRAPH):
+    elif strategy.question in (by.COUNTED, by.GRAPH):
         searched = f"listed one by one, {searched}"
-    elif strategy.search == PATHS:
+    elif strategy.search == by.PATHS:
         searched = "k best paths over (node, row), because every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
-    elif strategy.search == SEQUENCES:
+    elif strategy.search == by.SEQUENCES:
         searched = "rank join of the rows of each variable under a bound, because every condition is local to its row and the score is monotone in one number of each"
     conditions = condition_texts(plan)
     lines = [f"engine: event selection {STRATEGIES[contiguity]}, {how}; {searched}", "automaton:", *_indented(automaton.dump(_IGNORE[contiguity], conditions))]
@@ -126,9 +113,9 @@ def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
 def _conjunction(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     """Engine, automaton and windows of a plan whose pattern has a conjunction."""
     searched = ""
-    if strategy.search == SIDES:
+    if strategy.search == by.SIDES:
         searched = "rank join of the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed: "
-    elif strategy.question in (COUNTED, GRAPH):
+    elif strategy.question in (by.COUNTED, by.GRAPH):
         searched = "listed one by one, "
     return [
         f"engine: conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
@@ -139,12 +126,12 @@ def _conjunction(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
 
 def _approximate(plan: Plan, approx: Approx, strategy: Strategy) -> list[str]:
     """Engine, costs, automaton and windows of a plan with APPROX."""
-    if strategy.search == PROXIES:
+    if strategy.search == by.PROXIES:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
-    elif strategy.search == CLASSES:
+    elif strategy.search == by.CLASSES:
         needed = f"the values of the match that {_names(strategy)} still need" if strategy.looking else "the groups' windows still open"
         how = f"in one pass with one run for each node and {needed}"
-    elif strategy.question == EVERY:
+    elif strategy.question == by.EVERY:
         how = "depth-first, one by one"
     else:
         how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
@@ -175,13 +162,13 @@ def _names(strategy: Strategy) -> str:
 
 def _asked(plan: Plan, strategy: Strategy) -> str:
     """What is asked."""
-    if strategy.question == BEST:
+    if strategy.question == by.BEST:
         assert plan.ranking is not None
         return f"the best {plan.ranking.top} matches"
     if plan.approximate is not None:
-        return "every match at its least cost" if strategy.question == EVERY else strategy.question
-    if strategy.question in (COUNTED, GRAPH):
-        return "matches drawn as one graph by their last row" if strategy.question == GRAPH else "matches counted by their last row"
+        return "every match at its least cost" if strategy.question == by.EVERY else strategy.question
+    if strategy.question in (by.COUNTED, by.GRAPH):
+        return "matches drawn as one graph by their last row" if strategy.question == by.GRAPH else "matches counted by their last row"
     return "of all matches the one that completes first, then onward behind it" if plan.non_overlapping else strategy.question
 
 
@@ -222,7 +209,7 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
     if ranking.top:
         of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
         windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
-        if strategy.search == PATHS:
+        if strategy.search == by.PATHS:
             how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
         elif strategy.ranks:
             how = "ranked by rank join: Spark tells the rank of"

@@ -20,7 +20,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import Prepared, prepare
+from sparkcep.engine.open import prepare
+from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.sql.describe import condition_texts
@@ -54,7 +55,7 @@ def listing(clause: str) -> str:
     """The stages of a clause over the columns above."""
     plan = make_plan(parse_clause(clause))
     prepared = prepare(plan, _schema(plan))
-    sections = {"plan": _plan(plan), "program": prepared.program.dump(), "automaton": _automaton(prepared)}
+    sections = {"plan": _plan(plan), "program": prepared.strategy.program.dump(), "automaton": _automaton(prepared)}
     sections["conditions"] = prepared.conditions.dump(prepared.plan.variables)
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections.items() if text)
 
@@ -71,12 +72,12 @@ def _plan(plan: Plan) -> str:
 
 def _automaton(prepared: Prepared) -> str:
     plan, conditions = prepared.plan, condition_texts(prepared.plan)
-    if prepared.approximate is not None:
-        return prepared.approximate.dump("the strategy says so", conditions, plan.approximate)
-    if prepared.conjunction is not None:
-        return prepared.conjunction.dump("", conditions)
-    if prepared.selection is not None:
-        return prepared.selection.dump("it fulfils none of {variables}", conditions)
+    if prepared.strategy.approximate is not None:
+        return prepared.strategy.approximate.dump("the strategy says so", conditions, plan.approximate)
+    if prepared.strategy.conjunction is not None:
+        return prepared.strategy.conjunction.dump("", conditions)
+    if prepared.strategy.selection is not None:
+        return prepared.strategy.selection.dump("it fulfils none of {variables}", conditions)
     return ""
 
 

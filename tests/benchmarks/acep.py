@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import engine_for, prepare
+from sparkcep.engine.open import engine_for, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from tests.benchmarks.sase import _axes, _lines
@@ -76,16 +76,16 @@ def measure(
         out, start = 0, time.perf_counter()
         for batch in batches:
             out += sum(t.num_rows for t in engine.push(batch))
-            used = max(used, getattr(engine, "_used", 0))
+            used = max(used, getattr(getattr(engine.passage, "open", None), "used", 0))
         out += sum(t.num_rows for t in engine.finish())
         best = min(best, time.perf_counter() - start)
-    assert prepared.selection is not None
+    assert prepared.strategy.selection is not None
     return {
         "rows": rows,
         "seconds": best,
         "rows_per_s": rows / best,
         "output": out,
-        "nodes": prepared.selection.nodes,
+        "nodes": prepared.strategy.selection.nodes,
         "entries": used,
     }
 

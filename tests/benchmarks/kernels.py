@@ -9,7 +9,12 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
-from sparkcep.engine.run import MatchEngine, prepare
+from sparkcep.engine.adjacent import Adjacent
+from sparkcep.engine.buffer import Chunk, from_first_row
+from sparkcep.engine.drive import Room
+from sparkcep.engine.listing import Open
+from sparkcep.engine.open import prepare
+from sparkcep.engine.prepared import Task
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from sparkcep.search import adjacent as kernels
@@ -69,23 +74,20 @@ def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[floa
     columns = {n: flat(whole.column(n)) for n in whole.column_names}
     match, total, found = [], [], 0
     for _ in range(repeats + 1):
-        engine = MatchEngine(prepared)
+        search = Adjacent(Task.of(prepared, None))
         t0 = time.perf_counter()
         offsets = boundaries([columns[c] for _, c, _ in plan.partition], whole.num_rows)
-        data = engine._kernel_data(columns, offsets, whole.num_rows)
+        over = search.over(Chunk(whole, columns, offsets, from_first_row), Open(), False)
         t1 = time.perf_counter()
-        state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
-        events = np.empty((whole.num_rows, 5), dtype=np.int64)
-        labels = np.empty(2 * whole.num_rows, dtype=np.uint8)
-        nothing = np.empty(0, dtype=np.int64)
+        over.room = Room(whole.num_rows, 2 * whole.num_rows, rows=False)
         t2 = time.perf_counter()
-        scratch = engine._scratch(whole.num_rows, len(offsets))
-        while engine._match(data, scratch, False, state, events, labels, nothing) == kernels.GROW:
-            scratch = engine._grown(scratch, state, columns)
+        over.scratch = over.fresh(len(offsets))
+        while over.run() == kernels.GROW:
+            over.grow()
         t3 = time.perf_counter()
         match.append(t3 - t2)
         total.append(t3 - t2 + t1 - t0)
-        found = int(state[kernels.S_EVENTS])
+        found = int(over.state[kernels.S_EVENTS])
     return float(np.median(match[1:])), float(np.median(total[1:])), found
 
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 
@@ -66,7 +67,7 @@ def measure(columns: dict[str, np.ndarray], predicate: str, strategy: str, windo
         rows = sum(_total(t.column(t.num_columns - 1)) for t in out)
     events = len(columns["ts"])
     took = float(np.median(seconds[1:]))
-    return {"seconds": took, "events_per_s": events / took, "matches": matches, "rows": rows, "looks": getattr(engine, "looks", 0) / events}
+    return {"seconds": took, "events_per_s": events / took, "matches": matches, "rows": rows, "looks": engine.task.looks / events}
 
 
 def _total(column: pa.ChunkedArray) -> int:

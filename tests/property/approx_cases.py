@@ -13,7 +13,7 @@ from fractions import Fraction
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import engine_for, match_batches, match_table, prepare
+from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
@@ -359,7 +359,7 @@ def run(
         else:
             engine = engine_for(prepare(plan, table.schema), chunk_rows)
             pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk_rows)))
-            leaves = pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])
+            leaves = pa.concat_tables([engine.prepared.output_schema.empty_table(), *pieces])
         return _outputs(plan, leaves, database)
     finally:
         database.close()

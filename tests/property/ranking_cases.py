@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from sparkcep.engine.run import engine_for, match_batches, prepare
+from sparkcep.engine.open import engine_for, match_batches, prepare
 
 
 def window_starts(vector: tuple, rows: list, window: tuple | None, slide) -> list:
@@ -24,10 +24,10 @@ def window_starts(vector: tuple, rows: list, window: tuple | None, slide) -> lis
     return found
 
 
-def engine_rows(plan, table: pa.Table, engine_class: type, chunk: int | None) -> dict[str, list] | None:
-    """Column -> values of what the engine gives, in batches of ``chunk`` rows; None where the plan takes another engine."""
+def engine_rows(plan, table: pa.Table, search: str, chunk: int | None) -> dict[str, list] | None:
+    """Column -> values of what the engine gives, in batches of ``chunk`` rows; None where another search answers the plan."""
     engine = engine_for(prepare(plan, table.schema), chunk)
-    if not isinstance(engine, engine_class):
+    if engine.prepared.strategy.search != search:
         return None
     pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk or 10_000)))
-    return pa.concat_tables([engine.p.output_schema.empty_table(), *pieces]).to_pydict()
+    return pa.concat_tables([engine.prepared.output_schema.empty_table(), *pieces]).to_pydict()

@@ -10,8 +10,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.strategy import SIDES
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.conjoined import ConjoinedEngine
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
@@ -171,7 +171,7 @@ def _rows(rng: random.Random, kinds: dict, letters: str, low: int, wide: bool) -
 def answer(case: Case, chunk: int | None, settings: Settings):
     """(matches by partition and window, how many came); None where another engine is chosen."""
     plan = make_plan(parse_clause(case.text()), settings=settings)
-    columns = engine_rows(plan, case.table(plan), ConjoinedEngine, chunk)
+    columns = engine_rows(plan, case.table(plan), SIDES, chunk)
     if columns is None:
         return None
     starts = next((name for name, spec in plan.leaves if spec.kind == "window_start"), None)

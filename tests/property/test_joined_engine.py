@@ -11,8 +11,8 @@ import re
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.strategy import SEQUENCES
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.joined import JoinedEngine
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
@@ -235,7 +235,7 @@ def random_rows(rng: random.Random, types: dict, null: bool, negative: bool, let
 def answer(case: Case, chunk: int | None, settings: Settings):
     """((partition, window start) -> positions of the matches, in the order of their scores, how many came); None where another engine is chosen."""
     plan = make_plan(parse_clause(case.text()), settings=settings)
-    columns = engine_rows(plan, case.table(plan), JoinedEngine, chunk)
+    columns = engine_rows(plan, case.table(plan), SEQUENCES, chunk)
     if columns is None:
         return None
     starts = next((name for name, spec in plan.leaves if spec.kind == "window_start"), None)

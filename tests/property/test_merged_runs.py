@@ -13,9 +13,11 @@ import pytest
 
 from sparkcep import explain
 from sparkcep import graph as graphs
+from sparkcep.automaton.strategy import FRONT, NUMBERS
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import merged
-from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine import front
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
@@ -39,7 +41,7 @@ def results(text: str, partitions: dict, merging: bool, chunk_rows: int | None):
         keys = out.column("__p0").to_pylist() if "__p0" in out.column_names else [0] * len(out)
         for p, last, n, *g in zip(keys, *(out.column(name).to_pylist() for name in names)):
             found.setdefault(p, {})[last] = (int(n), [tuple(node.values()) for node in g[0]] if g else None)
-    return found, engine.merges
+    return found, engine.prepared.strategy.search in (FRONT, NUMBERS)
 
 
 def expected_of(query, rows) -> dict:
@@ -130,7 +132,7 @@ def test_more_matches_than_64_bits_hold_where_conditions_look_at_the_match(windo
     if not window:
         v = v[:150]
     engine, batches = engine_over(clause, {"ts": np.arange(len(v)), "v": v})
-    assert engine.merges and not engine.by_numbers
+    assert engine.prepared.strategy.search == FRONT
     found = {}
     for out in match_batches(engine, batches):
         found.update(zip(out.column(0).to_pylist(), map(int, out.column(1).to_pylist())))
@@ -181,9 +183,9 @@ def test_small_buffers_change_nothing(strategy, monkeypatch):
     found = []
     for sizes in ({}, {"CLASSES": 1, "NODES": 1, "OUTPUT_ROWS": 3, "OUTPUT_ITEMS": 1}):
         for name, size in sizes.items():
-            monkeypatch.setattr(merged, name, size)
+            monkeypatch.setattr(front, name, size)
         engine, batches = engine_over(clause, columns)
-        assert engine.merges
+        assert engine.prepared.strategy.search == FRONT
         found.append(pa.concat_tables(match_batches(engine, batches)).combine_chunks())
     assert found[0].equals(found[1]) and found[0].num_rows > 500
 

@@ -11,9 +11,9 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.strategy import PATHS
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.ranked import RankedEngine
-from sparkcep.engine.run import engine_for, match_batches, prepare
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
@@ -306,7 +306,7 @@ def _rows(rng: random.Random, times: str, descending: bool, nulls: bool) -> list
 def answer(case: Case, top: int, chunk: int | None, settings: Settings) -> dict | None:
     """(partition, window start) -> the engine's matches, best first, as (positions, labels); None where it takes another way."""
     plan = make_plan(parse_clause(case.text(top)), settings=settings)
-    columns = engine_rows(plan, case.table(plan), RankedEngine, chunk)
+    columns = engine_rows(plan, case.table(plan), PATHS, chunk)
     if columns is None:
         return None
     leaves = {spec.kind: name for name, spec in plan.leaves if spec.kind != "agg"}
@@ -370,7 +370,7 @@ def small(goals: str, top: int, columns: dict, rows: list) -> list:
     table |= {"__letters": [bits[r[0]] for r in rows]}
     table = pa.table(table)
     engine = engine_for(prepare(plan, table.schema))
-    assert isinstance(engine, RankedEngine)
+    assert engine.prepared.strategy.search == PATHS
     out = pa.concat_tables(list(match_batches(engine, table.to_batches())))
     return out[dict(plan.outputs)["found"]].to_pylist()
 

@@ -11,7 +11,8 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.conjoined import rows_of_match
-from sparkcep.engine.run import Limits, engine_for, match_batches, prepare
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -34,7 +35,7 @@ def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link=
     table["__letters"] = pa.array([sum(1 << bit for v, bit, _ in plan.letters if plan.variables[v] in own) for own, *_ in rows], pa.int32())
     engine = engine_for(prepare(plan, pa.table(table).schema), None, limits)
     pieces = list(match_batches(engine, pa.table(table).to_batches()))
-    return pa.concat_tables([engine.p.output_schema.empty_table(), *pieces])[dict(plan.outputs)["found"]].to_pylist()
+    return pa.concat_tables([engine.prepared.output_schema.empty_table(), *pieces])[dict(plan.outputs)["found"]].to_pylist()
 
 
 def all_come(pattern: str, pref: str, rows: list, types: dict, **options) -> bool:
@@ -134,7 +135,7 @@ def test_equal_matches_of_sides_of_different_lengths():
 def test_how_many_rows_a_side_has():
     def of(pattern):
         plan = make_plan(parse_clause(f"ORDER BY id MEASURES count(*) AS c EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern})"))
-        return rows_of_match(prepare(plan, pa.schema([])).selection)
+        return rows_of_match(prepare(plan, pa.schema([])).strategy.automaton)
 
     assert [of(p) for p in ("A", "A B", "A (B | C) A", "A (B | C A)", "A B?", "A+", "A{2}")] == [1, 2, 3, None, None, None, 2]
 

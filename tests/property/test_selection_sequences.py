@@ -7,8 +7,9 @@ import sqlite3
 
 import pytest
 
+from sparkcep.automaton.strategy import CONJUNCTION, WALK
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.run import engine_for, match_batches, prepare
+from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.search import adjacent as kernels
@@ -32,8 +33,9 @@ def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
     engine = engine_for(prepare(plan, table.schema))
     found: dict[int, list[tuple]] = {}
 
-    def emit(columns, events, labels, scattered, offsets):
-        for part, start, count, _, base in events.tolist():
+    def emit(chunk, matches):
+        columns, offsets, scattered, labels = chunk.columns, chunk.offsets, matches.rows, matches.labels
+        for part, start, count, _, base in matches.events.tolist():
             if count < 0:
                 continue  # an unmatched row
             low = int(offsets[part])
@@ -42,8 +44,8 @@ def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
             found.setdefault(columns["__p0"][low].as_py(), []).append(pairs)
         yield from ()
 
-    engine._emit = emit
-    assert engine.scattering or not plan.selection
+    engine.passage.report = emit
+    assert engine.prepared.strategy.search in (WALK, CONJUNCTION) or not plan.selection
     assert kernels.E_ROWS == 2
     for _ in match_batches(engine, table.to_batches()):
         pass

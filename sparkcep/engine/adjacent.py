@@ -1,0 +1,74 @@
+"""The search for matches of adjacent rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparkcep.automaton.strategy import ADJACENT
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.drive import distinct_variables, scratch
+from sparkcep.engine.listing import SKIPS, Matches, Open
+from sparkcep.engine.prepared import Task
+from sparkcep.search import adjacent as kernels
+
+MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
+
+
+class Adjacent:
+    """Depth first, with a memo of failed states. ``depth`` and ``entries`` are the room that the last buffer took."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.depth, self.entries = task, 4096, 1024
+        program = task.prepared.strategy.program
+        self.words = max(1, ((program.states << program.register_bits) + 63) // 64)
+        self.distinct = distinct_variables(task.prepared.conditions)
+        self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, task.prepared.state_live)
+
+    def over(self, chunk: Chunk, open: Open, open_end: bool) -> Matches:
+        return _Matches(self, chunk, open, open_end)
+
+
+class _Matches(Matches):
+    name, scattered = ADJACENT, False
+
+    def __init__(self, search: Adjacent, chunk: Chunk, open: Open, open_end: bool) -> None:
+        super().__init__(search.task, chunk, open, open_end)
+        self.search, self.memo = search, search.task.prepared.memo
+        if self.memo == kernels.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
+            self.memo = kernels.HASHED
+        self.scratch = self.fresh(len(chunk.offsets))
+
+    def fresh(self, offsets: int) -> kernels.Scratch:
+        """Working memory; the memo is empty."""
+        bits = (self.chunk.rows + offsets) * self.search.words if self.memo == kernels.BITMAP else 1
+        entries = self.search.entries if self.memo == kernels.HASHED else 1
+        return scratch(self.task.prepared.conditions, self.chunk.rows, bits=bits, entries=entries, depth=self.search.depth)
+
+    def run(self) -> int:
+        search, task, room, skip = self.search, self.task, self.room, self.task.plan.skip
+        program = task.prepared.strategy.program
+        return kernels.match_partitions(
+            search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.data.conditions,
+            self.data.rows, self.scratch, self.open.cut, self.open_end, task.ahead, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
+            task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, self.state,
+            room.events, room.labels,
+        )
+
+    def _most_entries(self) -> int:
+        """Of the hashed memo before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only for one."""
+        slots, most, entries = len(self.task.prepared.conditions.slots), self.task.limits.max_state_bytes // 4, self.search.entries
+        if slots:
+            most = min(most, max(MEMO_BYTES, MEMO_BYTES_A_ROW * self.chunk.rows))
+        return entries if entries * (32 + 8 * (3 + 2 * slots)) < most else entries // 2
+
+    def grow(self) -> None:
+        """Larger stack, trail and hashed memo, up to the bound."""
+        old = self.scratch
+        if 0 < len(old.entries) <= self.state[kernels.S_ENTRIES]:
+            self.search.entries *= 2
+        else:
+            self.search.depth *= 2
+        self.state[kernels.S_ENTRIES] = 0
+        fresh = self.fresh(0)
+        self.check(sum(a.nbytes for a in (fresh.stack, fresh.trail, fresh.entries, fresh.alive, fresh.table)))
+        self.scratch = fresh._replace(labels=old.labels, hi=old.hi, hf=old.hf, hbits=old.hbits, bits=old.bits)

@@ -1,0 +1,96 @@
+"""Run-time errors in words, and the exceptions by which parts of a search say that they take too much."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sparkcep.engine.limits import Limits
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.plan import Plan
+from sparkcep.search import adjacent as kernels
+from sparkcep.search import machine
+
+Columns = dict[str, pa.Array]
+LESS = "a smaller TOP, a smaller WINDOW"
+NARROWER = "a smaller WINDOW or a larger step of SLIDE"
+
+
+class Failures:
+    """Makes the errors of one plan. ``row`` is a row of the buffer ``columns``, by which the partition is named."""
+
+    def __init__(self, plan: Plan, limits: Limits) -> None:
+        self.plan, self.limits = plan, limits
+
+    def where(self, row: int, columns: Columns) -> str:
+        keys = ", ".join(f"{n} = {columns[c][row].as_py()!r}" for n, c, _ in self.plan.partition)
+        return f" in the partition {keys}" if keys else ""
+
+    def state(self, row: int, columns: Columns, instead: str = "tighter quantifiers") -> MatchRuntimeError:
+        """The search needs too many bytes."""
+        return MatchRuntimeError(
+            "STATE_LIMIT",
+            f"matching{self.where(row, columns)} needs more than sparkcep.maxStateBytes = {self.limits.max_state_bytes} bytes of "
+            f"state; use {instead} or raise the bound",
+            sqlstate="54000",
+        )
+
+    def ranking(self, row: int, columns: Columns) -> MatchRuntimeError:
+        """A ranking takes too many steps."""
+        return MatchRuntimeError(
+            "EFFORT_LIMIT",
+            f"ranking one window{self.where(row, columns)} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use a smaller "
+            "WINDOW, or conditions that fewer rows fulfil",
+            sqlstate="54000",
+        )
+
+    def count(self, row: int, columns: Columns) -> MatchRuntimeError:
+        """A number of matches is too large."""
+        return MatchRuntimeError(
+            "COUNT_RANGE",
+            f"MATCH_COUNT(){self.where(row, columns)} exceeds DECIMAL(38); use a smaller WINDOW or fewer Kleene variables",
+            sqlstate="22003",
+        )
+
+    def score(self, row: int, columns: Columns) -> MatchRuntimeError:
+        """A score of whole numbers leaves its type."""
+        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"integer overflow in PREF{self.where(row, columns)}; cast to a wider type", sqlstate="22003")
+
+    def of(self, outcome: int, row: int, detail: int, columns: Columns) -> MatchRuntimeError:
+        """A kernel ended with ``outcome``; ``detail`` is what it says of that: a condition's error, or the number of a match."""
+        where = self.where(row, columns)
+        if outcome == kernels.EFFORT:
+            return MatchRuntimeError(
+                "EFFORT_LIMIT",
+                f"one search{where} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use tighter quantifiers, "
+                "or conditions that do not read CLASSIFIER() of neighbours or DISTINCT aggregates",
+                sqlstate="54000",
+            )
+        if outcome == kernels.TOO_MANY:
+            return MatchRuntimeError(
+                "MATCH_LIMIT",
+                f"there are more than sparkcep.maxMatchesPerPartition = {self.limits.max_matches} matches{where}; use a smaller WINDOW, FIRST "
+                "MATCH, or MATCH_COUNT() where their number is enough",
+                sqlstate="54000",
+            )
+        if outcome == kernels.ERROR:
+            return of_condition(detail, where)
+        names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip.targets >> i & 1)
+        if outcome == kernels.SKIP_TO_FIRST:
+            return MatchRuntimeError(
+                "SKIP_TO_FIRST_ROW",
+                f"AFTER MATCH SKIP TO {names} would go to the first row of match {detail}{where}, which would match again for ever; "
+                "skip to another variable or TO NEXT ROW",
+            )
+        return MatchRuntimeError(
+            "SKIP_TO_ABSENT_VARIABLE",
+            f"AFTER MATCH SKIP TO {names}: no row of match {detail}{where} is mapped to it; make the variable mandatory or skip elsewhere",
+        )
+
+
+def of_condition(code: int, where: str = "") -> MatchRuntimeError:
+    """A condition could not be computed."""
+    if code == machine.DIVIDE_BY_ZERO:
+        return MatchRuntimeError("DIVIDE_BY_ZERO", f"division by zero in a DEFINE condition{where}; use NULLIF on the divisor", sqlstate="22012")
+    if code == machine.OVERFLOW:
+        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in a DEFINE condition{where}; cast to a wider type", sqlstate="22003")
+    raise ValueError(f"a condition failed with the unknown code {code}")

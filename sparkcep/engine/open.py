@@ -1,0 +1,154 @@
+"""The engine behind the table function: sorted batches in, rows of matches out.
+
+A plan's strategy names the search; here a buffer, that search and a report of what it finds are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.automaton import strategy as s
+from sparkcep.automaton.steps import too_complex
+from sparkcep.automaton.strategy import strategy_of
+from sparkcep.columns.bytecode import compile_conditions
+from sparkcep.columns.types import type_of
+from sparkcep.engine import buffer as buffers
+from sparkcep.engine.adjacent import Adjacent
+from sparkcep.engine.buffer import Buffer, Chunk
+from sparkcep.engine.classes import BestOfLastRows
+from sparkcep.engine.conjoined import Sides
+from sparkcep.engine.conjunction import Conjunction
+from sparkcep.engine.found import Found
+from sparkcep.engine.joined import Sequences
+from sparkcep.engine.last_rows import ByLastRow
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.listing import Search, Streaming, Whole
+from sparkcep.engine.live import program_live, selection_live
+from sparkcep.engine.prepared import Prepared, Task, output_schema
+from sparkcep.engine.proxies import Proxies
+from sparkcep.engine.ranked import Paths
+from sparkcep.engine.reporter import Reporter
+from sparkcep.engine.tables import Tables
+from sparkcep.engine.walk import Walk
+from sparkcep.engine.windows import check_slide, check_window
+from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Ranking
+from sparkcep.search import adjacent as kernels
+
+
+def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
+    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and patterns that
+    are too complex."""
+    try:
+        strategy = strategy_of(plan)
+    except ClauseError as error:
+        if error.line or error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
+            raise
+        line, column, text = plan.place
+        raise too_complex(error.message, line, column, text) from None
+    plan = strategy.plan
+    adjacent = plan.adjacent
+    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=adjacent)
+    out = output_schema(plan, schema)
+    if plan.ranking:
+        _check_objectives(plan.ranking, schema, out)
+    if plan.selection:
+        for window in plan.windows:
+            check_window(window, schema)
+        if plan.slide:
+            check_slide(plan.windows[0], plan.slide, schema)
+    memo, live = kernels.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
+    if strategy.selection is not None:
+        live = selection_live(strategy.selection, conditions)
+    elif strategy.search == s.ADJACENT and strategy.forgets is None:
+        memo, live = program_live(strategy.program, conditions)
+    return Prepared(strategy, schema, conditions, out, memo, live)
+
+
+def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
+    types = [out.field(name).type for name in ranking.objectives if name in out.names]
+    for t in map(type_of, [*types, *(schema.field(term.column).type for term in ranking.terms if term.column)]):
+        if not (t.is_number or t.kind == "null"):
+            line, column, text = ranking.place
+            raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)
+
+
+class Passage(Protocol):
+    """Goes through the rows of a buffer: what it keeps of them it leaves there, with what it must know of them in a record of its own."""
+
+    def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]: ...
+
+
+class Engine:
+    """Takes sorted batches of one task, gives tables of output rows. One use. ``task.ran`` tells which searches ran."""
+
+    def __init__(self, task: Task, buffer: Buffer, passage: Passage) -> None:
+        self.task, self.buffer, self.passage = task, buffer, passage
+
+    @property
+    def prepared(self) -> Prepared:
+        return self.task.prepared
+
+    def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+        """Takes a batch; yields output tables as partitions are decided."""
+        if batch.num_rows and self.buffer.add(batch):
+            yield from self.passage.process(self.buffer, False)
+
+    def finish(self) -> Iterator[pa.Table]:
+        """No more rows will come."""
+        if self.buffer.rows:
+            yield from self.passage.process(self.buffer, True)
+
+
+def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> Engine:
+    """The engine of a plan's strategy. ``chunk_rows``: how many rows it waits for."""
+    task = Task.of(prepared, limits)
+    wanted = chunk_rows or (buffers.PAIRED_CHUNK_ROWS if prepared.conditions.pairs else buffers.CHUNK_ROWS)
+    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _passage(task))
+
+
+def _passage(task: Task) -> Passage:
+    """Buffers, search and report, as the strategy has them."""
+    strategy, tables = task.prepared.strategy, Tables(task)
+    reporter = Reporter(task.plan, strategy.approximate) if strategy.approximate is not None else None
+    if reporter is not None and strategy.question in (s.CHEAPEST, s.BUNDLED):
+        if strategy.search == s.PROXIES:
+            return Proxies(task, reporter, tables)
+        return Whole(BestOfLastRows(task, Walk(task) if strategy.search == s.WALK else None, reporter, tables).answer)
+    if strategy.search == s.ADJACENT:
+        return Streaming(Adjacent(task), tables.of)
+    listing: Search = Conjunction(task) if strategy.conjunction is not None else Walk(task)
+    if strategy.question in (s.COUNTED, s.GRAPH):
+        return Whole(ByLastRow(task, listing, tables).answer)
+    if strategy.search in _RANKING:
+        return Whole(_RANKING[strategy.search](task, listing, tables).answer)
+    if reporter is None:
+        return Streaming(listing, tables.of)
+
+    def with_errors(chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+        found.by_event.update(reporter.by_event(found.events, found.paths))
+        return tables.of(chunk, found)
+
+    return Streaming(listing, with_errors)
+
+
+_RANKING = {s.PATHS: Paths, s.SEQUENCES: Sequences, s.SIDES: Sides}
+
+
+def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:
+    """All output rows for a table of the plan's input columns, sorted by partition and order."""
+    prepared = prepare(plan, table.schema)
+    engine = engine_for(prepared, chunk_rows)
+    return pa.concat_tables([prepared.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
+
+
+def match_batches(engine: Engine, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Feeds all batches and finishes."""
+    for batch in batches:
+        yield from engine.push(batch)
+    yield from engine.finish()

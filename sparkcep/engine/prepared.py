@@ -1,0 +1,90 @@
+"""A plan compiled for an input schema, and what the parts of one task's engine share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.automaton.strategy import Strategy
+from sparkcep.columns.bytecode import Conditions
+from sparkcep.engine.failures import Failures
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.outputs import leaf_type
+from sparkcep.plan.plan import LETTERS, Plan
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the table function's ``analyze`` hands to its workers. ``memo``: how failed states of the adjacent search are remembered; ``state_live`` uint8 (states
+    or nodes, slots): the slots that decide the future of each."""
+
+    strategy: Strategy
+    input_schema: pa.Schema
+    conditions: Conditions
+    output_schema: pa.Schema
+    memo: int
+    state_live: np.ndarray
+
+    @property
+    def plan(self) -> Plan:
+        return self.strategy.plan
+
+    def arrived(self, schema: pa.Schema) -> Prepared:
+        """The same for batches as they came: their timestamps carry the session's time zone."""
+        schema = pa.schema([schema.field(f.name) for f in self.input_schema])
+        return replace(self, input_schema=schema, output_schema=output_schema(self.plan, schema))
+
+
+@dataclass
+class Task:
+    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names of the searches that ran so far;
+    ``looks``: how often a row was held against a class of runs."""
+
+    prepared: Prepared
+    limits: Limits
+    failures: Failures
+    back: int
+    ahead: int
+    ran: set[str] = field(default_factory=set)
+    looks: int = 0
+
+    @staticmethod
+    def of(prepared: Prepared, limits: Limits | None) -> Task:
+        limits = limits or Limits(**dict(prepared.plan.bounds))
+        back, ahead = prepared.conditions.max_back, prepared.conditions.max_ahead
+        for _, spec in prepared.plan.leaves:
+            if spec.kind == "nav":
+                back, ahead = max(back, -spec.physical), max(ahead, spec.physical)
+        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead)
+
+    @property
+    def plan(self) -> Plan:
+        return self.prepared.plan
+
+    @property
+    def slots(self) -> np.ndarray:
+        """The slots that a kernel fills: none where no condition looks at the match."""
+        conditions = self.prepared.conditions
+        return conditions.slots if conditions.has_history else conditions.slots[:0]
+
+
+def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
+    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places, so where the
+    plan names them, they are just these."""
+    fields = []
+    if plan.rows == "one":
+        fields += [pa.field(c, schema.field(c).type) for _, c, _ in plan.partition]
+    else:
+        internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
+        fields += [pa.field(f.name, f.type) for f in schema if f.name not in internal]
+        # keys that are no columns of the user's
+        fields += [pa.field(c, schema.field(c).type) for _, c, *_, plain in (*plan.partition, *plan.order) if not plain]
+        if plan.rows == "unmatched":
+            fields.append(pa.field("__matched", pa.bool_()))
+    fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]
+    if plan.given:
+        named = {f.name: f for f in fields}
+        fields = [named[name] for name in plan.given]
+    return pa.schema(fields)
