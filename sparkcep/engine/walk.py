@@ -97,7 +97,7 @@ class Walk:
         prepared, approximate = task.prepared, task.prepared.strategy.approximate
         self.negations = Negations.of(prepared)
         self.net = net_of(prepared, self.negations.late)
-        self.all = task.plan.selection.report == "ALL"
+        self.all = task.plan.reports_all
         self.ambiguous = self.all and prepared.strategy.automaton.ambiguous
         self.remembers = task.limits.merging and prepared.conditions.has_history and prepared.strategy.forgets is None
         self.distinct = distinct_variables(prepared.conditions)
