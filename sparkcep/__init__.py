@@ -20,7 +20,7 @@ def __getattr__(name: str):
 
         return rewrite
     if name == "explain":
-        from sparkcep.sql.explain import explain
+        from sparkcep.draw.explain import explain
 
         return explain
     if name in ("enable", "disable"):

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import sparkcep
 from sparkcep.clause.lexer import split_statements
+from sparkcep.draw.explain import FORMATS, SVG, TEXT
 from sparkcep.errors import ClauseError
-from sparkcep.sql.explain import FORMATS, SVG, TEXT
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:

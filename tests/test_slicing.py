@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
@@ -12,7 +13,6 @@ from sparkcep.plan.facts import least, room
 from sparkcep.plan.records import Repeat, Within
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import Sample, Sampled, Share
-from sparkcep.sql.explain import explain
 from sparkcep.sql.rewrite import rewrite, rewrite_all
 from sparkcep.sql.slices import UNKNOWN, WINDOWS, Slices, cut, owned, slices_of
 
