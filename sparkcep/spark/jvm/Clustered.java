@@ -71,6 +71,14 @@ public final class Clustered extends SparkPlan {
     return (SparkPlan) child.canonicalized();
   }
 
+  /**
+   * Executors do not have this class. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key of GROUP BY, or expressions are
+   * interpreted, it travels with the expression; there the child stands in its place.
+   */
+  private Object writeReplace() {
+    return child;
+  }
+
   @Override
   public RDD<InternalRow> doExecute() {
     return child.execute();
