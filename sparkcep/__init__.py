@@ -9,8 +9,8 @@ Importing the package starts neither Spark nor numba.
 from __future__ import annotations
 
 from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.version import __version__ as __version__
 
-__version__ = "0.1.0"
 __all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot", "report", "rewrite"]
 
 
@@ -20,7 +20,7 @@ def __getattr__(name: str):
 
         return rewrite
     if name == "explain":
-        from sparkcep.sql.explain import explain
+        from sparkcep.draw.explain import explain
 
         return explain
     if name in ("enable", "disable"):

@@ -35,8 +35,9 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import sparkcep
 from sparkcep.clause.lexer import split_statements
+from sparkcep.draw.explain import FORMATS, SVG, TEXT
 from sparkcep.errors import ClauseError
-from sparkcep.sql.explain import FORMATS, SVG, TEXT
+from sparkcep.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +86,7 @@ def _interrupted() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sparkcep", description="MATCH_RECOGNIZE for Spark SQL")
-    parser.add_argument("--version", action="version", version=f"sparkcep {sparkcep.__version__}")
+    parser.add_argument("--version", action="version", version=f"sparkcep {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, action, about in (
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.plan.plan import LETTERS, Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS, Plan
 
 _HEAD = "PARTITION BY k ORDER BY t MEASURES "
 _ANY = "EVENT SELECTION SKIP TILL ANY MATCH "

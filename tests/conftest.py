@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -38,6 +39,15 @@ def spark(tmp_path_factory):
     sparkcep.enable(session)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def level_of_the_log():
+    """Commands that a test calls may silence the log; what runs next in this process reads it again."""
+    log = logging.getLogger("sparkcep")
+    before = log.level
+    yield
+    log.setLevel(before)
 
 
 # All tests that were found, whichever of them run.

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.errors import PySparkException
 
@@ -44,7 +44,7 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}  # code of so many plans is hardly run twice
 # settings that change nothing where the rewritten text stays as it is
-REWRITTEN = {"second read": Settings(prefilter="always"), "slices": Settings(slices="always")}
+REWRITTEN = {"second read": {"prefilter": "always"}, "slices": {"slices": "always"}}
 
 # The reference: Spark's own operator runs the engine over all columns, and nothing is dropped or cut.
 REFERENCE = {"sparkcep.mapInArrow": "false", "sparkcep.prefilter": "false", "sparkcep.slices": "false"}
@@ -135,7 +135,7 @@ class _Check:
             self.report.unsteady.append(self.statement.name)
             return self.report
         for name in settings:
-            if name in REWRITTEN and self._text(REWRITTEN[name]) == self._text(Settings()):
+            if name in REWRITTEN and self._text(**REWRITTEN[name]) == self._text():
                 self.report.unchanged[name] += 1
                 continue
             if name == OPERATOR and self.apart:
@@ -171,7 +171,9 @@ class _Check:
         with configured(self.spark, {**chosen, "spark.sql.shuffle.partitions": partitions}):
             return [tuple(row) for row in self._frame().selectExpr(*[c.shown for c in columns]).collect()]
 
-    def _text(self, settings: Settings) -> str:
+    def _text(self, **changed: str) -> str:
+        """The statement as Spark sees it, under the session's settings but for the changed ones."""
+        settings = replace(Settings.read(lambda key: self.spark.conf.get(key, None)), **changed)
         return rewritten(self.spark, self.statement.text, settings)
 
     def _in_unions(self, name: str, columns: list[Column], reference: Rows, forms: list[Form]) -> None:

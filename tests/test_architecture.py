@@ -49,7 +49,7 @@ HIDDEN = {
     "columns": {"automaton", "draw", "engine", "search", "spark", "sql"},
     "search": {"clause", "draw", "engine", "plan", "spark", "sql"},  # what opcodes and columns of edges mean stands above it
     "engine": {"clause", "draw", "spark", "sql"},
-    "sql": {"columns", "engine", "search", "spark"},  # EXPLAIN shows the compiled program
+    "sql": {"columns", "draw", "engine", "search", "spark"},  # EXPLAIN shows the compiled program
     "tools": {"automaton", "columns", "engine", "search", "spark"},
     "draw": {"columns", "engine", "search", "spark"},
     "notebook": {"automaton", "columns", "engine", "search"},
@@ -154,6 +154,50 @@ def modules() -> list[str]:
 @pytest.mark.parametrize("path", modules())
 def test_imports(path):
     assert list(complaints(path, (PACKAGE / path).read_text(encoding="utf-8"))) == []
+
+
+def circles(imports: dict[str, set[str]]) -> list[set[str]]:
+    """The modules that import each other, however far round; ``imports`` has those that each module imports."""
+    reached = {module: set(others) for module, others in imports.items()}
+    for middle in imports:
+        for module in imports:
+            if middle in reached[module]:
+                reached[module] |= reached[middle]
+    round_about = [m for m in imports if m in reached[m]]
+    return [set(found) for found in {frozenset(n for n in round_about if n in reached[m] and m in reached[n]) for m in round_about}]
+
+
+def imported_modules() -> dict[str, set[str]]:
+    """For each module of the package those that it imports, inside functions and for type checkers too."""
+    names = {".".join(("sparkcep", *Path(path).with_suffix("").parts)).removesuffix(".__init__") for path in modules()}
+    found = {}
+    for path in modules():
+        name = ".".join(("sparkcep", *Path(path).with_suffix("").parts))
+        package = name.removesuffix(".__init__") if name.endswith(".__init__") else name.rpartition(".")[0]
+        imports = {item.name for item in findings((PACKAGE / path).read_text(encoding="utf-8"), package).imports}
+        # ``from sparkcep.plan import plan`` names a module, ``from sparkcep.plan.plan import Plan`` what is in one
+        known = {i if i in names else i.rpartition(".")[0] for i in imports} & names
+        found[name.removesuffix(".__init__")] = known - {name.removesuffix(".__init__")}
+    return found
+
+
+def test_no_two_modules_import_each_other_however_far_round():
+    assert circles(imported_modules()) == []
+
+
+def test_a_circle_is_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}) in (
+        [{"a", "b", "c"}, {"d", "e"}], [{"d", "e"}, {"a", "b", "c"}],
+    )  # fmt: skip
+
+
+def test_no_two_parts_import_each_other():
+    parts: dict[str, set[str]] = {}
+    for module, others in imported_modules().items():
+        part, inside = (module.split(".") + ["", ""])[1:3]
+        if inside:
+            parts.setdefault(part, set()).update(o.split(".")[1] for o in others if o.count(".") > 1 and o.split(".")[1] != part)
+    assert circles({part: {o for o in others if o in parts} for part, others in parts.items()}) == []
 
 
 def test_every_part_has_its_rules():

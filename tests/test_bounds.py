@@ -12,7 +12,8 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 
 ROWS = 60
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"

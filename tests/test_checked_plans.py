@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from importlib import resources
 
 import pytest
 
@@ -11,12 +12,16 @@ from sparkcep import __version__
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan import checked
-from sparkcep.plan.plan import PLAN_HEAD, Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 
 CLAUSE = """PARTITION BY k ORDER BY t MEASURES FIRST(A.v) AS f, sum(B.v) AS s, CLASSIFIER() AS c AFTER MATCH SKIP TO LAST B
   PATTERN (A B{2,3} (C | PERMUTE(A, C))? {- D -}) SUBSET U = (A, B) DEFINE A AS v > 1, B AS v > PREV(v) AND v > max(U.v), C AS v = 2"""
 APPROXIMATE = "ORDER BY t MEASURES MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 WEIGHTS (A 2) DEFINE A AS v > 1, B AS v < 3"
 SELECTED = "ORDER BY t MEASURES LAST(v) AS l EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~B (C+) WITHIN 3) WINDOW 5 DEFINE A AS v > 1, C AS v > PRIOR(max(C.v))"
+
+VALUE = {"kind": "nav", "which": "F", "mask": 1, "logical": 0, "physical": 0, "column": "__c0"}
+AGGREGATE = {"kind": "agg", "function": "max", "mask": 1, "column": "__c0", "keep": None, "distinct": False}
 
 
 def members(clause: str = CLAUSE) -> dict:
@@ -40,10 +45,11 @@ def test_what_the_rewriter_makes_is_read(clause):
 @pytest.mark.parametrize(
     ("change", "maker"),
     [
-        ({"format": 2, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 2)"),
-        ({"future": 1, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 1)"),
+        ({"format": 3, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 3)"),
+        ({"future": 1, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 2)"),
         ({"format": None, "made_by": None}, "an older sparkcep (format None)"),
-        ({"format": "1"}, f"sparkcep {__version__} (format 1)"),
+        ({"format": 1}, f"sparkcep {__version__} (format 1)"),
+        ({"format": "2"}, f"sparkcep {__version__} (format 2)"),
     ],
 )
 def test_another_version_is_named(change, maker):
@@ -74,31 +80,55 @@ def test_text_that_is_no_plan(text):
         ("pattern", ["var", "0"]),
         ("pattern", ["var", True]),
         ("pattern", ["no such thing", 0]),
-        ("pattern", ["repeat", ["var", 0], 3, 2, True]),
-        ("pattern", ["repeat", ["var", 0], 0, 1 << 40, True]),
-        ("pattern", ["within", ["var", 0], 1]),
+        ("pattern", {"kind": "repeat", "item": ["var", 0], "low": 3, "high": 2, "greedy": True}),
+        ("pattern", {"kind": "repeat", "item": ["var", 0], "low": 0, "high": 1 << 40, "greedy": True}),
+        ("pattern", {"kind": "repeat", "item": ["var", 0], "low": 0, "high": 1}),
+        ("pattern", {"kind": "repeat", "item": ["var", 4], "low": 0, "high": 1, "greedy": True}),
+        ("pattern", ["repeat", ["var", 0], 0, 1, True]),
+        ("pattern", {"kind": "within", "item": ["var", 0], "window": 1}),
         ("pattern", ["permute", *[["var", 0]] * 31]),
         ("pattern", "var"),
         ("pattern", []),
-        ("skip", ["last", 16]),
-        ("letters", [[4, 0, ""]]),
-        ("letters", [[0, 63, ""]]),
-        ("letters", [[0, 0, ""], [1, 0, ""]]),
-        ("conditions", [[4, []]]),
-        ("conditions", [[0, [["agg", "max", 16, "__c0", None, False]]]]),
-        ("conditions", [[0, [["call", "not", ["nav", "F", 99, 0, 0, "__c0", None]]]]]),
-        ("conditions", [[0, [["prior", 1, ["isfirst", -2]]]]]),
-        ("leaves", [["__l0", ["nav", "F", 16, 0, 0, "__c0", True]]]),
-        ("leaves", [["__l0", ["nav", "F", 1, 0, 1 << 40, "__c0", True]]]),
-        ("leaves", [["__l0", []]]),
+        ("skip", {"mode": "last", "targets": 16}),
+        ("letters", [{"variable": 4, "bit": 0, "text": ""}]),
+        ("letters", [{"variable": 0, "bit": 63, "text": ""}]),
+        ("letters", [{"variable": 0, "bit": 0, "text": ""}, {"variable": 1, "bit": 0, "text": ""}]),
+        ("letters", [[0, 0, ""]]),
+        ("conditions", [{"variable": 4, "trees": []}]),
+        ("conditions", [{"variable": 0, "trees": [AGGREGATE | {"mask": 16}]}]),
+        ("conditions", [{"variable": 0, "trees": [["agg", "max", 16, "__c0", None, False]]}]),
+        ("conditions", [{"variable": 0, "trees": [["call", "not", VALUE | {"mask": 99, "absent": None}]]}]),
+        ("conditions", [{"variable": 0, "trees": [{"kind": "prior", "mask": 1, "tree": {"kind": "isfirst", "mask": -2}}]}]),
+        ("conditions", [{"variable": 0, "trees": [{"kind": "no such thing"}]}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"mask": 16, "final": True}}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"physical": 1 << 40, "final": True}}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE}]),
+        ("leaves", [{"name": "__l0", "spec": []}]),
         ("variables", ["A"] * 63),
         ("variables", [1, 2]),
-        ("approx", [0, 1, 1, [1], 1, []]),
+        ("approximate", {"report": "ALL", "scale": 1, "bound": 1, "missing": [1], "extra": 1, "violation": []}),
         ("skip", 5),
     ],
 )
 def test_numbers_that_no_clause_gives(member, value):
     assert refused(members() | {member: value}).error_class == "SPARKCEP.ARGUMENT"
+
+
+def test_the_smallest_changes_are_plans():
+    """The wrong ones above are wrong for what they change."""
+    for member, value in (
+        ("conditions", [{"variable": 0, "trees": [AGGREGATE, VALUE | {"absent": None}]}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"final": True}}]),
+        ("pattern", {"kind": "repeat", "item": ["var", 0], "low": 0, "high": 1, "greedy": True}),
+        ("skip", {"mode": "last", "targets": 8}),
+    ):
+        Plan.from_json(json.dumps(members() | {member: value}))
+
+
+@pytest.mark.parametrize(("name", "value"), [("FORMAT", f"{checked.FORMAT};"), ("PLAN_HEAD", json.dumps(PLAN_HEAD)), ("LETTERS", json.dumps(LETTERS))])
+def test_the_jvm_reads_what_is_written(name, value):
+    source = (resources.files("sparkcep.spark") / "jvm" / "Call.java").read_text("utf-8")
+    assert f" {name} = {value}" in source
 
 
 def _numbers(value, path=()):

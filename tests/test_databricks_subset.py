@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 from sparkcep.sql.databricks_subset import outside
-from sparkcep.sql.explain import explain
 from sparkcep.sql.rewrite import rewrite
 
 PREFER = Settings(native="prefer")

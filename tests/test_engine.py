@@ -11,7 +11,8 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import Engine, engine_for, match_batches, match_table, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
 
 
 def plan_of(text: str) -> Plan:

@@ -6,7 +6,8 @@ import pytest
 
 from sparkcep import rewrite
 from sparkcep.clause.parser import parse_clause
-from sparkcep.plan.plan import Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
 from sparkcep.settings import Settings
 from sparkcep.sql.describe import describe
 

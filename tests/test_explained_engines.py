@@ -28,7 +28,8 @@ from sparkcep.automaton.strategy import (
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.search import codes
 from sparkcep.search import walk as selecting
 from sparkcep.sql.describe import describe
@@ -142,32 +143,36 @@ def plans() -> dict[str, tuple[str, Plan]]:
     return found
 
 
-def paired(tree: tuple) -> set[str]:
-    """The columns of a condition that hold an array."""
-    own = {tree[1]} if tree[:1] == ("pair",) else set()
-    return own.union(*(paired(t) for t in tree if isinstance(t, tuple)))
+def paired(tree: tuple) -> Iterator[tuple[str, str, int]]:
+    """(array column, column of row numbers, elements of an array) of what a condition computes for every choice of rows."""
+    if tree[:1] == ("pair",):
+        yield tree[1], tree[2], (ROWS + 1) ** len(tree[3])  # one more choice: no row
+    for part in tree:
+        if isinstance(part, tuple):
+            yield from paired(part)
 
 
-def values(kind: pa.DataType) -> pa.Array:
-    numbers = pa.array([row * 7 % 5 + 1 for row in range(2 * ROWS)])
-    if pa.types.is_list(kind):
-        return pa.array([values(kind.value_type).to_pylist()] * 2 * ROWS, kind)
+def values(kind: pa.DataType, count: int = 2 * ROWS) -> pa.Array:
+    numbers = pa.array([row * 7 % 5 + 1 for row in range(count)])
     if pa.types.is_boolean(kind):
-        return pa.array([True] * 2 * ROWS)
+        return pa.array([True] * count)
     return (numbers.cast(pa.int32()) if pa.types.is_date(kind) or pa.types.is_decimal(kind) else numbers).cast(kind)
 
 
 def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
     """Two partitions in the plan's input columns, of types that they might have."""
-    arrays = set().union(*(paired(tree) for _, conjuncts in plan.conditions for tree in conjuncts))
-    keys, order = {column for _, column, _ in plan.partition}, {column for _, column, *_ in plan.order}
+    arrays = [pair for _, conjuncts in plan.conditions for tree in conjuncts for pair in paired(tree)]
+    keys, order = {column for _, column, _ in plan.partition}, {column: down for _, column, down, *_ in plan.order}
     names = [column for column, _ in (*plan.inputs, *plan.ordered_inputs)]
     for attempt in range(400):
         kinds = {name: rng.choice(TYPES) if attempt >= len(TYPES) else TYPES[attempt] for name in names}
-        columns = {name: values(pa.list_(kind) if name in arrays else kind) for name, kind in kinds.items()}
-        for name in order:
-            ascending = pa.array([row % ROWS for row in range(2 * ROWS)])
-            columns[name] = ascending.cast(kinds[name]) if kinds[name] in (pa.float64(), pa.timestamp("us")) else ascending
+        columns = {name: values(kind) for name, kind in kinds.items()}
+        for array, number, count in arrays:
+            columns[array] = pa.array([values(kinds[array], count).to_pylist()] * 2 * ROWS, pa.list_(kinds[array]))
+            columns[number] = pa.array([row % ROWS + 1 for row in range(2 * ROWS)])
+        for name, down in order.items():
+            sorted_ = pa.array([ROWS - row % ROWS if down else row % ROWS for row in range(2 * ROWS)])
+            columns[name] = sorted_.cast(kinds[name]) if kinds[name] in (pa.float64(), pa.timestamp("us")) else sorted_
         columns |= {name: pa.array([row // ROWS for row in range(2 * ROWS)]) for name in keys}
         if plan.letters:
             columns[LETTERS] = pa.array([sum(1 << bit for _, bit, _ in plan.letters)] * 2 * ROWS)

@@ -9,7 +9,8 @@ from sparkcep import graph
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import Settings
 
 # every subsequence of rows 0 to 59 that begins with the first and ends with the last one: 2 ** 58
@@ -56,7 +57,7 @@ def test_a_row_that_serves_both_sides_is_its_own_predecessor():
     plan = make_plan(parse_clause("ORDER BY t MEASURES MATCH_COUNT() AS n, MATCH_GRAPH() AS g EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A & B) DEFINE A AS t > 0"))
     table = pa.table({name: pa.array(range(4)) for name, _ in plan.inputs} | {LETTERS: pa.array([0, 1, 1, 1], pa.int8())})
     found = match_table(plan, table)
-    leaves = {spec[0]: found[name].to_pylist() for name, spec in plan.leaves}
+    leaves = {spec.kind: found[name].to_pylist() for name, spec in plan.leaves}
     assert len(leaves["graph"]) == 3
     for number, nodes in zip(leaves["cnt"], leaves["graph"]):
         nodes = [tuple(node.values()) for node in nodes]

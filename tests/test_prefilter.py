@@ -7,10 +7,10 @@ import random
 import pytest
 
 from sparkcep.clause.lexer import tokenize
+from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import SURE, Sample, Sampled, few, worth
-from sparkcep.sql.explain import explain
 from sparkcep.sql.rewrite import _matching, rewrite_all
 from sparkcep.sql.semijoin import Choice, Filter, Near
 from sparkcep.sql.slices import WHOLE

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from sparkcep.clause.parser import parse_clause  # noqa: E402
-from sparkcep.plan.plan import make_plan  # noqa: E402
+from sparkcep.plan.build import make_plan  # noqa: E402
 from sparkcep.spark import python_functions, rewrite_server, rewriting  # noqa: E402
 
 INTERVAL = "interval"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
-from sparkcep.plan.cutting import least, room, undivided
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.cutting import undivided
+from sparkcep.plan.facts import least, room
+from sparkcep.plan.records import Repeat, Within
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import Sample, Sampled, Share
-from sparkcep.sql.explain import explain
 from sparkcep.sql.rewrite import rewrite, rewrite_all
 from sparkcep.sql.slices import UNKNOWN, WINDOWS, Slices, cut, owned, slices_of
 
@@ -126,13 +128,13 @@ def test_the_filter_by_a_second_read_is_independent():
 
 def test_least_rows_and_room():
     a, b, c, d = (("var", v) for v in range(4))
-    v_shape = ("cat", a, ("repeat", b, 1, None, True), ("repeat", c, 2, 5, True))
+    v_shape = ("cat", a, Repeat("repeat", b, 1, None, True), Repeat("repeat", c, 2, 5, True))
     assert least(v_shape) == 4 and room(v_shape, 3) == [(0, 3), (1, 2), (2, 0)]
-    optional = ("cat", ("repeat", a, 0, 1, True), ("alt", b, ("cat", c, d)), ("exclude", a))
+    optional = ("cat", Repeat("repeat", a, 0, 1, True), ("alt", b, ("cat", c, d)), ("exclude", a))
     assert least(optional) == 2 and room(optional, 4) == [(0, 0), (0, 1), (0, 2), (1, 1)]
     assert room(("cat", a, ("permute", b, c), d), 4) == [(0, 3), (1, 1), (1, 1), (3, 0)]
     assert room(("cat", a, ("and", b, ("cat", c, d)), ("not", 0)), 4) == [(0, 0), (0, 0), (0, 1), (1, 0)]
-    assert room(("cat", a, ("within", ("cat", b, ("not", 2)), 1), d), 4) == [(0, 2), (1, 1), (2, 1), (2, 0)]
+    assert room(("cat", a, Within("within", ("cat", b, ("not", 2)), 1), d), 4) == [(0, 2), (1, 1), (2, 1), (2, 0)]
     assert least(("and", a, ("cat", b, c))) == 2 and least(("empty",)) == 0 == least(("start",))
 
 

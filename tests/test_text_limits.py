@@ -12,7 +12,7 @@ from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import prepare
 from sparkcep.errors import ClauseError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.sql.rewrite import _string_value, rewrite
 
 CLAUSE = "FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"

@@ -14,7 +14,8 @@ from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.records import Slide, Window
 
 LOW, TOP = -(1 << 63), (1 << 63) - 1
 PLACES = [LOW, LOW + 1, LOW + 4, LOW + 9, -7, -1, 0, 3, 8, TOP - 20, TOP - 5, TOP - 1, TOP]
@@ -38,6 +39,10 @@ def cases(values, seed: int):
         yield ([*nulls, *rows] if not down else [*reversed(rows), *nulls]), rng.choice(SIZES), down
 
 
+def _window(size: str) -> Window:
+    return Window("number", size, "__o0", 1, 1, size)
+
+
 @pytest.mark.parametrize(("values", "kind"), [(PLACES, pa.int64()), (FLOATS[:-1], pa.float64())])
 def test_where_windows_end(values, kind):
     for rows, size, _ in cases(values, 1):
@@ -51,7 +56,7 @@ def test_where_windows_end(values, kind):
 @pytest.mark.parametrize(("values", "kind"), [(PLACES, pa.int64()), (FLOATS[:-1], pa.float64())])
 def test_the_measure_of_a_window(values, kind):
     for rows, size, down in cases(values, 2):
-        places = measured(("number", size, "__o0"), pa.array(rows, kind), np.arange(len(rows)), down)
+        places = measured(_window(size), pa.array(rows, kind), np.arange(len(rows)), down)
         for i, x in enumerate(rows):
             assert places.null[i] == (x is None or not np.isfinite(float(x)))
             for j in range(i, len(rows)):
@@ -70,7 +75,7 @@ def test_a_number_that_is_none_is_in_no_window():
 def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
     for rows, _, down in cases([LOW, LOW + 3, LOW + 14, -3, 0, 2, 11, TOP - 20, TOP - 5, TOP - 1, TOP], 3):
         column, offsets = pa.array(rows, pa.int64()), np.array([0, len(rows)])
-        window, slide = ("number", size, "__o0"), ("number", step)
+        window, slide = _window(size), Slide("number", step)
         found = slides(window, slide, column, offsets, 1000)
         first, until, numbers = found.of(0)
         expected = {}

@@ -18,8 +18,8 @@ from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.guesses import Copies, Guess
 from sparkcep.automaton.net import ACCEPT, E_VAR, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
 from sparkcep.automaton.steps import MAX_CHOICES, too_complex
-from sparkcep.plan.costs import Approx
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Approx
 
 
 class Config(NamedTuple):

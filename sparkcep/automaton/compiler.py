@@ -10,6 +10,8 @@ import numpy as np
 
 from sparkcep.automaton import program as p
 from sparkcep.errors import LIMIT, ClauseError
+from sparkcep.plan.facts import first_variables, nullable, straight
+from sparkcep.plan.records import Repeat
 
 MAX_REGISTER_BITS = 62
 MAX_INSTRUCTIONS = 100_000
@@ -18,64 +20,12 @@ MAX_INSTRUCTIONS = 100_000
 def compile_pattern(
     tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, whole_orders: bool = False
 ) -> p.Program:
-    """``tree`` as in :func:`sparkcep.plan.plan._tree`. Raises ClauseError where nested bounds need too much state.
+    """``tree`` is that of a pattern (:mod:`sparkcep.plan.records`). Raises ClauseError where nested bounds need too much state.
 
     ``runs``: quantified variables as one instruction; ``windows``: number of windows, of which 0 is the whole pattern's;
     ``whole_orders``: PERMUTE chooses its order before its first row.
     """
     return _Compiler(variables, runs, windows, whole_orders).run(tree)
-
-
-def nullable(tree: tuple) -> bool:
-    """Whether the pattern matches the empty sequence."""
-    kind = tree[0]
-    if kind == "var":
-        return False
-    if kind in ("empty", "start", "end", "not"):
-        return True
-    if kind == "within":
-        return nullable(tree[1])
-    if kind == "alt":
-        return any(nullable(t) for t in tree[1:])
-    if kind in ("cat", "permute", "and"):
-        return all(nullable(t) for t in tree[1:])
-    if kind == "exclude":
-        return nullable(tree[1])
-    return tree[2] == 0 or nullable(tree[1])
-
-
-def straight(tree: tuple) -> bool:
-    """Whether the pattern leaves no choice: it can match rows from a given one in one way only."""
-    kind = tree[0]
-    if kind in ("cat", "exclude"):
-        return all(straight(t) for t in tree[1:])
-    if kind == "within":
-        return straight(tree[1])
-    if kind == "repeat":
-        return tree[2] == tree[3] and straight(tree[1])
-    return kind in ("var", "empty", "start", "end", "not")
-
-
-def first_variables(tree: tuple) -> int:
-    """Bit mask of the variables that can take the first row of a non-empty match."""
-    kind = tree[0]
-    if kind == "var":
-        return 1 << tree[1]
-    if kind in ("empty", "start", "end", "not"):
-        return 0
-    if kind == "cat":
-        mask = 0
-        for item in tree[1:]:
-            mask |= first_variables(item)
-            if not nullable(item):
-                break
-        return mask
-    if kind in ("alt", "permute", "and"):
-        mask = 0
-        for item in tree[1:]:
-            mask |= first_variables(item)
-        return mask
-    return first_variables(tree[1])
 
 
 class _Compiler:
@@ -156,15 +106,15 @@ class _Compiler:
         elif kind == "permute":
             self._permute(tree[1:], flags, excluded)
         elif kind == "repeat":
-            self._repeat(*tree[1:], flags, excluded)
+            self._repeat(tree, flags, excluded)
         elif kind == "not":
             self._emit(p.NOT, tree[1])
         elif kind == "and":
             self._conjoin(tree[1:], flags, excluded)
         elif kind == "within":
-            around, self.inside = self.inside, self.inside | 1 << tree[2]
-            self._emit(p.GROUP, tree[2])
-            self._emit_tree(tree[1], flags, excluded)
+            around, self.inside = self.inside, self.inside | 1 << tree.window
+            self._emit(p.GROUP, tree.window)
+            self._emit_tree(tree.item, flags, excluded)
             self.inside = around
         elif kind != "empty":
             raise ValueError(kind)
@@ -200,7 +150,8 @@ class _Compiler:
         else:
             self.code[at][1:3] = operands
 
-    def _repeat(self, item: tuple, low: int, high: int | None, greedy: bool, flags: int, excluded: int) -> None:
+    def _repeat(self, tree: Repeat, flags: int, excluded: int) -> None:
+        item, low, high, greedy = tree.item, tree.low, tree.high, tree.greedy
         if (low, high) == (1, 1):
             self._emit_tree(item, flags, excluded)
             return

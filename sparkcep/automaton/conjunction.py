@@ -25,7 +25,7 @@ MAX_SIDES = 62  # beside the whole pattern: bits of an edge's masks
 def conjunction_automaton(plan: Plan) -> tuple[p.Program, Net]:
     """The program and the net of a plan whose pattern has a conjunction."""
     program = compile_pattern(
-        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=plan.selection[0] == "NEXT"
+        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=plan.selection.strategy == "NEXT"
     )
     sides = 1 + sum(len(sides) for _, sides, _ in program.ands)
     if sides > MAX_SIDES:
@@ -35,11 +35,6 @@ def conjunction_automaton(plan: Plan) -> tuple[p.Program, Net]:
         f"event selection over this pattern needs more than {MAX_NODES} states; use smaller bounds or fewer sides",
     )
     return program, replace(net, sides=sides, far=far_variables(plan.pattern, len(plan.variables)))
-
-
-def has_conjunction(tree: tuple) -> bool:
-    """Whether a plan's pattern has a conjunction."""
-    return tree[0] == "and" or any(isinstance(t, tuple) and has_conjunction(t) for t in tree[1:])
 
 
 def far_variables(tree: tuple, variables: int) -> np.ndarray:

@@ -8,14 +8,16 @@ the rows that stand for a variable without fulfilling its condition, and one tak
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 
 from sparkcep.automaton.steps import too_complex
-from sparkcep.plan.costs import Approx
+from sparkcep.plan.checked import MAX_VARIABLES
 from sparkcep.plan.define import looks_at_match
-from sparkcep.plan.plan import MAX_VARIABLES, Plan
-from sparkcep.plan.scope import ALL_ROWS
+from sparkcep.plan.facts import variables_in
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Approx, Condition, Leaf, Pair
 
 MATCHED, SUBSTITUTED, EXTRA = range(3)
 KINDS = ("MATCHED", "SUBSTITUTED", "EXTRA")
@@ -60,15 +62,15 @@ class _Copier:
     def __init__(self, plan: Plan, approx: Approx) -> None:
         self.plan = plan
         self.approx = approx
-        self.strict = plan.selection[0] == "STRICT"
+        self.strict = plan.adjacent
         self.conjuncts = dict(plan.conditions)
         self.names = {v: [_named(tree, v) for tree in trees] for v, trees in plan.conditions}
-        self.taken = _taken(plan.pattern)
+        self.taken = variables_in(plan.pattern, "var")
         count = len(plan.variables)
         self.original = list(range(count))
         self.kinds = [MATCHED] * count
         self.conditions: dict[int, tuple] = dict(self.conjuncts)
-        self.letters = [(v, bit, text) for v, bit, text in plan.letters]
+        self.letters = list(plan.letters)
         self.complements: list[tuple[int, int]] = []
         self._copies: dict[tuple[int, tuple[int, ...]], int] = {(v, ()): v for v in range(count)}
         self._substitutes: dict[int, tuple[int, ...]] = {}
@@ -123,7 +125,7 @@ class _Copier:
         return self._copies[variable, exempt]
 
     def _same_letters(self, variable: int, copy: int) -> None:
-        self.letters += [(copy, bit, text) for v, bit, text in self.plan.letters if v == variable]
+        self.letters += [letter._replace(variable=copy) for letter in self.plan.letters if letter.variable == variable]
 
     def _standing(self, copy: int) -> tuple[int, ...]:
         """Copies that take exactly the rows that ``copy`` does not."""
@@ -134,7 +136,7 @@ class _Copier:
             found = []
             trees = self.conditions.get(copy, ())
             local = tuple(t for t in trees if not looks_at_match(t))
-            if local or any(v == copy for v, _, _ in self.letters):
+            if local or any(letter.variable == copy for letter in self.letters):
                 found.append(self._add(variable, SUBSTITUTED))
                 self.complements.append((found[-1], copy))
             if history := tuple(t for t in trees if looks_at_match(t)):
@@ -170,9 +172,9 @@ class _Copier:
             self.plan,
             variables=names,
             letters=tuple(self.letters),
-            conditions=tuple((c, tuple(_map_masks(t, widen) for t in trees)) for c, trees in sorted(self.conditions.items())),
-            leaves=tuple((name, _widened_leaf(spec, widen)) for name, spec in self.plan.leaves),
-            places=tuple((c, *place[1:]) for place in self.plan.places for c, v in enumerate(copies.original) if v == place[0]),
+            conditions=tuple(Condition(c, tuple(_map_masks(t, widen) for t in trees)) for c, trees in sorted(self.conditions.items())),
+            leaves=tuple(Leaf(name, _map_masks(spec, widen)) for name, spec in self.plan.leaves),
+            places=tuple(place._replace(variable=c) for place in self.plan.places for c, v in enumerate(copies.original) if v == place.variable),
         )
 
 
@@ -183,30 +185,14 @@ def _union(masks) -> int:
     return out
 
 
-def _taken(pattern: tuple) -> int:
-    """Mask of the variables that rows can be mapped to (those under ``~`` alone are not)."""
-    if pattern[0] == "var":
-        return 1 << pattern[1]
-    return 0 if pattern[0] == "not" else _union(_taken(t) for t in pattern[1:] if isinstance(t, tuple))
-
-
-# where the mask stands in condition trees and leaves
-_MASKED = {"nav": 2, "cls": 2, "agg": 2, "by": 2, "prior": 1, "isfirst": 1}
-_MASKED_LEAVES = {"nav": 2, "cls": 2, "agg": 2, "rows": 1}
-
-
-def _map_masks(tree: tuple, change) -> tuple:
-    """The tree with each set of variables changed."""
-    if tree[0] == "pair":
-        return (*tree[:3], tuple((which, change(mask), *rest) for which, mask, *rest in tree[3]))
-    at = _MASKED.get(tree[0])
-    parts = [change(part) if i == at else part for i, part in enumerate(tree)]
-    return tuple(_map_masks(part, change) if isinstance(part, tuple) and part and isinstance(part[0], str) else part for part in parts)
-
-
-def _widened_leaf(spec: tuple, widen) -> tuple:
-    at = _MASKED_LEAVES.get(spec[0])
-    return tuple(widen(part) if i == at else part for i, part in enumerate(spec))
+def _map_masks(tree: tuple, change: Callable[[int], int]) -> tuple:
+    """The tree, or a leaf's record, with each set of variables changed."""
+    if isinstance(tree, Pair):
+        return tree._replace(rows=tuple(row._replace(mask=change(row.mask)) for row in tree.rows))
+    if hasattr(tree, "mask"):
+        tree = tree._replace(mask=change(tree.mask))
+    parts = [_map_masks(part, change) if isinstance(part, tuple) else part for part in tree]
+    return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
 
 
 def _named(tree: tuple, variable: int) -> list[int]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sparkcep.automaton.net import ACCEPT, E_TARGET, E_VAR, Net
 from sparkcep.plan.define import looks_at_match
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS
 
 
 class Links(NamedTuple):
@@ -52,11 +53,10 @@ def _test(tree: tuple, variable: int) -> tuple[int, str, str] | None:
     if tree[:2] != ("call", "=") or len(tree) != 4:
         return None
     own, other = tree[2:] if tree[2][0] == "col" else (tree[3], tree[2])
-    if own[0] != "col" or other[0] != "nav":
+    if own[0] != "col" or other[0] != "nav" or other.mask == ALL_ROWS or other.mask >> variable & 1:
         return None
-    _, which, mask, logical, physical, column, label = other
-    plain = which == "L" and not logical and not physical and label is None
-    return (mask, column, own[1]) if plain and mask != -1 and not mask >> variable & 1 else None
+    plain = other.which == "L" and not other.logical and not other.physical and other.absent is None
+    return (other.mask, other.column, own.column) if plain else None
 
 
 def _taken_before(automaton: Net) -> list[int]:

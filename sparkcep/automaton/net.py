@@ -21,7 +21,7 @@ import numpy as np
 from sparkcep.automaton import program as p
 from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED, Copies
 from sparkcep.automaton.steps import landing, steps, too_complex
-from sparkcep.plan.costs import Approx
+from sparkcep.plan.records import Approx
 
 MAX_NODES = 4096
 MAX_EDGES = 100_000

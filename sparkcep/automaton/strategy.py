@@ -1,7 +1,8 @@
 """Which search answers a clause. This is decided once, from the plan alone.
 
-The engine builds the search that a :class:`Strategy` names. EXPLAIN, the rewriter, the pictures and ``sparkcep compile`` read the same record, so none of them can
-say anything else. Whether values of the rows let a search answer (rounding, NULLs, types) only the rows tell; ``instead`` names the search that then takes its place.
+The engine builds the search that a :class:`Strategy` names. EXPLAIN, the rewriter, the pictures and ``sparkcep compile`` read the
+same record, so none of them can say anything else. Whether values of the rows let a search answer (rounding, NULLs, types) only the
+rows tell; ``instead`` names the search that then takes its place.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from typing import NamedTuple
 
 from sparkcep.automaton.approximate import approximate_automaton
 from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.conjunction import conjunction_automaton, has_conjunction
+from sparkcep.automaton.conjunction import conjunction_automaton
 from sparkcep.automaton.guesses import with_copies
 from sparkcep.automaton.links import Links, links_of
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import selection_automaton
-from sparkcep.plan.costs import ALL, BUNDLES, Approx
+from sparkcep.plan.costs import ALL, BUNDLES
 from sparkcep.plan.define import looks_at_match, reads_labels
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Approx, has
 
 MAX_RANKED = 100_000  # matches that TOP k holds for each window without enumeration
 
@@ -67,7 +69,8 @@ _COSTS = {
 
 
 class Reason(NamedTuple):
-    """Why a search was chosen, and the place of the statement that is the cause: line, column and text (0, 0 and "" for the clause as a whole)."""
+    """Why a search was chosen, and the place of the statement that is the cause: line, column and text (0, 0 and "" for the
+    clause as a whole)."""
 
     text: str
     line: int = 0
@@ -79,9 +82,10 @@ class Reason(NamedTuple):
 class Strategy:
     """The search that answers a plan, and the automata that were built to choose it.
 
-    ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all matches where the rows do not
-    let ``search`` answer, or "". ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables whose conditions
-    look at the match. ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the automata of SIDES.
+    ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
+    matches where the rows do not let ``search`` answer, or "". ``forgets``: why failed states (or runs) are not remembered, or None
+    where they are. ``looking``: the variables whose conditions look at the match. ``links``: of PATHS; ``chain``: the edges of
+    SEQUENCES; ``sides``: the automata of SIDES.
     """
 
     plan: Plan
@@ -123,7 +127,7 @@ def strategy_of(plan: Plan) -> Strategy:
         return _approximate(plan, plan.approximate)
     if not plan.selection:
         return _adjacent(plan)
-    return _conjunction(plan) if has_conjunction(plan.pattern) else _selection(plan)
+    return _conjunction(plan) if has(plan.pattern, "and") else _selection(plan)
 
 
 def _adjacent(plan: Plan) -> Strategy:
@@ -145,7 +149,7 @@ def _selection(plan: Plan) -> Strategy:
     looking = _looking(plan)
     looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
     forgets = next(iter((*looked_up, *negated)), None)
-    every = plan.selection[1] == "ALL"
+    every = plan.reports_all
     found = Strategy(plan, EVERY if every else FIRST, WALK, _walked(every, looking, forgets), _looks(plan, looking) or (_LOCAL,), program, looking, forgets, selection=automaton)
     if plan.counting or plan.graphing:
         found = replace(found, question=GRAPH if plan.graphing else COUNTED)
@@ -162,7 +166,7 @@ def _selection(plan: Plan) -> Strategy:
     score = Reason("the score is a sum over the rows", *ranking.place)
     if ranking.terms and (links := links_of(plan, automaton)) is not None:
         return replace(found, question=BEST, search=PATHS, cost=_COSTS[PATHS], reasons=(*found.reasons, score), instead=WALK, links=links)
-    if ranking.joined and not looking and (chain := _chain_of(automaton)):
+    if ranking.monotone and not looking and (chain := _chain_of(automaton)):
         score = Reason("the score is monotone in one number of each variable", *ranking.place)
         return replace(found, question=BEST, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, score), instead=WALK, chain=chain)
     return found
@@ -171,11 +175,11 @@ def _selection(plan: Plan) -> Strategy:
 def _conjunction(plan: Plan) -> Strategy:
     program, automaton = conjunction_automaton(plan)
     reasons = (_at_pattern(plan, "the pattern has a conjunction &"),)
-    question = GRAPH if plan.graphing else COUNTED if plan.counting else EVERY if plan.selection[1] == "ALL" else FIRST
+    question = GRAPH if plan.graphing else COUNTED if plan.counting else EVERY if plan.reports_all else FIRST
     looking = _looking(plan)
     found = Strategy(plan, question, CONJUNCTION, "exponential in the rows of a match, at worst", reasons, program, looking, conjunction=automaton)
     ranking = plan.ranking
-    if ranking is None or not ranking.conjoined or looking or question not in (FIRST, EVERY):
+    if ranking is None or not ranking.by_sides or looking or question not in (FIRST, EVERY):
         return found
     sides = _side_automata(plan, ranking.top + 1)
     score = Reason("the score is monotone in one sum over each side", *ranking.place)
@@ -185,7 +189,7 @@ def _conjunction(plan: Plan) -> Strategy:
 def _approximate(plan: Plan, approx: Approx) -> Strategy:
     copied, copies = with_copies(plan)
     looking = _looking(plan)
-    negation = (_at_pattern(plan, "a negation is looked up among the rows taken"),) if _has(plan.pattern, "not") else ()
+    negation = (_at_pattern(plan, "a negation is looked up among the rows taken"),) if has(plan.pattern, "not") else ()
     # what tells one run from another beyond its node and its first row
     apart = (*_looks(plan, looking), *negation, *_grouped(plan))
     every = approx.report == ALL
@@ -217,7 +221,7 @@ def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> st
 
 
 def _at_condition(plan: Plan, variable: int, text: str) -> Reason:
-    return Reason(f"{plan.variables[variable]} {text}", *next((place[1:] for place in plan.places if place[0] == variable), ()))
+    return Reason(f"{plan.variables[variable]} {text}", *next(((at.line, at.column, at.text) for at in plan.places if at.variable == variable), ()))
 
 
 def _at_pattern(plan: Plan, text: str) -> Reason:
@@ -234,11 +238,10 @@ def _looks(plan: Plan, looking: tuple[int, ...]) -> tuple[Reason, ...]:
 
 def _looked_up(plan: Plan, numbers: bool = True) -> Iterator[Reason]:
     """What conditions look up beyond the values that a run carries. ``numbers``: MATCH_NUMBER(), too."""
-    adjacent = plan.selection[:1] in ((), ("STRICT",))
     for v, conjuncts in plan.conditions:
-        if any(reads_labels(c, adjacent) for c in conjuncts):
+        if any(reads_labels(c, plan.adjacent) for c in conjuncts):
             yield _at_condition(plan, v, "looks up labels or distinct values among the rows of the match")
-        elif numbers and any(_has(c, "mno") for c in conjuncts):
+        elif numbers and any(has(c, "mno") for c in conjuncts):
             yield _at_condition(plan, v, "reads MATCH_NUMBER()")
 
 
@@ -252,11 +255,7 @@ def _ambiguous(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
 
 def _grouped(plan: Plan) -> tuple[Reason, ...]:
     """The windows of groups, by which runs differ."""
-    return tuple(Reason("a group has a window of its own", *window[3:6]) for window in plan.windows[1:])
-
-
-def _has(tree: tuple, kind: str) -> bool:
-    return tree[:1] == (kind,) or any(isinstance(t, tuple) and _has(t, kind) for t in tree[1:])
+    return tuple(Reason("a group has a window of its own", window.line, window.column, window.text) for window in plan.windows[1:])
 
 
 def _ranks_paths(plan: Plan, k: int, automaton: Net) -> bool:
@@ -281,8 +280,9 @@ def _chain_of(automaton: Net) -> tuple[int, ...]:
 
 
 def _side_automata(plan: Plan, k: int) -> tuple[Net, ...]:
-    """The automata of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; () otherwise."""
-    if plan.pattern[0] != "and" or (plan.windows[0][0] != NO_WINDOW and not plan.slide):
+    """The automata of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; ()
+    otherwise."""
+    if plan.pattern[0] != "and" or (plan.windows[0].kind != NO_WINDOW and not plan.slide):
         return ()
     found = []
     for side in plan.pattern[1:]:

@@ -8,6 +8,7 @@ mark (SQL's three-valued logic); decimals of more than 18 digits have a second w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,7 @@ from sparkcep.columns.types import (
 )
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.define import MATH_CALLS, looks_at_match
-from sparkcep.plan.scope import ALL_ROWS
+from sparkcep.plan.records import ALL_ROWS, At, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
@@ -125,7 +126,8 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 
 def compile_conditions(
-    conditions: tuple, variables: tuple[str, ...], schema: pa.Schema, ansi: bool, places: tuple = (), adjacent: bool = True
+    conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
+    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True,
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
@@ -134,17 +136,28 @@ def compile_conditions(
     try:
         return compiler.run(conditions)
     except ClauseError as error:
-        at = next((p for p in places if p[0] == compiler.current), None)
+        at = next((place for place in places if place.variable == compiler.current), None)
         if at is None:
             raise
         raise ClauseError(
-            error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, line=at[1], column=at[2],
-            fragment=at[3].split("\n")[0],
+            error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, line=at.line, column=at.column,
+            fragment=at.text.split("\n")[0],
         ) from None
 
 
 def _error(message: str) -> ClauseError:
     return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC)
+
+
+class _Slot(NamedTuple):
+    """A slot before the kernels have it: a value of the rows that ``keep`` (a column, or -1) lets pass, with the slot that it is computed with (-1: none)."""
+
+    kind: int
+    mask: int
+    k: int
+    column: int
+    keep: int
+    helper: int
 
 
 @dataclass
@@ -155,7 +168,7 @@ class _Compiler:
     adjacent: bool
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
-    slots: dict[tuple, int] = field(default_factory=dict)
+    slots: dict[_Slot, int] = field(default_factory=dict)
     ints: list[tuple[str, str]] = field(default_factory=list)
     flts: list[tuple[str, str]] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
@@ -168,7 +181,7 @@ class _Compiler:
     ahead: int = 0
     current: int = -1
 
-    def run(self, conditions: tuple) -> Conditions:
+    def run(self, conditions: tuple[Condition, ...]) -> Conditions:
         count = len(self.variables)
         entry = np.full(count, -1, dtype=np.int64)
         shift_entry = np.full(count, -1, dtype=np.int64)
@@ -190,8 +203,7 @@ class _Compiler:
                 if wanted:
                     reads[variable] = set(self.used)
                     prior[variable] = any(row[0] == OP["PRIOR"] for row in self.code[target[variable] :])
-        slots = [[*k, 0] if len(k) == 5 else list(k) for k in self.slots]
-        live = np.zeros((count, len(slots)), dtype=np.uint8)
+        live = np.zeros((count, len(self.slots)), dtype=np.uint8)
         for v in range(count):
             for s in self._closure(reads[v]):
                 live[v, s] = 1
@@ -201,7 +213,7 @@ class _Compiler:
             entry=entry,
             shift_entry=shift_entry,
             floats=np.array(self.floats or [0.0], dtype=np.float64),
-            slots=np.array(slots, dtype=np.int64).reshape(-1, 6),
+            slots=np.array(list(self.slots), dtype=np.int64).reshape(-1, 6),
             live=live,
             int_columns=tuple(self.ints),
             float_columns=tuple(self.flts),
@@ -228,8 +240,8 @@ class _Compiler:
             if s in out:
                 continue
             out.add(s)
-            if keys[s][5] >= 0 and keys[s][0] not in (SLOT["SUMI"], SLOT["SUMF"]):
-                todo.append(keys[s][5])
+            if keys[s].helper >= 0 and keys[s].kind not in (SLOT["SUMI"], SLOT["SUMF"]):
+                todo.append(keys[s].helper)
         return out
 
     def op(self, name: str, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> int:
@@ -249,7 +261,7 @@ class _Compiler:
         return t, _index(self.ints, (name, WORD))
 
     def slot(self, kind: str, mask: int, k: int = 0, column: int = -1, keep: int = -1, helper: int = -1) -> int:
-        key = (SLOT[kind], mask, k, column, keep, helper)
+        key = _Slot(SLOT[kind], mask, k, column, keep, helper)
         index = self.slots.setdefault(key, len(self.slots))
         self.used.add(index)
         return index
@@ -274,9 +286,9 @@ class _Compiler:
         """Appends code that leaves the tree's value on the stack; returns its type."""
         kind = tree[0]
         if kind == "col":
-            return self._load(tree[1], 0, None)
+            return self._load(tree.column, 0, None)
         if kind == "off":
-            return self._load(tree[1], tree[2], tree[3])
+            return self._load(tree.column, tree.physical, tree.absent)
         if kind == "nav":
             return self._nav(tree)
         if kind == "cls":
@@ -285,17 +297,17 @@ class _Compiler:
             self.op("MNO")
             return BIGINT
         if kind == "agg":
-            return self._aggregate(*tree[1:])
+            return self._aggregate(tree)
         if kind == "by":
-            return self._by(*tree[1:])
+            return self._by(tree)
         if kind == "lit":
-            return self._literal(tree[1], tree[2])
+            return self._literal(tree)
         if kind == "pair":
-            return self._paired(*tree[1:])
+            return self._paired(tree)
         if kind == "prior":
-            return self._prior(tree[1], tree[2])
+            return self._prior(tree)
         if kind == "isfirst":
-            self.op("ISFIRST", self.slot("COUNT", tree[1]))
+            self.op("ISFIRST", self.slot("COUNT", tree.mask))
             return BOOLEAN
         return self._call(tree[1], tree[2:])
 
@@ -322,42 +334,41 @@ class _Compiler:
         self._high(t, "LOADH", index + 1, physical, other + (other >= 0))
         return t
 
-    def _nav(self, tree: tuple) -> Type:
-        _, which, mask, logical, physical, name, absent = tree
-        t, index = self.column(name)
-        self._reach(physical)
-        slot = self.position_slot(which, mask, logical)
-        other = self._absent(absent, t)
-        self.op("NAVF" if t.is_float else "NAVI", slot, physical, index, other)
-        self._high(t, "NAVH", slot, physical, index + 1, other + (other >= 0))
+    def _nav(self, tree: At) -> Type:
+        t, index = self.column(tree.column)
+        self._reach(tree.physical)
+        slot = self.position_slot(tree.which, tree.mask, tree.logical)
+        other = self._absent(tree.absent, t)
+        self.op("NAVF" if t.is_float else "NAVI", slot, tree.physical, index, other)
+        self._high(t, "NAVH", slot, tree.physical, index + 1, other + (other >= 0))
         return t
 
-    def _prior(self, mask: int, tree: tuple) -> Type:
-        """As of the row before; NULL on the first row of ``mask``."""
-        at = self.op("PRIOR", self.slot("COUNT", mask))
-        t = self.emit(tree)
+    def _prior(self, tree: Prior) -> Type:
+        at = self.op("PRIOR", self.slot("COUNT", tree.mask))
+        t = self.emit(tree.tree)
         self.op("CURRENT")
         self.code[at][3] = len(self.code)
         return t
 
-    def _paired(self, name: str, number: str, rows: tuple) -> Type:
-        """Picks the element of an array column that the looked-at rows' numbers tell."""
+    def _paired(self, tree: Pair) -> Type:
+        """Picks the element of an array column that has the numbers of the rows looked at."""
+        name = tree.column
         t = type_of(self.schema.field(name).type.value_type)
         if t.is_ranked:
             self.ranked[name] = str(t) if t.kind == "nested" else t.kind
-        _, column = self.column(number)
-        for which, mask, logical, physical in rows:
-            self._reach(physical)
-            self.op("ROWAT", self.position_slot(which, mask, logical), physical, column)
+        _, column = self.column(tree.number)
+        for row in tree.rows:
+            self._reach(row.physical)
+            self.op("ROWAT", self.position_slot(row.which, row.mask, row.logical), row.physical, column)
         if t.is_wide:
             index = _index(self.pairs, (name, LOW), (name, HIGH))
         else:
             index = _index(self.pairs, (name, WORD))
-        self.op("PAIRF" if t.is_float else "PAIRI", index, len(rows))
+        self.op("PAIRF" if t.is_float else "PAIRI", index, len(tree.rows))
         self._high(t, "PAIRH", index + 1, index)
         return t
 
-    def _classifier(self, tree: tuple) -> Type:
+    def _classifier(self, tree: Label) -> Type:
         _, which, mask, logical, physical = tree
         if which == "cur" and physical > 0:
             self.op("NULL")  # no later row is mapped yet
@@ -374,7 +385,8 @@ class _Compiler:
             self.op("CLS", self.position_slot(which, mask, logical), physical)
         return STRING
 
-    def _literal(self, kind: str, text: str) -> Type:
+    def _literal(self, tree: Lit) -> Type:
+        kind, text = tree.type, tree.text
         if kind == "null":
             self.op("NULL")
             return NULL
@@ -656,7 +668,7 @@ class _Compiler:
             self.op(_FLOAT_CALLS[name])
             return DOUBLE
         if name in ("cast", "try_cast"):
-            return self._cast(args[0], args[1][2], name == "try_cast")
+            return self._cast(args[0], args[1].text, name == "try_cast")
         if name == "pmod":
             return self._pmod(*args)
         t = self.emit(args[0])
@@ -666,7 +678,7 @@ class _Compiler:
             self.op("MATH", MATH_CALLS.index(name))
             return DOUBLE
         if name == "round":
-            return self._round(t, int(args[1][2]) if len(args) > 1 else 0)
+            return self._round(t, int(args[1].text) if len(args) > 1 else 0)
         if name == "isnan":
             self._number(t, name)
             self._convert(t, DOUBLE)
@@ -761,20 +773,19 @@ class _Compiler:
 
     # -- aggregates -----------------------------------------------------------------------------------------
 
-    def _aggregate(self, fn: str, mask: int, name: str | None, keep_name: str | None, distinct: bool) -> Type:
-        keep = -1
-        if keep_name is not None:
-            keep = self.column(keep_name)[1]
+    def _aggregate(self, tree: Running) -> Type:
+        fn, mask, name = tree.function, tree.mask, tree.column
+        keep = -1 if tree.keep is None else self.column(tree.keep)[1]
         if name is None:
             self.op("SLOTI", self.slot("COUNT", mask, 0, -1, keep), -1)
             return BIGINT
         t, index = self.column(name)
         where = index + (1 << 20) if t.is_float else index  # float columns are told apart by an offset
         count = self.slot("COUNT", mask, 0, where, keep)
-        if fn == "count" and not distinct:
+        if fn == "count" and not tree.distinct:
             self.op("SLOTI", count, -1)
             return BIGINT
-        if distinct and fn in ("count", "sum", "avg"):
+        if tree.distinct and fn in ("count", "sum", "avg"):
             return self._distinct(fn, mask, t, where, keep)
         if fn in ("bool_and", "bool_or"):
             if t.kind != "boolean":
@@ -800,14 +811,14 @@ class _Compiler:
         self.op("STD", m2, count, int(fn.endswith("samp")), int(fn.startswith("stddev")))
         return DOUBLE
 
-    def _by(self, which: str, mask: int, name: str | None, key: str, keep_name: str | None) -> Type:
-        """What the row of the extreme key has."""
-        keep = -1 if keep_name is None else self.column(keep_name)[1]
+    def _by(self, tree: Extreme) -> Type:
+        mask, name, key = tree.mask, tree.column, tree.key
+        keep = -1 if tree.keep is None else self.column(tree.keep)[1]
         by, where = self.column(key)
         if by.is_wide:
             self.ranked[key] = str(by)
             where = _index(self.ints, (key, WORD))
-        kind = which.upper() + ("F" if by.is_float else "I")
+        kind = tree.which.upper() + ("F" if by.is_float else "I")
         where += by.is_float << 20
         extreme = self.slot(kind, mask, 0, where, keep, self.slot("COUNT", mask, 0, where, keep))
         if name is None:
@@ -874,8 +885,8 @@ class _Compiler:
 
 def _literal_type(tree: tuple, t: Type) -> Type:
     """Spark gives an integer literal beside a decimal the smallest decimal that holds it."""
-    if tree[0] == "lit" and tree[1] in ("int", "long"):
-        return Type("decimal", max(1, len(tree[2].lstrip("-"))), 0)
+    if tree[0] == "lit" and tree.type in ("int", "long"):
+        return Type("decimal", max(1, len(tree.text.lstrip("-"))), 0)
     return t
 
 

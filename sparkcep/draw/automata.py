@@ -35,10 +35,10 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
     if strategy.approximate is not None:
         graph = _approximate(plan, strategy.plan, strategy.approximate, texts)
     elif strategy.conjunction is not None:
-        passed = "any row may be passed over" if plan.selection[0] == "ANY" else "each side passes over rows that it could not take"
-        graph = _of_net(plan, strategy.conjunction, texts, f"conjunction, {STRATEGIES[plan.selection[0]]}: {passed}")
+        passed = "any row may be passed over" if plan.selection.strategy == "ANY" else "each side passes over rows that it could not take"
+        graph = _of_net(plan, strategy.conjunction, texts, f"conjunction, {STRATEGIES[plan.selection.strategy]}: {passed}")
     elif strategy.selection is not None:
-        graph = _of_net(plan, strategy.selection, texts, f"event selection, {STRATEGIES[plan.selection[0]]}")
+        graph = _of_net(plan, strategy.selection, texts, f"event selection, {STRATEGIES[plan.selection.strategy]}")
     else:
         graph = _exact(strategy.program, texts)
     legend = [(v, text) for v, text in zip(plan.variables, texts) if text]
@@ -229,9 +229,9 @@ def _of_net(plan: Plan, net: Net, texts: tuple[str, ...], title: str) -> Graph:
         states.append(State(str(node), _cost_of(plan, net, node), any(e.kind == COMPLETE for e in found)))
         edges += _completing(_ordered(found))
         mask = int(net.masks[node])
-        if node and mask and plan.selection[0] != "STRICT" and net.sides == 1:
+        if node and mask and plan.selection.strategy != "STRICT" and net.sides == 1:
             taken = dict.fromkeys(name for v, name in enumerate(names) if mask >> v & 1)
-            what = "any row" if plan.selection[0] == "ANY" else f"unless {' or '.join(taken)}"
+            what = "any row" if plan.selection.strategy == "ANY" else f"unless {' or '.join(taken)}"
             edges.append(Edge(node, node, IGNORE, f"ignore {what}"))
     return Graph(title, tuple(states), tuple(edges))
 
@@ -264,4 +264,4 @@ def _approximate(plan: Plan, copied: Plan, net: Net, texts: tuple[str, ...]) -> 
         "" if kind != MATCHED else texts[v] if c == v or known[c] == known[v] else known[c]
         for c, (v, kind) in enumerate(zip(copies.original, copies.kinds))
     )
-    return _of_net(plan, net, written, f"approximate, {STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}")
+    return _of_net(plan, net, written, f"approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}")

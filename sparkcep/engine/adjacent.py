@@ -50,13 +50,14 @@ class _Matches(Matches):
         program = task.prepared.strategy.program
         return kernels.match_partitions(
             search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.data.conditions,
-            self.data.rows, self.scratch, self.open.cut, self.open_end, task.ahead, task.plan.rows == "unmatched", SKIPS[skip[0]], np.int64(skip[1]),
+            self.data.rows, self.scratch, self.open.cut, self.open_end, task.ahead, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, self.state,
             room.events, room.labels,
         )
 
     def _most_entries(self) -> int:
-        """Of the hashed memo before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only for one."""
+        """Of the hashed memo before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only
+        for one."""
         slots, most, entries = len(self.task.prepared.conditions.slots), self.task.limits.max_state_bytes // 4, self.search.entries
         if slots:
             most = min(most, max(MEMO_BYTES, MEMO_BYTES_A_ROW * self.chunk.rows))

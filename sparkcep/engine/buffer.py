@@ -19,7 +19,8 @@ PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its part
 
 @dataclass
 class Chunk:
-    """The rows that are looked at together: ``columns`` by name, ``offsets`` int64 of their partitions. ``place`` gives the rows' positions in their partitions."""
+    """The rows that are looked at together: ``columns`` by name, ``offsets`` int64 of their partitions. ``place`` gives the
+    rows' positions in their partitions."""
 
     table: pa.Table
     columns: dict[str, pa.Array]

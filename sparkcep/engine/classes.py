@@ -1,4 +1,5 @@
-"""PROXY MATCHES and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each class of equal futures, or out of all matches."""
+"""PROXY MATCHES and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each class of
+equal futures, or out of all matches."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ PLACES, ENTRIES = 256, 1 << 12  # at first
 
 
 class BestOfLastRows:
-    """Makes the output for whole partitions. ``listing``: the search that lists matches; None where classes of runs tell the best."""
+    """Makes the output for whole partitions. ``listing``: the search that lists matches; None where classes of runs tell the
+    best."""
 
     def __init__(self, task: Task, listing: Search | None, reporter: Reporter, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
@@ -90,7 +92,7 @@ class _Round(Round):
     def run(self) -> int:
         search, room = self.search, self.room
         return classing.class_partitions(
-            search.net, self.task.plan.selection[0] == "STRICT", self.windows, search.window_live, search.valued, search.live, search.read,
+            search.net, self.task.plan.selection.strategy == "STRICT", self.windows, search.window_live, search.valued, search.live, search.read,
             self.data.conditions, self.data.rows, self.scratch, np.int64(self.chunk.rows), self.places, self.chains, self.state,
             room.events, room.labels, room.rows, room.paths,
         )

@@ -1,8 +1,9 @@
-"""TOP k of a conjunction ``p & q`` without enumerating the matches: a rank join over the ranked matches of its sides (CPR, sections 3.3 and 3.4).
+"""TOP k of a conjunction ``p & q`` without enumerating the matches: a rank join over the ranked matches of its sides (CPR, sections
+3.3 and 3.4).
 
-Any matches of the sides join, so the k best of each are enough, unless sides that score differently may make equal matches (MIN, rounding): then more of them
-are read until no other can be equal. Where only the variables of shared rows tell equal matches apart, or sums are not exact, the engine gives all matches, and
-Spark ranks them.
+Any matches of the sides join, so the k best of each are enough, unless sides that score differently may make equal matches (MIN,
+rounding): then more of them are read until no other can be equal. Where only the variables of shared rows tell equal matches apart,
+or sums are not exact, the engine gives all matches, and Spark ranks them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sparkcep.engine.found import matches_of
 from sparkcep.engine.join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.joined import SUMS, keeps_scale, operations
 from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.listing import Search
+from sparkcep.engine.listing import Listing
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.ranked import Best, Rankings, Span, timed
 from sparkcep.engine.sequences import rising_leaves, value
@@ -44,7 +45,7 @@ class _DeeperError(Exception):
 class Sides(Rankings):
     """Finds the k best matches by joining those of the sides; which rank they have Spark tells."""
 
-    def __init__(self, task: Task, listing: Search, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         super().__init__(task, listing, tables)
         assert self.ranking.by_sides is not None
         self.score, self.top = self.ranking.by_sides, self.ranking.top
@@ -114,8 +115,8 @@ class Sides(Rankings):
     def _of_window(
         self, matches: list[list[tuple]], letters: np.ndarray, weights: list[np.ndarray], base: int
     ) -> list[list[tuple[int, int]]] | None:
-        """Pairs (row, label) of the k best matches of a window; None where the best of the sides do not tell them. ``matches``: the best of each side; ``base``: the
-        window's first row."""
+        """Pairs (row, label) of the k best matches of a window; None where the best of the sides do not tell them. ``matches``:
+        the best of each side; ``base``: the window's first row."""
         depth = self.top
         while True:
             try:
@@ -134,8 +135,8 @@ class Sides(Rankings):
         return [self._pairs(result, matches) for result in best[: self.top]]
 
     def _join(self, matches: list[list[tuple]], depth: int) -> list[Joined]:
-        """The k best joined matches and, where equal ones may differ in labels only, the next. Raises _DeeperError where the best ``depth`` of each side do not
-        tell them."""
+        """The k best joined matches and, where equal ones may differ in labels only, the next. Raises _DeeperError where the
+        best ``depth`` of each side do not tell them."""
 
         def items(own: list[tuple]) -> Iterator[Item]:
             for i, (_, score, rows, _) in enumerate(own):
@@ -157,14 +158,14 @@ class Sides(Rankings):
     def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray) -> list[np.ndarray] | None:
         """What each row adds to the score of each side; None where the sums are not those of Spark."""
         count, rows = len(self.task.plan.variables), len(letters)
-        types = [type_of(columns[column].type) for terms in self.score.sides for _, column, *_ in terms if column]
+        types = [type_of(columns[term.column].type) for terms in self.score.sides for term in terms if term.column]
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return None
         for terms in self.score.sides:
-            for mask, column, *_ in terms:
-                if column:
-                    bad = null_marks(columns[column]).astype(bool) | ~np.isfinite(words(columns[column]))
-                    if (bad & (letters & mask != 0)).any():
+            for term in terms:
+                if term.column:
+                    bad = null_marks(columns[term.column]).astype(bool) | ~np.isfinite(words(columns[term.column]))
+                    if (bad & (letters & term.mask != 0)).any():
                         return None
         self.floating = any(t.is_float for t in types)
         scale = max((t.scale for t in types), default=0)
@@ -177,17 +178,18 @@ class Sides(Rankings):
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
             own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
             if own is None:
-                if self.score.whole or len(terms) > 1 or not any(c and type_of(columns[c].type).is_float for _, c, *_ in terms):
+                if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # rounded in another order than Spark's
                 own = float_weights(terms, columns, count, rows)
             if side in self.score.positive and any((own[v][(letters >> v & 1).astype(bool)] < 0).any() for v in range(count)):
                 return None
-            unit = 10 ** (scale - max((type_of(columns[c].type).scale for _, c, *_ in terms if c), default=0))
+            unit = 10 ** (scale - max((type_of(columns[term.column].type).scale for term in terms if term.column), default=0))
             out.append(own * rising * unit)
         return out
 
     def _interval(self, side: int, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, scale: int) -> bounds.Interval | None:
-        """Between what the sums of a side lie, in units of ``10 ** -scale``; None where one of their parts is not inside its type."""
+        """Between what the sums of a side lie, in units of ``10 ** -scale``; None where one of their parts is not inside its
+        type."""
         whole: bounds.Interval = (0.0, 0.0, 64)
         for mask, column, sign, kind in self.score.sides[side]:
             there = letters & mask != 0

@@ -60,7 +60,7 @@ class _Matches(Matches):
             seen=np.zeros((1 << (2 * len(room.events)).bit_length(), 2), dtype=np.int64),
         )
         return conjoining.conjoin_partitions(
-            self.search.net, plan.selection[0] == "NEXT", plan.non_overlapping, windowed(task), self.windows, self.backs, self.ends,
+            self.search.net, plan.selection.strategy == "NEXT", plan.non_overlapping, windowed(task), self.windows, self.backs, self.ends,
             self.ends.shape[1] > 0, self.data.conditions, self.data.rows, (made.labels, made.hi, made.hf, made.si, made.sf, made.sn),
             work, self.chunk.rows, self.open.cut, self.open_end, task.ahead, plan.rows == "unmatched", task.limits.max_steps, task.limits.max_matches,
             self.state, room.events, room.labels, room.rows,

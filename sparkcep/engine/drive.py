@@ -19,8 +19,9 @@ MOST_LABELS, STATE_SHARE = 1 << 20, 64  # of the matches told together, and the 
 
 
 class Round:
-    """A kernel with its arguments, over one buffer. ``name``: the search, as :mod:`sparkcep.automaton.strategy` calls it; ``state`` int64: where the kernel stands; ``place``
-    and ``detail``: where in it the row at hand stands, and what is to be said of an error."""
+    """A kernel with its arguments, over one buffer. ``name``: the search, as :mod:`sparkcep.automaton.strategy` calls it;
+    ``state`` int64: where the kernel stands; ``place`` and ``detail``: where in it the row at hand stands, and what is to be
+    said of an error."""
 
     name = ""
     state: np.ndarray
@@ -74,7 +75,8 @@ class Round:
 
 
 class Room:
-    """Where a kernel writes matches: so many ``events`` of ``width`` columns, and ``labels`` with their ``rows`` and ``paths`` where it tells these."""
+    """Where a kernel writes matches: so many ``events`` of ``width`` columns, and ``labels`` with their ``rows`` and ``paths``
+    where it tells these."""
 
     def __init__(self, events: int, labels: int, width: int = WIDTH, *, rows: bool = True, paths: bool = False) -> None:
         self.width, self.has_rows, self.has_paths = width, rows, paths
@@ -113,7 +115,8 @@ def doubled(array: np.ndarray) -> np.ndarray:
 
 
 def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width: int = 0, depth: int = 4096) -> kernels.Scratch:
-    """Working memory for runs of up to ``rows`` rows, whose values stand in slots; ``entries`` of ``width`` words of a memo by hash, ``bits`` words of one by bits."""
+    """Working memory for runs of up to ``rows`` rows, whose values stand in slots; ``entries`` of ``width`` words of a memo by
+    hash, ``bits`` words of one by bits."""
     slots, stack = len(c.slots) if c.has_history else 0, max(c.stack, 8)
     hf = np.empty((rows if slots else 1, max(slots, 1)), dtype=np.float64)
     width = width or 3 + 2 * slots

@@ -73,7 +73,7 @@ class Failures:
             )
         if outcome == codes.ERROR:
             return of_condition(detail, where)
-        names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip[1] >> i & 1)
+        names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip.targets >> i & 1)
         if outcome == codes.SKIP_TO_FIRST:
             return MatchRuntimeError(
                 "SKIP_TO_FIRST_ROW",

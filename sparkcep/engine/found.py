@@ -17,8 +17,9 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Found:
-    """Matches: ``events`` int64 (n, 5 or 6), ``labels`` uint8, ``rows`` and ``paths`` int64: variable, row and edge of each label. ``rows`` is empty where the rows
-    of a match are adjacent, ``paths`` where matches are exact. ``by_event``: for kinds of leaves that say something of a whole match, the value of each event."""
+    """Matches: ``events`` int64 (n, 5 or 6), ``labels`` uint8, ``rows`` and ``paths`` int64: variable, row and edge of each
+    label. ``rows`` is empty where the rows of a match are adjacent, ``paths`` where matches are exact. ``by_event``: for kinds
+    of leaves that say something of a whole match, the value of each event."""
 
     events: np.ndarray
     labels: np.ndarray
@@ -83,7 +84,8 @@ def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> 
 
 
 def with_unmatched(found: Found, rows: np.ndarray, chunk: Chunk, taken: np.ndarray | None = None) -> Found:
-    """With an event for each of ``rows`` that is in no match (``taken`` uint8: marks of those that are; None: those of ``found``)."""
+    """With an event for each of ``rows`` that is in no match (``taken`` uint8: marks of those that are; None: those of
+    ``found``)."""
     if taken is None:
         taken = np.zeros(chunk.rows, dtype=np.uint8)
         taken[found.rows] = 1

@@ -1,4 +1,5 @@
-"""Runs side by side, row by row: those of equal futures are one class (SASE+, sections 5.1 to 5.3). A class carries numbers of matches, or their graph."""
+"""Runs side by side, row by row: those of equal futures are one class (SASE+, sections 5.1 to 5.3). A class carries numbers of
+matches, or their graph."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ class _Round(Round):
     def run(self) -> int:
         front = self.front
         return merging.merge_partitions(
-            front.net, CONTIGUITY[self.task.plan.selection[0]], self.task.limits.merging, merging.GRAPHS if front.drawing else merging.COUNTS, self.windowed,
+            front.net, CONTIGUITY[self.task.plan.selection.strategy], self.task.limits.merging, merging.GRAPHS if front.drawing else merging.COUNTS, self.windowed,
             self.windows, front.window_live, front.present, front.read, self.ends, self.ends.shape[1] > 0, self.data.conditions, self.data.rows, self.scratch,
             np.int64(self.chunk.rows), self.classes, self.graph, self.output, self.state,
         )

@@ -1,7 +1,8 @@
-"""TOP k of a monotone preference that is no sum, without enumerating the matches (CPR, sections 3.2 to 3.4; :mod:`sparkcep.engine.sequences`).
+"""TOP k of a monotone preference that is no sum, without enumerating the matches (CPR, sections 3.2 to 3.4;
+:mod:`sparkcep.engine.sequences`).
 
-The engine gives the k best matches and Spark ranks them. Where the order of floating scores might not be that of Spark's own, or a NULL may make the
-score of too many matches NULL, it gives all of them.
+The engine gives the k best matches and Spark ranks them. Where the order of floating scores might not be that of Spark's own, or a
+NULL may make the score of too many matches NULL, it gives all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sparkcep.engine import bounds
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import matches_of
 from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.listing import Search
+from sparkcep.engine.listing import Listing
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.ranked import Best, Rankings, Span, timed
 from sparkcep.engine.sequences import top_sequences
@@ -34,7 +35,7 @@ CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 class Sequences(Rankings):
     """Finds the k best matches by joining the rows of each variable; which rank they have Spark tells."""
 
-    def __init__(self, task: Task, listing: Search, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         super().__init__(task, listing, tables)
         assert self.ranking.monotone is not None
         edges = task.prepared.strategy.automaton.edges[list(task.prepared.strategy.chain)]

@@ -12,7 +12,7 @@ from sparkcep.automaton.strategy import FRONT, GRAPH, NUMBERS
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import last_rows
 from sparkcep.engine.front import Front
-from sparkcep.engine.listing import Search, listed
+from sparkcep.engine.listing import Listing, listed
 from sparkcep.engine.numbers import Numbers
 from sparkcep.engine.outputs import decimals, match_graphs
 from sparkcep.engine.prepared import Task
@@ -23,7 +23,8 @@ from sparkcep.search.codes import E_LABELS, E_ROWS
 
 @dataclass(frozen=True)
 class Ending:
-    """``rows`` int64 (n): last rows of matches; ``numbers``: how many matches end there; ``graphs``: what MATCH_GRAPH() gives there."""
+    """``rows`` int64 (n): last rows of matches; ``numbers``: how many matches end there; ``graphs``: what MATCH_GRAPH() gives
+    there."""
 
     rows: np.ndarray
     numbers: list[int] | None
@@ -33,7 +34,7 @@ class Ending:
 class ByLastRow:
     """Makes the output for whole partitions. ``listing``: the search that lists matches, where no other tells their numbers."""
 
-    def __init__(self, task: Task, listing: Search, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         self.task, self.listing, self.tables = task, listing, tables
         strategy = task.prepared.strategy
         self.drawing = strategy.question == GRAPH
@@ -74,7 +75,7 @@ class ByLastRow:
     def _tallied(self, chunk: Chunk) -> Ending:
         """Numbers of listed matches."""
         counts = np.zeros(chunk.rows, dtype=np.int64)
-        for found in listed(self.listing, chunk):
+        for found in listed(self.listing(), chunk):
             np.add.at(counts, found.rows[found.events[:, E_LABELS] + found.events[:, E_ROWS] - 1], 1)
         ending = np.flatnonzero(counts)
         return Ending(ending, counts[ending].tolist())
@@ -82,7 +83,7 @@ class ByLastRow:
     def _traced(self, chunk: Chunk) -> Ending:
         """Graphs of listed matches: for each last row a trie from that row backwards."""
         tries: dict[int, _Trie] = {}
-        for found in listed(self.listing, chunk):
+        for found in listed(self.listing(), chunk):
             for part, rows, labels in found.each():
                 low = int(chunk.offsets[part])
                 tries.setdefault(rows[-1], _Trie()).add([row - low for row in rows], [label & 63 for label in labels])

@@ -28,9 +28,9 @@ _NO_MARKS = np.zeros(0, dtype=np.uint8)
 
 @dataclass(frozen=True)
 class Open:
-    """Where a search stands in the partition that the kept rows belong to. ``start``, ``number``, ``covered``: the next start row, the last match's number, the
-    row up to which matches reach; ``cut``: whether rows of the partition are gone, ``dropped``: how many; ``taken``: marks of the kept rows that are in a
-    match."""
+    """Where a search stands in the partition that the kept rows belong to. ``start``, ``number``, ``covered``: the next start
+    row, the last match's number, the row up to which matches reach; ``cut``: whether rows of the partition are gone,
+    ``dropped``: how many; ``taken``: marks of the kept rows that are in a match."""
 
     start: int = 0
     number: int = 0
@@ -55,7 +55,8 @@ class Search(Protocol):
 
 
 class Matches(Round):
-    """A search for matches over one buffer. ``width`` of its events; ``negates``: whether it may look for a negation at rows before a match."""
+    """A search for matches over one buffer. ``width`` of its events; ``negates``: whether it may look for a negation at rows
+    before a match."""
 
     state_size = codes.STATE_SIZE
     scattered = True  # whether other rows may stand between those of a match
@@ -96,6 +97,9 @@ class Matches(Round):
         return self.taken[row:].copy() if self.task.plan.rows == "unmatched" else _NO_MARKS
 
 
+Listing = Callable[[], Search]
+
+
 def listed(search: Search, chunk: Chunk) -> Iterator[Found]:
     """The matches of whole partitions, some at a time."""
     return search.over(chunk, Open(), False).rounds()
@@ -109,7 +113,8 @@ class Streaming:
         self.open = Open()
 
     def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]:
-        """Searches the rows held, of which more are to come unless they are the ``last``, and drops those that no later attempt can need."""
+        """Searches the rows held, of which more are to come unless they are the ``last``, and drops those that no later attempt
+        can need."""
         chunk = buffer.chunk(self.open.positions)
         matches = self.search.over(chunk, self.open, not last)
         for found in matches.rounds():

@@ -14,7 +14,8 @@ MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 
 
 def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
-    """uint8 (nodes, slots): the slots whose value at each node a condition reachable from there may read: the paper's masks (SASE+ 5.2.2)."""
+    """uint8 (nodes, slots): the slots whose value at each node a condition reachable from there may read: the paper's masks
+    (SASE+ 5.2.2)."""
     live = np.zeros((automaton.nodes, len(conditions.slots)), dtype=np.uint8)
     before = [_read_before(v, conditions) for v in range(len(conditions.entry))]
     changed = True
@@ -98,8 +99,9 @@ def only_present(conditions: Conditions) -> np.ndarray:
 
 
 def columns_read(conditions: Conditions) -> np.ndarray:
-    """int64 (slots): the only column that the row a FIRST or LAST slot holds, now or in a slot that takes it over, is read for (FLOAT_COLUMN more
-    for floats), -1 where there are several or the row itself matters: two rows with equal values there have equal futures."""
+    """int64 (slots): the only column that the row a FIRST or LAST slot holds, now or in a slot that takes it over, is read for
+    (FLOAT_COLUMN more for floats), -1 where there are several or the row itself matters: two rows with equal values there have
+    equal futures."""
     slots = conditions.slots.tolist()
     read: list[set[int]] = [set() for _ in slots]
     for op, a, b, column, _ in conditions.code.tolist():

@@ -34,7 +34,7 @@ class Numbers:
             for low, high in zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist()):
                 counting.count_matches(
                     net.first, net.edges, net.masks, self.accepts, letters, low, high, backs, windowed(self.task),
-                    CONTIGUITY[self.task.plan.selection[0]], np.int64(prime), np.zeros((high - low + 1, net.nodes), dtype=kind), counts,
+                    CONTIGUITY[self.task.plan.selection.strategy], np.int64(prime), np.zeros((high - low + 1, net.nodes), dtype=kind), counts,
                 )
             found.append(counts)
             if prime == 0 and counts.max(initial=0.0) >= MAX_COUNT:

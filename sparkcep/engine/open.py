@@ -5,6 +5,7 @@ A plan's strategy names the search; here a buffer, that search and a report of w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from sparkcep.engine.found import Found
 from sparkcep.engine.joined import Sequences
 from sparkcep.engine.last_rows import ByLastRow
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.listing import Search, Streaming, Whole
+from sparkcep.engine.listing import Listing, Streaming, Whole
 from sparkcep.engine.live import program_live, selection_live
 from sparkcep.engine.prepared import Prepared, Task, output_schema
 from sparkcep.engine.proxies import Proxies
@@ -37,13 +38,13 @@ from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.score import Ranking
+from sparkcep.plan.records import Ranking
 from sparkcep.search import codes
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
-    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and patterns that
-    are too complex."""
+    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and
+    patterns that are too complex."""
     try:
         strategy = strategy_of(plan)
     except ClauseError as error:
@@ -52,7 +53,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         line, column, text = plan.place
         raise too_complex(error.message, line, column, text) from None
     plan = strategy.plan
-    adjacent = plan.selection[:1] in ((), ("STRICT",))
+    adjacent = plan.adjacent
     conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=adjacent)
     out = output_schema(plan, schema)
     if plan.ranking:
@@ -72,14 +73,15 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
     types = [out.field(name).type for name in ranking.objectives if name in out.names]
-    for t in map(type_of, [*types, *(schema.field(column).type for _, column, *_ in ranking.terms if column)]):
+    for t in map(type_of, [*types, *(schema.field(term.column).type for term in ranking.terms if term.column)]):
         if not (t.is_number or t.kind == "null"):
             line, column, text = ranking.place
             raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)
 
 
 class Passage(Protocol):
-    """Goes through the rows of a buffer: what it keeps of them it leaves there, with what it must know of them in a record of its own."""
+    """Goes through the rows of a buffer: what it keeps of them it leaves there, with what it must know of them in a record of
+    its own."""
 
     def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]: ...
 
@@ -122,19 +124,20 @@ def _passage(task: Task) -> Passage:
         return Whole(BestOfLastRows(task, Walk(task) if strategy.search == s.WALK else None, reporter, tables).answer)
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
-    listing: Search = Conjunction(task) if strategy.conjunction is not None else Walk(task)
+    # built where something lists matches, and then once
+    listing: Listing = functools.cache(functools.partial(Conjunction if strategy.conjunction is not None else Walk, task))
     if strategy.question in (s.COUNTED, s.GRAPH):
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
         return Whole(_RANKING[strategy.search](task, listing, tables).answer)
     if reporter is None:
-        return Streaming(listing, tables.of)
+        return Streaming(listing(), tables.of)
 
     def with_errors(chunk: Chunk, found: Found) -> Iterator[pa.Table]:
         found.by_event.update(reporter.by_event(found.events, found.paths))
         return tables.of(chunk, found)
 
-    return Streaming(listing, with_errors)
+    return Streaming(listing(), with_errors)
 
 
 _RANKING = {s.PATHS: Paths, s.SEQUENCES: Sequences, s.SIDES: Sides}

@@ -13,8 +13,9 @@ from sparkcep.columns.types import MAX_DIGITS, Type, adjusted, type_of
 from sparkcep.engine import gather
 from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.plan import records
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
-from sparkcep.plan.scope import ALL_ROWS
+from sparkcep.plan.records import ALL_ROWS, Aggregate, Classifier, Leaf, LeafSpec, Value
 from sparkcep.search.codes import E_LABELS, E_NUMBER, E_ROWS, E_START
 
 ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label
@@ -57,11 +58,11 @@ class Rows:
         )
 
 
-def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
+def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     """The Arrow type of a leaf; Spark's result type of the aggregate."""
-    kind = spec[0]
+    kind = spec.kind
     if kind == "nav":
-        return schema.field(spec[5]).type
+        return schema.field(spec.column).type
     if kind == "cls":
         return pa.string()
     if kind == "mno":
@@ -71,13 +72,13 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
     if kind == "graph":
         return GRAPH
     if kind == "errors":
-        return pa.int64() if spec[1] else pa.float64()
+        return pa.int64() if spec.whole else pa.float64()
     if kind == "missing":
         return pa.list_(pa.string())
     if kind == "kind":
         return pa.string()
     if kind in ("bundle_start", "bundle_end"):
-        return schema.field(spec[1]).type if spec[1] else pa.int64()
+        return schema.field(spec.column).type if spec.column else pa.int64()
     if kind == "bundle_size":
         return pa.int64()
     if kind == "vector":
@@ -85,20 +86,20 @@ def leaf_type(spec: tuple, schema: pa.Schema) -> pa.DataType:
     if kind == "rank":
         return pa.int32()
     if kind == "score":
-        floating = any(column and type_of(schema.field(column).type).is_float for _, column, *_ in spec[2])
+        floating = any(term.column and type_of(schema.field(term.column).type).is_float for term in spec.terms)
         return pa.float64() if floating else pa.null()
     if kind in ("window_start", "window_end"):
-        return window_type(schema.field(spec[1]).type if spec[1] else None, spec[2])
+        return window_type(schema.field(spec.column).type if spec.column else None, spec.step)
     if kind == "rows":
-        return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec[2])]))
-    return _aggregate_type(spec[1], spec[3], schema)
+        return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec.columns)]))
+    return _aggregate_type(spec.function, spec.column, schema)
 
 
-def output_bytes(leaves: tuple, kept: list[str], rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array], most: int) -> np.ndarray | None:
+def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array], most: int) -> np.ndarray | None:
     """int64: about how many bytes each output row takes with those leaves and the input columns ``kept``; None where all together take at most ``most``."""
-    specs = [spec for _, spec in leaves]
-    lists = [spec for spec in specs if spec[0] == "rows" or spec[:2] == ("agg", "list")]
-    events = [rows.by_event[kind] for kind in {spec[0] for spec in specs} & rows.by_event.keys()]
+    specs = [leaf.spec for leaf in leaves]
+    lists = [spec for spec in specs if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
+    events = [rows.by_event[kind] for kind in {spec.kind for spec in specs} & rows.by_event.keys()]
     names = [*kept, *(c for spec in specs if spec not in lists for c in _columns_of(spec))]
     single = sum(map(most_bytes, [*(columns[c] for c in names), *events]))
     elements = int(np.maximum(rows.events[rows.out_event, E_ROWS], 0).sum()) if lists else 0
@@ -114,26 +115,26 @@ def output_bytes(leaves: tuple, kept: list[str], rows: Rows, out_pos: np.ndarray
     for spec in specs:
         sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
         if spec in lists:
-            mask, final = (spec[1], spec[3]) if spec[0] == "rows" else (spec[2], spec[5])
             total += gather.aggregate(
-                gather.SUM_INT, np.int64(mask), final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B, False, False,
+                gather.SUM_INT, np.int64(spec.mask), spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B, False, False,
                 rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
             )[0]
-        elif spec[0] == "nav":
-            at = rows.position(*spec[1:5], spec[6])[0]
+        elif spec.kind == "nav":
+            at = rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final)[0]
             total += np.where(at >= 0, sizes[np.maximum(at, 0)], 0)
         else:
             total += int(sizes.max(initial=0))
     return total
 
 
-def _columns_of(spec: tuple) -> tuple[str, ...]:
+def _columns_of(spec: LeafSpec) -> tuple[str, ...]:
     """The input columns whose values are in a leaf."""
-    if spec[0] == "nav":
-        return (spec[5],)
-    if spec[0] == "rows":
-        return tuple(c for c in spec[2] if c != CLASSIFIER_COLUMN)
-    return (spec[3],) if spec[0] == "agg" and spec[1] in ("list", "min", "max") and spec[3] not in (None, CLASSIFIER_COLUMN) else ()
+    if spec.kind == "nav":
+        return (spec.column,)
+    if spec.kind == "rows":
+        return tuple(c for c in spec.columns if c != CLASSIFIER_COLUMN)
+    taken = spec.kind == "agg" and spec.function in ("list", "min", "max") and spec.column not in (None, CLASSIFIER_COLUMN)
+    return (spec.column,) if taken else ()
 
 
 def _value_type(column: str, schema: pa.Schema) -> pa.DataType:
@@ -163,9 +164,9 @@ def _aggregate_type(fn: str, column: str | None, schema: pa.Schema) -> pa.DataTy
     raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} in MEASURES needs a number, not {t}; cast it", sqlstate=SEMANTIC)
 
 
-def leaf_column(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def leaf_column(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     """The values of a leaf for every output row."""
-    return _BUILDERS[spec[0]](spec, rows, columns)
+    return _BUILDERS[spec.kind](spec, rows, columns)
 
 
 def _own(values: np.ndarray) -> np.ndarray:
@@ -177,14 +178,12 @@ def _taken(column: pa.Array, at: np.ndarray) -> pa.Array:
     return column.take(pa.array(at, mask=at < 0))
 
 
-def _navigation(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
-    _, which, mask, logical, physical, column, final = spec
-    return _taken(columns[column], rows.position(which, mask, logical, physical, final)[0])
+def _navigation(spec: Value, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    return _taken(columns[spec.column], rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final)[0])
 
 
-def _classifier(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
-    _, which, mask, logical, physical, final = spec
-    return _names(rows.position(which, mask, logical, physical, final, inside=True)[1], rows.variables)
+def _classifier(spec: Classifier, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    return _names(rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final, inside=True)[1], rows.variables)
 
 
 def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
@@ -192,26 +191,26 @@ def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
     return pa.array([name or None for name in variables], type=pa.string()).take(pa.array(ids, mask=ids < 0))
 
 
-def _number(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _number(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     return pa.array(rows.events[rows.out_event, E_NUMBER], mask=unmatched)
 
 
-def _by_event(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _by_event(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
-    return rows.by_event[spec[0]].take(pa.array(rows.out_event, mask=unmatched))
+    return rows.by_event[spec.kind].take(pa.array(rows.out_event, mask=unmatched))
 
 
-def _window_edge(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _window_edge(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     values = _by_event(spec, rows, columns)
     if values.null_count:
-        name = spec[0].upper()
+        name = spec.kind.upper()
         message = f"{name}() lies beyond what {values.type} holds; cast the ORDER BY expression to a wider type"
         raise MatchRuntimeError("ARITHMETIC_OVERFLOW", message, sqlstate="22003")
     return values
 
 
-def _row_kind(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _row_kind(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     """What the row is to its approximate match."""
     labels = rows.position("L", ALL_ROWS, 0, 0, False, inside=True)[1]
     return rows.by_event["kind"].take(pa.array(labels, mask=labels < 0))
@@ -251,10 +250,10 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
     return _NONE_B if keep is None else words(columns[keep]).astype(np.uint8)
 
 
-def _rows_list(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
-    _, mask, names, final = spec
+def _rows_list(spec: records.Rows, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    names = spec.columns
     offsets, at, ids = gather.collect(
-        np.int64(mask), final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered,
+        np.int64(spec.mask), spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered,
         rows.out_event, rows.out_upto,
     )
     values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
@@ -269,8 +268,8 @@ def _list_offsets(offsets: np.ndarray) -> pa.Array:
     return pa.array(offsets.astype(np.int32))
 
 
-def _aggregate(spec: tuple, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
-    _, fn, mask, name, keep, final = spec
+def _aggregate(spec: Aggregate, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    fn, mask, name, keep, final = spec.function, spec.mask, spec.column, spec.keep, spec.final
     kept = _filter(keep, columns)
     label_values = name == CLASSIFIER_COLUMN
     if label_values and mask == ALL_ROWS and "" in rows.variables:

@@ -17,8 +17,8 @@ from sparkcep.plan.plan import LETTERS, Plan
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the table function's ``analyze`` hands to its workers. ``memo``: how failed states of the adjacent search are remembered; ``state_live`` uint8 (states
-    or nodes, slots): the slots that decide the future of each."""
+    """What the table function's ``analyze`` hands to its workers. ``memo``: how failed states of the adjacent search are
+    remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of each."""
 
     strategy: Strategy
     input_schema: pa.Schema
@@ -39,8 +39,8 @@ class Prepared:
 
 @dataclass
 class Task:
-    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names of the searches that ran so far;
-    ``looks``: how often a row was held against a class of runs."""
+    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
+    of the searches that ran so far; ``looks``: how often a row was held against a class of runs."""
 
     prepared: Prepared
     limits: Limits
@@ -54,9 +54,9 @@ class Task:
     def of(prepared: Prepared, limits: Limits | None) -> Task:
         limits = limits or Limits(**dict(prepared.plan.bounds))
         back, ahead = prepared.conditions.max_back, prepared.conditions.max_ahead
-        for _, spec in prepared.plan.leaves:
-            if spec[0] == "nav":
-                back, ahead = max(back, -spec[4]), max(ahead, spec[4])
+        for leaf in prepared.plan.leaves:
+            if leaf.spec.kind == "nav":
+                back, ahead = max(back, -leaf.spec.physical), max(ahead, leaf.spec.physical)
         return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead)
 
     @property
@@ -71,16 +71,16 @@ class Task:
 
 
 def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
-    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places, so where the
-    plan names them, they are just these."""
+    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places,
+    so where the plan names them, they are just these."""
     fields = []
     if plan.rows == "one":
-        fields += [pa.field(c, schema.field(c).type) for _, c, _ in plan.partition]
+        fields += [pa.field(key.column, schema.field(key.column).type) for key in plan.partition]
     else:
         internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
         fields += [pa.field(f.name, f.type) for f in schema if f.name not in internal]
         # keys that are no columns of the user's
-        fields += [pa.field(c, schema.field(c).type) for _, c, *_, plain in (*plan.partition, *plan.order) if not plain]
+        fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
     fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]

@@ -1,7 +1,7 @@
 """PROXY MATCHES and MATCH BUNDLES with one run for each state and cost (ACEP, VLDB 2016, section 3.3).
 
-Rows are kept no longer than a run, an open bundle or a neighbour needs them: the buffer behind the search holds the rows of those only, wherever they
-lie in the window.
+Rows are kept no longer than a run, an open bundle or a neighbour needs them: the buffer behind the search holds the rows of those
+only, wherever they lie in the window.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class _Bundle:
 
 @dataclass(frozen=True)
 class Open:
-    """Where the search stands in the partition that the kept rows belong to. ``known`` int64: positions of the kept rows that were searched, the first ones of the
-    buffer; ``taken`` uint8: which of those are in a reported match; ``next``: the position of the row behind them; ``going``: whether the partition began in an
-    earlier buffer; ``number``: of its last match; ``reported``: how many of its bundles were reported; ``bundle``: the one that may go on; ``chains``, ``used``:
-    the entries of its runs; ``live``, ``fresh`` int64 (nodes): the run of each node."""
+    """Where the search stands in the partition that the kept rows belong to. ``known`` int64: positions of the kept rows that
+    were searched, the first ones of the buffer; ``taken`` uint8: which of those are in a reported match; ``next``: the position
+    of the row behind them; ``going``: whether the partition began in an earlier buffer; ``number``: of its last match;
+    ``reported``: how many of its bundles were reported; ``bundle``: the one that may go on; ``chains``, ``used``: the entries of
+    its runs; ``live``, ``fresh`` int64 (nodes): the run of each node."""
 
     live: np.ndarray
     fresh: np.ndarray
@@ -93,7 +94,7 @@ class Proxies:
         self.net = proxy_arrays(task.prepared.strategy.automaton)
         self.open = Open.empty(task.prepared.strategy.automaton.nodes)
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
-        self.neighbours = any(spec[0] in ("nav", "cls") and spec[4] != 0 for _, spec in task.plan.leaves)
+        self.neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in task.plan.leaves)
 
     def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]:
         """Searches the rows held, and keeps those that are looked at again."""
@@ -139,7 +140,7 @@ class _Pass(Round):
     def run(self) -> int:
         open, room, places = self.open, self.room, self.places
         return proxying.proxy_partitions(
-            self.search.net, self.task.plan.selection[0] == "STRICT", self.letters, self.chunk.offsets, places.when, places.until, self.chunk.positions,
+            self.search.net, self.task.plan.selection.strategy == "STRICT", self.letters, self.chunk.offsets, places.when, places.until, self.chunk.positions,
             open.going, not self.last, self.task.ahead, open.live, open.fresh, self.chains, self.state, room.events, room.labels, room.rows, room.paths,
         )
 

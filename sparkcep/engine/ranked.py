@@ -21,14 +21,14 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import LESS
 from sparkcep.engine.found import Found, matches_of, together
 from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.listing import Search, listed
+from sparkcep.engine.listing import Listing, listed
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import windowed
 from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.windows import Slides, plan_windows
 from sparkcep.errors import TooMuchStateError
-from sparkcep.plan.score import Ranking
+from sparkcep.plan.records import Ranking, Term
 from sparkcep.search.codes import E_PART
 
 SPARE = 1024  # matches that are held beside twice the best
@@ -45,8 +45,8 @@ class Best:
 
 @dataclass(frozen=True)
 class Span:
-    """A partition of a chunk: its rows, and its sliding windows as ``first`` rows and rows ``until``, counted in the partition, with their ``numbers``; without
-    sliding windows ``first`` and ``until`` are None."""
+    """A partition of a chunk: its rows, and its sliding windows as ``first`` rows and rows ``until``, counted in the partition,
+    with their ``numbers``; without sliding windows ``first`` and ``until`` are None."""
 
     part: int
     low: int
@@ -61,9 +61,10 @@ class Span:
 
 
 class Rankings:
-    """What the searches for the k best matches share. ``listing``: the search that lists all matches where the rows do not tell the best."""
+    """What the searches for the k best matches share. ``listing``: the search that lists all matches where the rows do not tell
+    the best."""
 
-    def __init__(self, task: Task, listing: Search, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         self.task, self.listing, self.tables = task, listing, tables
         assert task.plan.ranking is not None
         self.ranking: Ranking = task.plan.ranking
@@ -78,9 +79,10 @@ class Rankings:
                 yield Span(part, low, high, first - low, until - low, numbers)
 
     def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[pa.Table]:
-        """Output of the best matches, with their ``ranks`` if they are complete and in order; of all matches, for Spark to rank, where the best are not known."""
+        """Output of the best matches, with their ``ranks`` if they are complete and in order; of all matches, for Spark to rank,
+        where the best are not known."""
         if found is None:
-            for some in listed(self.listing, chunk):
+            for some in listed(self.listing(), chunk):
                 yield from self.tables.of(chunk, some)
             return
         found = [best for best in found if len(best.found.events)]
@@ -105,7 +107,7 @@ class Paths(Rankings):
     @property
     def _parts(self) -> int:
         """How many objectives the score is the average of."""
-        return next(spec[1] for _, spec in self.task.plan.leaves if spec[0] == "score")
+        return next(leaf.spec.parts for leaf in self.task.plan.leaves if leaf.spec.kind == "score")
 
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where paths do not tell them."""
@@ -144,7 +146,7 @@ class Paths(Rankings):
         scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), self._parts, self.task.plan.ansi)
         groups: dict[tuple[int, int], list[tuple]] = {}
         held = 0
-        for number, (part, rows, labels) in enumerate(match for found in listed(self.listing, chunk) for match in found.each()):
+        for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
             try:
                 score = scores.of(rows, labels)
             except TypeRangeError:
@@ -178,7 +180,7 @@ class Paths(Rankings):
             return None
         return weights
 
-    def _unclear(self, terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+    def _unclear(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
         """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
         for mask, column, _, kind in terms:
             if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):
@@ -188,7 +190,8 @@ class Paths(Rankings):
         return False
 
     def _keys(self, chunk: Chunk) -> tuple[Keys, ...] | None:
-        """What the conditions between neighbours compare, of all rows, if there are any; None where the types of both sides differ."""
+        """What the conditions between neighbours compare, of all rows, if there are any; None where the types of both sides
+        differ."""
         strategy, columns, rows = self.task.prepared.strategy, chunk.columns, chunk.rows
         links, automaton = strategy.links, strategy.automaton
         assert links is not None

@@ -24,9 +24,9 @@ class Reporter:
     def __init__(self, plan: Plan, found: Net) -> None:
         assert plan.approximate is not None
         self.plan, self.approx, self.found = plan, plan.approximate, found
-        self.descending = bool(plan.order and plan.order[0][2])
+        self.descending = bool(plan.order and plan.order[0].descending)
         self.bundling = self.approx.report == BUNDLES
-        self._asked = {spec[0] for _, spec in plan.leaves}
+        self._asked = {leaf.spec.kind for leaf in plan.leaves}
         self._kinds = pa.array([KINDS[k] for k in found.copies.kinds])
         lists = found.skipped
         self._skip_first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
@@ -35,7 +35,7 @@ class Reporter:
     def places(self, chunk: Chunk) -> Measured:
         """The rows in the measure of the window."""
         window = self.plan.windows[0]
-        return measured(window, chunk.columns.get(window[2]), chunk.positions, self.descending)
+        return measured(window, chunk.columns.get(window.order), chunk.positions, self.descending)
 
     def by_event(self, events: np.ndarray, paths: np.ndarray) -> dict[str, pa.Array]:
         """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match."""
@@ -67,7 +67,7 @@ class Reporter:
     def bundles(self, best: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> Found:
         """Bundles by their best match, rows of their first and last match points, and the numbers of these."""
         found = self.described(best)
-        timed = self.plan.windows[0][2]
+        timed = self.plan.windows[0].order
         values = chunk.columns[timed] if timed else pa.array(chunk.positions)
         found.by_event["bundle_start"] = values.take(pa.array(first))
         found.by_event["bundle_end"] = values.take(pa.array(last))

@@ -1,7 +1,7 @@
 """The k best matches of a sequence of single rows by a monotone score that is no sum (CPR, sections 3.2 to 3.4: nonlinear preferences), without going
 through all matches. The method: ``monotone_kernels``.
 
-A score is a tree over one weight for each stratum, as ``plan.preference`` writes it: ("leaf", stratum), ("lit", number), or an operation of ``OPERATIONS``
+A score is a tree over one weight for each stratum, as ``plan.score`` writes it: ("leaf", stratum), ("lit", number), or an operation of ``OPERATIONS``
 with its operands. All are exact in IEEE arithmetic or correctly rounded, so that the bits are Spark's.
 """
 

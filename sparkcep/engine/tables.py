@@ -38,10 +38,10 @@ class Tables:
         if plan.slide and "window_start" not in found.by_event:
             found = self._in_windows(chunk, found)
         events, labels, by_event = found.events, found.labels, dict(found.by_event)
-        score = next((spec for spec in self.leaves.values() if spec[0] == "score"), None)
+        score = next((spec for spec in self.leaves.values() if spec.kind == "score"), None)
         if score is not None:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))
-        if ("vector",) in self.leaves.values():
+        if any(spec.kind == "vector" for spec in self.leaves.values()):
             by_event["vector"] = match_positions(events, found.rows, chunk.positions)
         out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, found.rows, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
@@ -57,12 +57,13 @@ class Tables:
         if not self.plan.slide:
             return None
         try:
-            return slides(window, self.plan.slide, chunk.columns.get(window[2]), chunk.offsets, self._most_windows)
+            return slides(window, self.plan.slide, chunk.columns.get(window.order), chunk.offsets, self._most_windows)
         except TooMuchStateError:
             raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 
     def _pieces(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
-        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than there is memory."""
+        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than
+        there is memory."""
         kept = [f.name for f in self.schema if f.name != "__matched" and f.name not in self.leaves]
         sizes = output_bytes(self.plan.leaves, kept, rows, out_pos, columns, OUTPUT_BYTES)
         if sizes is None:
@@ -98,7 +99,7 @@ class Tables:
         kept = np.flatnonzero(events[:, codes.E_ROWS] > 0)
         first, last = end_rows(events[kept], found.rows)
         try:
-            which, starts, ends = sliding_windows(window, self.plan.slide, chunk.columns.get(window[2]), chunk.positions, first, last, self._most_windows)
+            which, starts, ends = sliding_windows(window, self.plan.slide, chunk.columns.get(window.order), chunk.positions, first, last, self._most_windows)
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], codes.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]

@@ -1,4 +1,5 @@
-"""Event selection, depth first: rows of a match need not be adjacent (SASE+, section 5). With an approximate automaton it lists the matches of least cost."""
+"""Event selection, depth first: rows of a match need not be adjacent (SASE+, section 5). With an approximate automaton it lists
+the matches of least cost."""
 
 from __future__ import annotations
 
@@ -27,13 +28,14 @@ _EXACT = walking.Errors(_NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
 
 def windowed(task: Task) -> bool:
     """Whether a window bounds the whole match."""
-    return task.plan.windows[0][0] != NO_WINDOW
+    return task.plan.windows[0].kind != NO_WINDOW
 
 
 @dataclass(frozen=True)
 class Negations:
-    """Masks of the negated variables: ``local`` to their row; ``late``: whose conditions look at the finished match; ``mixed``: late ones that look at their own rows and at
-    others' together. ``at_start``: whether a negation may look at rows before the match."""
+    """Masks of the negated variables: ``local`` to their row; ``late``: whose conditions look at the finished match; ``mixed``:
+    late ones that look at their own rows and at others' together. ``at_start``: whether a negation may look at rows before the
+    match."""
 
     local: int
     late: int
@@ -56,7 +58,8 @@ class Negations:
 
 
 def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
-    """The automaton as the kernels have it. ``late``: the negated variables whose conditions may read any slot of the finished match."""
+    """The automaton as the kernels have it. ``late``: the negated variables whose conditions may read any slot of the finished
+    match."""
     automaton, conditions = prepared.strategy.automaton, prepared.conditions
     alone = np.full(automaton.nodes, -1, dtype=np.int64)
     local = np.zeros(automaton.nodes, dtype=np.int64)
@@ -73,14 +76,15 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
 
 
 def completion_ends(prepared: Prepared, net: walking.SelectionArrays, data: Data, wanted: bool) -> np.ndarray:
-    """int64 (nodes, rows): by when runs can complete, by conditions local to their rows; (0, 0) where the table would be too large or is not ``wanted``."""
+    """int64 (nodes, rows): by when runs can complete, by conditions local to their rows; (0, 0) where the table would be too
+    large or is not ``wanted``."""
     nodes, rows = len(net.masks), len(data.rows.letters)
     if not wanted or nodes * rows * 8 > MAX_ENDS_BYTES:
         return np.zeros((0, 0), dtype=np.int64)
     ends = np.empty((nodes, rows), dtype=np.int64)
     plain = not prepared.conditions.has_history and len(prepared.plan.windows) == 1
     walking.completion_ends(
-        net.first, net.edges, net.masks, net.accepts, data.rows.letters, data.rows.offsets, CONTIGUITY[prepared.plan.selection[0]], plain, ends
+        net.first, net.edges, net.masks, net.accepts, data.rows.letters, data.rows.offsets, CONTIGUITY[prepared.plan.selection.strategy], plain, ends
     )
     return ends
 
@@ -93,7 +97,7 @@ class Walk:
         prepared, approximate = task.prepared, task.prepared.strategy.approximate
         self.negations = Negations.of(prepared)
         self.net = net_of(prepared, self.negations.late)
-        self.all = task.plan.selection[1] == "ALL"
+        self.all = task.plan.reports_all
         self.ambiguous = self.all and prepared.strategy.automaton.ambiguous
         self.remembers = task.limits.merging and prepared.conditions.has_history and prepared.strategy.forgets is None
         self.distinct = distinct_variables(prepared.conditions)
@@ -136,7 +140,8 @@ class _Matches(Matches):
         return sums
 
     def _memo_entries(self, key: int) -> int:
-        """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more apart, a full memo begins anew."""
+        """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more
+        apart, a full memo begins anew."""
         longest = int(np.diff(self.chunk.offsets).max(initial=0))
         wanted = 1 << max(2 * longest * len(self.search.net.masks) - 1, MEMO_ENTRIES - 1).bit_length()
         fits = self.task.limits.max_state_bytes // 4 // (32 + 8 * key)
@@ -146,10 +151,10 @@ class _Matches(Matches):
         search, task, plan, room = self.search, self.task, self.task.plan, self.room
         negations, limits = search.negations, task.limits
         return walking.select_partitions(
-            search.net, CONTIGUITY[plan.selection[0]], search.all, plan.non_overlapping, search.ambiguous, windowed(task), self.windows, self.backs,
+            search.net, CONTIGUITY[plan.selection.strategy], search.all, plan.non_overlapping, search.ambiguous, windowed(task), self.windows, self.backs,
             np.int64(negations.local), np.int64(negations.late), np.int64(negations.mixed), self.sums, self.ends, self.ends.shape[1] > 0,
             self.data.conditions, self.data.rows, self.scratch, self.work, search.remembers, self.open.cut, self.open_end, task.ahead,
-            plan.rows == "unmatched", SKIPS[plan.skip[0]], np.int64(plan.skip[1]), limits.max_steps, limits.max_matches, search.distinct, self.state,
+            plan.rows == "unmatched", SKIPS[plan.skip.mode], np.int64(plan.skip.targets), limits.max_steps, limits.max_matches, search.distinct, self.state,
             room.events, room.labels, room.rows, search.errors, room.paths,
         )
 

@@ -10,32 +10,32 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds, gather
+from sparkcep.plan.records import ALL_ROWS, Score, Term
 
 
 def scores(
-    spec: tuple, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, variables: int
+    spec: Score, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, variables: int
 ) -> pa.Array:
-    """The score of each event by a leaf ("score", parts, terms), in row order; NULL where Spark's own sum is exact, or there is none."""
-    _, parts, terms = spec
-    if not any(column and type_of(columns[column].type).is_float for _, column, *_ in terms):
+    """The score of each event by a leaf, in row order; NULL where Spark's own sum is exact, or there is none."""
+    parts, terms = spec.parts, spec.terms
+    if not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
         return pa.nulls(len(events))
     weights = float_weights(terms, columns, variables, _rows(columns))
     sums = gather.match_sums(events, labels, scattered, weights) / parts
     missing = np.isnan(sums)
     for term in terms:
-        if term[3] == "sum" and columns[term[1]].null_count:
+        if term.kind == "sum" and columns[term.column].null_count:
             missing |= gather.match_sums(events, labels, scattered, _values(term, columns, variables)) == 0
     return pa.array(sums, mask=missing)
 
 
-def _values(term: tuple, columns: dict[str, pa.Array], variables: int) -> np.ndarray:
+def _values(term: Term, columns: dict[str, pa.Array], variables: int) -> np.ndarray:
     """float64 (variables, rows): 1 where a row has a value for a term."""
-    mask, column, *_ = term
-    there = 1.0 - null_marks(columns[column])
-    return np.array([there if mask == -1 or mask >> v & 1 else np.zeros(len(there)) for v in range(variables)])
+    there, mask = 1.0 - null_marks(columns[term.column]), term.mask
+    return np.array([there if mask == ALL_ROWS or mask >> v & 1 else np.zeros(len(there)) for v in range(variables)])
 
 
-def float_weights(terms: tuple, columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray:
+def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray:
     """float64 (variables, rows); NaN where a term of a row is NULL."""
     out = np.zeros((variables, rows), dtype=np.float64)
     for mask, column, sign, kind in terms:
@@ -50,9 +50,9 @@ def float_weights(terms: tuple, columns: dict[str, pa.Array], variables: int, ro
     return out
 
 
-def whole_weights(terms: tuple, columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
+def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
     """int64 (variables, rows) in units of the smallest decimal place, 0 for NULL; None where a term is floating, no number, or too large for that: below 2**60."""
-    types = [type_of(columns[column].type) if column else None for _, column, *_ in terms]
+    types = [type_of(columns[term.column].type) if term.column else None for term in terms]
     if any(t is not None and (t.is_float or not t.is_number) for t in types):
         return None
     scale = max((t.scale for t in types if t is not None), default=0)
@@ -74,11 +74,11 @@ def _rows(columns: dict[str, pa.Array]) -> int:
     return len(next(iter(columns.values())))
 
 
-def is_floating(terms: tuple, columns: dict[str, pa.Array]) -> bool:
-    return any(column and type_of(columns[column].type).is_float for _, column, *_ in terms)
+def is_floating(terms: tuple[Term, ...], columns: dict[str, pa.Array]) -> bool:
+    return any(term.column and type_of(columns[term.column].type).is_float for term in terms)
 
 
-def keeps_types(terms: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+def keeps_types(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
     """Whether no sum of integers leaves its type; ``letters`` int64 (rows): the variables that each row may be."""
     whole: bounds.Interval = (0.0, 0.0, 8)
     for mask, column, sign, kind in terms:
@@ -107,16 +107,16 @@ class TypeRangeError(Exception):
 class MatchScores:
     """The scores of listed matches as Spark has them: floating sums in row order, others exact, integers in their types. ``parts``: of an average."""
 
-    def __init__(self, terms: tuple, columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool) -> None:
+    def __init__(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool) -> None:
         self.terms, self.parts, self.ansi = terms, parts, ansi
         self.weights = float_weights(terms, columns, variables, _rows(columns)) if is_floating(terms, columns) else None
-        types = [type_of(columns[column].type) if column else None for _, column, *_ in terms]
+        types = [type_of(columns[term.column].type) if term.column else None for term in terms]
         self.scale = max((t.scale for t in types if t is not None), default=0)
         self.whole = not any(t is not None and t.kind == "decimal" for t in types)
-        self.bits = [_bits(column, kind, columns) for _, column, _, kind in terms]
+        self.bits = [_bits(term.column, term.kind, columns) for term in terms]
         units = [10 ** (self.scale - (t.scale if t is not None else 0)) for t in types]
-        self.values = [words(columns[term[1]]).astype(object) * unit if term[1] else unit for term, unit in zip(terms, units)]
-        self.there = [null_marks(columns[term[1]]) == 0 if term[1] else None for term in terms]
+        self.values = [words(columns[term.column]).astype(object) * unit if term.column else unit for term, unit in zip(terms, units)]
+        self.there = [null_marks(columns[term.column]) == 0 if term.column else None for term in terms]
 
     def of(self, rows: Sequence[int], labels: Sequence[int]) -> float | int | None:
         """The score of a match, of decimals in units of the last place; None for NULL and NaN. Raises TypeRangeError under ANSI."""
@@ -129,8 +129,8 @@ class MatchScores:
                 total += self.weights[label & 63, row].item()
             return None if total != total else total
         score, bits = 0, 8
-        for (_, _, sign, _), added, own in zip(self.terms, sums, self.bits):
-            score += sign * added
+        for term, added, own in zip(self.terms, sums, self.bits):
+            score += term.sign * added
             bits = max(bits, own) if own and bits else 0
             if bits and not -(1 << bits - 1) <= score < 1 << bits - 1:
                 if self.ansi:
@@ -141,7 +141,7 @@ class MatchScores:
 
     def _sum(self, term: int, rows: Sequence[int], labels: Sequence[int]):
         """What the rows of a match add by a term, of floating numbers whether they add anything; None for NULL."""
-        mask, values, there = self.terms[term][0], self.values[term], self.there[term]
+        mask, values, there = self.terms[term].mask, self.values[term], self.there[term]
         own = [row for row, label in zip(rows, labels) if mask == -1 or mask >> (label & 63) & 1]
         if there is None:
             return len(own) * values

@@ -13,8 +13,8 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import SEMANTIC, ClauseError, TooMuchStateError
-from sparkcep.plan.options import NO_WINDOW
-from sparkcep.plan.window import MICROS, ROWS, common_unit
+from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS, common_unit
+from sparkcep.plan.records import Slide, Window
 
 _TOP = np.iinfo(np.int64).max
 _UNSIGNED_TOP = np.iinfo(np.uint64).max
@@ -23,26 +23,25 @@ WINDOW_BYTES = 24  # of a sliding window
 _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
-def plan_windows(windows: tuple, columns: dict[str, pa.Array], offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def plan_windows(windows: tuple[Window, ...], columns: dict[str, pa.Array], offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(ends int64 (windows, rows), backs int64 (rows)) of a plan's windows: for each window and row the first row outside a window that
     begins with it; the first row inside a window 0 that ends with it."""
-    found = [window_ends(kind, size, columns.get(column), offsets) for kind, size, column, *_ in windows]
+    found = [window_ends(window.kind, window.size, columns.get(window.order), offsets) for window in windows]
     return np.array([ends for ends, _ in found]), found[0][1]
 
 
-def check_window(window: tuple, schema: pa.Schema) -> None:
+def check_window(window: Window, schema: pa.Schema) -> None:
     """Raises ClauseError where the order column does not fit the size of a plan's window."""
-    kind, _, column, line, at, text = window
-    if not column:
+    if not window.order:
         return
-    t = type_of(schema.field(column).type)
-    if kind == MICROS and t.kind not in _UNITS:
+    t = type_of(schema.field(window.order).type)
+    if window.kind == MICROS and t.kind not in _UNITS:
         message = f"an INTERVAL window needs a timestamp or date as first ORDER BY expression, not {t}; write WINDOW n for numbers"
-    elif kind != MICROS and not t.is_number:
+    elif window.kind != MICROS and not t.is_number:
         message = f"a WINDOW of a plain number needs a number as first ORDER BY expression, not {t}; write WINDOW INTERVAL '...'"
     else:
         return
-    raise ClauseError("WINDOW_SIZE", message, sqlstate=SEMANTIC, line=line, column=at, fragment=text)
+    raise ClauseError("WINDOW_SIZE", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
 
 
 class Measured(NamedTuple):
@@ -55,9 +54,9 @@ class Measured(NamedTuple):
     null: np.ndarray
 
 
-def measured(window: tuple, column: pa.Array | None, positions: np.ndarray, descending: bool) -> Measured:
+def measured(window: Window, column: pa.Array | None, positions: np.ndarray, descending: bool) -> Measured:
     """Rows with these ``positions`` in the measure of a plan's window; ``column``: its order column, if it is not of rows."""
-    kind, size, *_ = window
+    kind, size = window.kind, window.size
     never = np.zeros(len(positions), dtype=bool)
     if kind == NO_WINDOW:
         everywhere = np.zeros(len(positions), dtype=np.int64)
@@ -163,14 +162,14 @@ def _whole_window(x: np.ndarray, size: Fraction) -> tuple[np.ndarray, np.ndarray
     return np.where(places > np.uint64(_UNSIGNED_TOP - reach), len(x), ends), np.where(places < np.uint64(reach), 0, backs)
 
 
-def check_slide(window: tuple, slide: tuple, schema: pa.Schema) -> None:
+def check_slide(window: Window, slide: Slide, schema: pa.Schema) -> None:
     """Raises ClauseError where sliding windows cannot be told in the type of the order column."""
     _, _, column, line, at, text = window
     if not column or type_of(schema.field(column).type).kind != "date":
         return
-    if Fraction(slide[1]) % _UNITS["date"] or Fraction(window[1]) % _UNITS["date"]:
+    if Fraction(slide.step) % _UNITS["date"] or Fraction(window.size) % _UNITS["date"]:
         message = "sliding windows over a DATE are of whole days; cast the ORDER BY expression to TIMESTAMP for others"
-        raise ClauseError("SLIDE", message, sqlstate=SEMANTIC, line=line, column=at, fragment=text)
+        raise ClauseError("SLIDE", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
 
 
 def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
@@ -196,12 +195,12 @@ class _Grid:
     reach: float
 
     @staticmethod
-    def of(window: tuple, slide: tuple, column: pa.DataType | None) -> _Grid:
-        size, step, t = Fraction(window[1]), Fraction(slide[1]), None if column is None else type_of(column)
+    def of(window: Window, slide: Slide, column: pa.DataType | None) -> _Grid:
+        size, step, t = Fraction(window.size), Fraction(slide.step), None if column is None else type_of(column)
         if t is not None:
-            unit = Fraction(1, _UNITS[t.kind]) if window[0] == MICROS else Fraction(10**t.scale)
+            unit = Fraction(1, _UNITS[t.kind]) if window.kind == MICROS else Fraction(10**t.scale)
             size, step = size * unit, step * unit
-        target = window_type(column, common_unit(slide[1], window[1]))
+        target = window_type(column, common_unit(slide.step, window.size))
         if t is not None and t.is_float:
             return _Grid(t, target, 1, _float(step), _float(size))
         # in whole parts of a value, so that both are whole
@@ -257,7 +256,7 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int) -> tuple[
 
 
 def sliding_windows(
-    window: tuple, slide: tuple, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
+    window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[np.ndarray, pa.Array, pa.Array]:
     """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin at the
     multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on. Raises TooMuchStateError where they are more
@@ -295,7 +294,7 @@ class Slides:
         return self.grid.values(numbers)
 
 
-def slides(window: tuple, slide: tuple, column: pa.Array | None, offsets: np.ndarray, most: int) -> Slides:
+def slides(window: Window, slide: Slide, column: pa.Array | None, offsets: np.ndarray, most: int) -> Slides:
     """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions. Raises TooMuchStateError where those of the
     rows of one partition are more than ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)

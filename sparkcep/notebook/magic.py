@@ -88,9 +88,9 @@ class Cells:
         return self._explained(statements) if options.explain else self._run(statements, options)
 
     def _explained(self, statements: list[str]) -> _Explained:
+        from sparkcep.draw.explain import explain
         from sparkcep.settings import DEFAULT
         from sparkcep.spark.session import settings_of
-        from sparkcep.sql.explain import explain
 
         session = session_of(self.namespace, start=False)
         settings = DEFAULT if session is None else settings_of(session)

@@ -1,4 +1,5 @@
-"""Whether a plan that arrived as JSON is one that this version made: kernels look variables and masks up without a check of their own.
+"""A plan's records as JSON, and whether JSON that arrives is a plan that this version made: kernels look variables and masks up without a check
+of their own.
 
 A plan travels as a column's name, in views and from a driver to workers. So it can be another version's, or anybody's.
 """
@@ -6,32 +7,94 @@ A plan travels as a column's name, in views and from a driver to workers. So it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import cache
+from types import NoneType, UnionType
+from typing import Literal, get_args, get_origin, get_type_hints
 
-from sparkcep import __version__
 from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan.records import ConditionTree, Repeat, Within, walk
+from sparkcep.version import __version__
 
-if TYPE_CHECKING:
-    from sparkcep.plan.plan import Plan
-
-FORMAT = 1  # raised when the same members come to mean something else
+FORMAT = 2  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30
 _MAX_NUMBER = (1 << 31) - 1
+_MAX_COST = 1 << 63
 
-_LEAVES = ("empty", "start", "end")
-_GROUPS = ("cat", "alt", "and", "permute")
-_MASKED = {"nav": 2, "cls": 2, "agg": 2, "by": 2, "rows": 1, "prior": 1, "isfirst": 1}  # where the mask stands in a condition or a leaf
-_OFFSETS = {"nav": (3, 4), "cls": (3, 4), "off": (2,)}
+# -- records as JSON --------------------------------------------------------------------------------------------------
 
 
-def check_version(members: Mapping, known: set[str]) -> None:
+def written(value: object) -> object:
+    """A value of a plan with its records as dictionaries."""
+    if isinstance(value, tuple):
+        fields = getattr(value, "_fields", None)
+        parts = map(written, value)
+        return dict(zip(fields, parts)) if fields else list(parts)
+    return value
+
+
+def read(hint: object, value: object) -> object:
+    """The value of the type ``hint`` that :func:`written` gave. Raises TypeError, ValueError or KeyError where it is of another type."""
+    if hint is tuple:
+        return _tree(value)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        if value is None and NoneType in inner:
+            return None
+        sorts = [sort for sort in inner if sort is not NoneType]
+        return read(sorts[0] if len(sorts) == 1 else _of_kind(hint, value["kind"]), value)
+    if origin is Literal:
+        return value if value in inner else _fail(value)
+    if origin is tuple:
+        return tuple(read(inner[0], item) for item in value) if isinstance(value, list) else _fail(value)
+    if hasattr(hint, "_fields"):
+        return hint(**members(hint, value))
+    return value if type(value) is hint else _fail(value)
+
+
+def members(record: type, value: object) -> dict[str, object]:
+    """The members of a record or data class from a dictionary of them."""
+    hints = _hints(record)
+    if not isinstance(value, dict) or value.keys() != hints.keys():
+        _fail(value)
+    return {name: read(hint, value[name]) for name, hint in hints.items()}
+
+
+def _tree(value: object) -> tuple:
+    if isinstance(value, dict):
+        return read(_of_kind(_TREES, value["kind"]), value)
+    if not isinstance(value, list) or not value or (value[0] != "lit" and _of_kind(_TREES, value[0]) is not NoneType):
+        _fail(value)  # what is a record must have its names; scores have literals of their own
+    return tuple(_tree(part) if isinstance(part, list | dict) else part for part in value)
+
+
+@cache
+def _hints(record: type) -> dict[str, object]:
+    return get_type_hints(record)
+
+
+@cache
+def _of_kind(union: UnionType, kind: str) -> type:
+    """The record of a union that has the kind."""
+    return next((record for record in get_args(union) if kind in get_args(_hints(record)["kind"])), NoneType)
+
+
+def _fail(value: object):
+    raise TypeError(value)
+
+
+_TREES = ConditionTree | Repeat | Within
+
+# -- what arrives -----------------------------------------------------------------------------------------------------
+
+
+def check_version(found: Mapping, known: set[str]) -> None:
     """Raises ClauseError, which names both versions, where a plan is not in this version's format."""
-    if members.get("format") == FORMAT and set(members) == known:
+    if found.get("format") == FORMAT and set(found) == known:
         return
-    made = members.get("made_by")
-    maker = f"{made if isinstance(made, str) else 'an older sparkcep'} (format {members.get('format', 'without a number')})"
+    made = found.get("made_by")
+    maker = f"{made if isinstance(made, str) else 'an older sparkcep'} (format {found.get('format', 'without a number')})"
     raise ClauseError(
         "VERSION",
         f"a plan made by {maker[:80]} was given to {MADE_BY} (format {FORMAT}); the driver and its workers need the same version of sparkcep, "
@@ -40,81 +103,64 @@ def check_version(members: Mapping, known: set[str]) -> None:
     )
 
 
-def check(plan: Plan) -> None:
-    """Raises ClauseError for variables, masks, counts and offsets that no clause gives."""
-    try:
-        right = _is_right(plan)
-    except (TypeError, ValueError, IndexError, AttributeError, RecursionError):  # another shape than a plan's
-        right = False
-    if not right:
-        raise wrong("its variables, masks or counts are none that a clause gives")
-
-
 def wrong(why: str) -> ClauseError:
     return ClauseError("ARGUMENT", f"the plan given to match_recognize was not made by the rewriter: {why}; write the clause, or its text as second argument")
 
 
-def _is_right(plan: Plan) -> bool:
-    count = len(plan.variables)
-    if count > MAX_VARIABLES or not all(isinstance(name, str) for name in plan.variables):
-        return False
-    numbered = [v for v, _, _ in plan.letters] + [v for v, _ in plan.conditions] + [place[0] for place in plan.places]
-    bits = [bit for _, bit, _ in plan.letters]
-    trees = [tree for _, conjuncts in plan.conditions for tree in conjuncts] + [spec for _, spec in plan.leaves]
-    windows = len(plan.windows)
+def is_right(found: Mapping) -> bool:
+    """Whether the members of a plan have variables, masks, counts and offsets that a clause gives."""
+    count, bits = len(found["variables"]), [letter.bit for letter in found["letters"]]
+    conditioned = [condition.variable for condition in found["conditions"]]
+    approx = found["approximate"]
     return (
-        all(_is_number(v, 0, count) for v in numbered)
-        and all(_is_number(bit, 0, MAX_VARIABLES) for bit in bits)
+        count <= MAX_VARIABLES
         and len(set(bits)) == len(bits)
-        and len({v for v, _ in plan.conditions}) == len(plan.conditions)
-        and isinstance(plan.skip[0], str)
-        and _is_number(plan.skip[1], 0, 1 << count)
-        and _is_pattern(plan.pattern, count, windows)
-        and all(_is_expression(tree, count) for tree in trees)
-        and (not plan.approx or _are_costs(plan.approx, count))
+        and len(set(conditioned)) == len(conditioned)
+        and _is_pattern(found["pattern"], count, len(found["windows"]))
+        and (approx is None or len(approx.missing) == len(approx.violation) == count)
+        and all(_holds(found[name], count) for name in ("skip", "letters", "conditions", "leaves", "places", "approximate", "ranking"))
     )
+
+
+def _holds(value: object, variables: int) -> bool:
+    """Whether all fields of the records in a value are within their bounds."""
+    if not isinstance(value, tuple):
+        return True
+    for name, part in zip(getattr(value, "_fields", ()), value):
+        bounds = _bounds(variables).get(name)
+        parts = part if isinstance(part, tuple) else (part,)
+        if bounds and not all(_is_number(p, *bounds) for p in parts):
+            return False
+    return all(_holds(part, variables) for part in value)
+
+
+@cache
+def _bounds(variables: int) -> dict[str, tuple[int, int]]:
+    """From and below which a field of a record is."""
+    offset, cost = (-_MAX_NUMBER - 1, _MAX_NUMBER + 1), (0, _MAX_COST)
+    return {
+        "variable": (0, variables), "bit": (0, MAX_VARIABLES), "mask": (-1, 1 << variables), "targets": (0, 1 << variables),
+        "logical": offset, "physical": offset,
+        "scale": (1, _MAX_COST), "bound": cost, "missing": cost, "extra": cost, "violation": cost,
+    }
 
 
 def _is_number(value: object, low: int, below: int) -> bool:
     return type(value) is int and low <= value < below
 
 
-def _is_pattern(tree: tuple, variables: int, windows: int) -> bool:
+def _is_pattern(pattern: tuple, variables: int, windows: int) -> bool:
+    return all(_is_pattern_part(part, variables, windows) for part in walk(pattern))
+
+
+def _is_pattern_part(tree: tuple, variables: int, windows: int) -> bool:
     kind, *rest = tree
     if kind in ("var", "not"):
         return len(rest) == 1 and _is_number(rest[0], 0, variables)
-    if kind in _LEAVES:
-        return not rest
-    if kind in _GROUPS:
-        return (kind != "permute" or len(rest) <= MAX_PERMUTE) and all(_is_pattern(item, variables, windows) for item in rest)
-    if kind == "exclude":
-        return len(rest) == 1 and _is_pattern(rest[0], variables, windows)
+    if kind in ("cat", "alt", "and", "permute", "exclude"):
+        return all(isinstance(part, tuple) for part in rest) and len(rest) <= {"permute": MAX_PERMUTE, "exclude": 1}.get(kind, len(rest))
     if kind == "within":
-        return len(rest) == 2 and _is_pattern(rest[0], variables, windows) and _is_number(rest[1], 1, windows)
+        return _is_number(tree.window, 1, windows)
     if kind == "repeat":
-        item, low, high, greedy = rest
-        bounds = _is_number(low, 0, _MAX_NUMBER) and (high is None or _is_number(high, low, _MAX_NUMBER))
-        return bounds and isinstance(greedy, bool) and _is_pattern(item, variables, windows)
-    return False
-
-
-def _is_expression(tree: tuple, variables: int) -> bool:
-    """Of conditions and of MEASURES: each mask is of variables that there are, each offset a number of rows."""
-    kind = tree[0]
-    if kind in _MASKED and not _is_number(tree[_MASKED[kind]], -1, 1 << variables):
-        return False
-    if not all(_is_number(tree[at], -_MAX_NUMBER - 1, _MAX_NUMBER + 1) for at in _OFFSETS.get(kind, ())):
-        return False
-    if kind == "pair":
-        return all(_is_number(row[1], -1, 1 << variables) for row in tree[3])
-    inner = tree[2:] if kind == "call" else tree[2:3] if kind == "prior" else ()
-    return all(_is_expression(item, variables) for item in inner)
-
-
-def _are_costs(members: tuple, variables: int) -> bool:
-    _, scale, bound, missing, extra, violation = members
-    return (
-        _is_number(scale, 1, 1 << 63)
-        and len(missing) == len(violation) == variables
-        and all(_is_number(cost, 0, 1 << 63) for cost in (bound, extra, *missing, *violation))
-    )
+        return _is_number(tree.low, 0, _MAX_NUMBER) and (tree.high is None or _is_number(tree.high, tree.low, _MAX_NUMBER))
+    return kind in ("empty", "start", "end") and not rest

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from math import lcm
-from typing import NamedTuple
 
 from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
+from sparkcep.plan.facts import least, tree_of, variables_in
+from sparkcep.plan.records import Approx
 
 PROXY, ALL, BUNDLES = "PROXY", "ALL", "BUNDLES"
 EXTRA = "EXTRA"
@@ -20,32 +21,10 @@ _NUMBER = re.compile(r"[+-]?\d{0,400}(\.\d{0,400})?([eE][+-]?\d{1,3})?(/\d{1,400
 BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
 
 
-class Approx(NamedTuple):
-    """Costs in units of 1/``scale``: ``bound`` of a match, ``missing`` of each variable (also for a row that stands for it), ``extra``
-    of an extra row, ``violation`` of each negated variable (0: a veto)."""
-
-    report: str
-    scale: int
-    bound: int
-    missing: tuple[int, ...]
-    extra: int
-    violation: tuple[int, ...]
-
-    def errors(self, cost: int) -> int | float:
-        """A cost as MATCH_ERRORS() shows it."""
-        return cost // self.scale if self.whole else cost / self.scale
-
-    @property
-    def whole(self) -> bool:
-        """Whether every cost is a whole number: MATCH_ERRORS() is a BIGINT then, else a DOUBLE."""
-        return all(cost % self.scale == 0 for cost in (*self.missing, self.extra, *self.violation))
-
-
 def check_approx(clause: MatchClause) -> None:
     """Raises ClauseError for an APPROX that cannot apply, at its place."""
     approx = clause.approx
-    if approx is None:
-        return
+    assert approx is not None
     if (k := constant(clause.text, approx.k)) is None or k < 0:
         raise _fail(clause, approx.k.span, f"APPROX takes a number of errors, 0 or more, not {approx.k.span.of(clause.text)}")
     selection = clause.selection
@@ -63,13 +42,14 @@ def check_approx(clause: MatchClause) -> None:
     if report(clause) == BUNDLES and clause.window is None:
         raise _fail(clause, approx.span, "MATCH BUNDLES are match points at most a window apart, so the clause needs WINDOW")
     weights = _weights(clause)
-    least = _least(clause.pattern, weights)
-    if least == 0:
+    names, pattern = tree_of(clause.pattern)
+    cheapest = least(pattern, lambda variable: weights.get(names[variable].lower(), Fraction(1)))
+    if cheapest == 0:
         raise _fail(clause, approx.span, "APPROX needs a pattern that does not match the empty sequence")
-    if k >= least:
+    if k >= cheapest:
         raise _fail(
             clause, approx.k.span,
-            f"with {_text(k)} errors allowed nothing need be there: missing a whole shortest match costs {_text(least)}; allow less than that",
+            f"with {_text(k)} errors allowed nothing need be there: missing a whole shortest match costs {_text(cheapest)}; allow less than that",
         )
     unit = _scale(k, weights)
     if max(k, *weights.values(), Fraction(1)) * unit > MAX_COST:
@@ -77,16 +57,15 @@ def check_approx(clause: MatchClause) -> None:
 
 
 def report(clause: MatchClause) -> str:
-    """PROXY, ALL or BUNDLES."""
+    """What is reported: PROXY, ALL or BUNDLES."""
     asked = clause.approx.report if clause.approx else None
     written = clause.selection.report if clause.selection else None
     return asked or (ALL if written == "ALL" or clause.top else PROXY)
 
 
-def approx_of(clause: MatchClause, variables: tuple[str, ...]) -> Approx | None:
-    """The costs of a checked clause."""
-    if clause.approx is None:
-        return None
+def approx_of(clause: MatchClause, names: tuple[str, ...]) -> Approx:
+    """The costs of a checked clause with these variables."""
+    assert clause.approx is not None
     weights = _weights(clause)
     k = constant(clause.text, clause.approx.k)
     assert k is not None
@@ -96,8 +75,8 @@ def approx_of(clause: MatchClause, variables: tuple[str, ...]) -> Approx | None:
         return int(weights.get(name, Fraction(default)) * unit)
 
     return Approx(
-        report(clause), unit, int(k * unit), tuple(cost(v.lower(), 1) for v in variables), cost(EXTRA, 1),
-        tuple(cost(f"~{v.lower()}", 0) for v in variables),
+        report(clause), unit, int(k * unit), tuple(cost(v.lower(), 1) for v in names), cost(EXTRA, 1),
+        tuple(cost(f"~{v.lower()}", 0) for v in names),
     )
 
 
@@ -118,7 +97,8 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
     """The weights written, by lower-case variable, ``~`` and negated variable, or EXTRA. Raises ClauseError."""
     approx = clause.approx
     assert approx is not None
-    negated, taken = _names(clause.pattern)
+    names, pattern = tree_of(clause.pattern)
+    negated, taken = ({v.lower() for i, v in enumerate(names) if variables_in(pattern, kind) >> i & 1} for kind in ("not", "var"))
     strict = clause.selection is not None and clause.selection.strategy == "STRICT"
     found: dict[str, Fraction] = {}
     for name, weight in approx.weights:
@@ -148,39 +128,7 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
     return found
 
 
-def _names(pattern: nodes.Node) -> tuple[set[str], set[str]]:
-    """(variables under ``~``, the others), in lower case."""
-    negated = {n.item.name.lower() for n in nodes.walk(pattern) if isinstance(n, nodes.Not)}
-    taken: set[str] = set()
-
-    def visit(node: nodes.Node) -> None:
-        if isinstance(node, nodes.Var):
-            taken.add(node.name.lower())
-        elif not isinstance(node, nodes.Not):
-            for child in node.children():
-                visit(child)
-
-    visit(pattern)
-    return negated, taken
-
-
-def _least(node: nodes.Node, weights: dict[str, Fraction]) -> Fraction:
-    """The cost of the cheapest match with every row missing."""
-    match node:
-        case nodes.Var(name):
-            return weights.get(name.lower(), Fraction(1))
-        case nodes.Concat(items) | nodes.Permute(items):
-            return sum((_least(i, weights) for i in items), Fraction(0))
-        case nodes.Alternate(items):
-            return min(_least(i, weights) for i in items)
-        case nodes.Repeat(item, low, _, _):
-            return low * _least(item, weights)
-        case nodes.Exclude(item) | nodes.Within(item, _):
-            return _least(item, weights)
-    return Fraction(0)
-
-
-def _text(number: Fraction) -> str:
+def _text(number: Fraction | int) -> str:
     return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
 
 

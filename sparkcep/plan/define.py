@@ -1,27 +1,7 @@
 """Splits a DEFINE condition into what Spark computes per row and what looks at other rows.
 
-The trees of the second part are tuples:
-
-==========================================  ==============================================================
-``("col", column)``                         value of an input column at the candidate row
-``("off", column, k, absent)``              the same at the physical neighbour k rows away
-``("nav", F|L, mask, n, k, column, absent)``  at FIRST/LAST (offset n) of the mask's rows, then k rows away
-``("cls", cur|F|L, mask, n, k)``            CLASSIFIER there
-``("mno",)``                                MATCH_NUMBER()
-``("agg", fn, mask, column, filter, distinct)``  running aggregate, candidate included
-``("by", min|max, mask, column, key, filter)``  what the last row of the extreme key has; ``None``: its label
-``("pair", column, number, rows)``          a Spark function over several rows, computed by Spark for every choice of them:
-                                            an array column; ``number`` is the row number's column, ``rows`` are one
-                                            or two ``(F|L, mask, n, k)``
-``("prior", mask, tree)``                   the tree as of the match's row before; NULL on the first row of ``mask``;
-                                            a ``col`` in it is a constant
-``("isfirst", mask)``                       whether the row is the first one of ``mask``
-``("lit", kind, text)``                     number, string, boolean or null
-``("call", name, arg...)``                  an operator or function the engine computes itself
-==========================================  ==============================================================
-
-``absent`` names a column that holds the expression's value over NULLs, for expressions that do not give NULL there
-(``None``: they do). A subtree whose references all look at one row becomes one input column, computed by Spark.
+The trees of the second part are those of :mod:`sparkcep.plan.records`. A subtree whose references all look at one row becomes one input column,
+which Spark computes.
 """
 
 from __future__ import annotations
@@ -35,7 +15,24 @@ from types import MappingProxyType
 from sparkcep.clause.expression import Expr, render_values
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.plan.scope import AGGREGATES, ALL_ROWS, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    At,
+    Computed,
+    Extreme,
+    Here,
+    IsFirst,
+    Label,
+    Lit,
+    Near,
+    Pair,
+    Prior,
+    RowAt,
+    Running,
+    has,
+    walk,
+)
+from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 
 # functions of one DOUBLE that the engine computes as Python's math module does
 MATH_CALLS = (
@@ -54,6 +51,7 @@ _FUNCTIONS = {
     "ROUND": (1, 2), "PMOD": (2, 2), "LOG": (1, 1), **dict.fromkeys(map(str.upper, MATH_CALLS), (1, 1)), "ATAN2": (2, 2),
     "HYPOT": (2, 2),
 }
+_NULL, _ZERO, _ONE = Lit("lit", "null", "NULL"), Lit("lit", "int", "0"), Lit("lit", "int", "1")
 _AGGREGATES = {
     "COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "BOOL_AND", "EVERY", "BOOL_OR", "ANY", "SOME", "COUNT_IF",
     "STDDEV", "STD", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP",
@@ -95,9 +93,9 @@ class ConditionSplitter:
         self._labels: dict[Span, str | None] = {}  # calls of CLASSIFIER, and navigations to one, that stand for a known variable's name
         self._by_labels = 0  # how often a function of CLASSIFIER became a choice by the variable
 
-    def ordered_inputs(self) -> tuple[tuple[str, str], ...]:
+    def ordered_inputs(self) -> tuple[Computed, ...]:
         """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
-        return tuple((name, text) for text, name in self._ordered.items())
+        return tuple(Computed(name, text) for text, name in self._ordered.items())
 
     def _over_order(self, text: str, expr: Expr) -> str:
         if not self.ordered:
@@ -148,7 +146,7 @@ class ConditionSplitter:
         if not absent:
             return tree
         # the comparison first: it decides alone where it is true
-        return ("call", "or", tree, ("call", "and", ("isfirst", 1 << variable), reduce(lambda a, b: ("call", "or", a, b), absent)))
+        return ("call", "or", tree, ("call", "and", IsFirst("isfirst", 1 << variable), reduce(lambda a, b: ("call", "or", a, b), absent)))
 
     def _row_of(self, mask: int | None, variable: int) -> Row:
         """The row a reference outside navigation looks at."""
@@ -232,14 +230,14 @@ class ConditionSplitter:
         expr = expr.bare()
         if expr.span in self._labels:
             label = self._labels[expr.span]
-            return ("lit", "null", "NULL") if label is None else ("lit", "string", label)
+            return _NULL if label is None else Lit("lit", "string", label)
         rows = self._rows(expr, variable)
         special = Row("special") in rows
         if not special and len(rows) <= 1:
             row = next(iter(rows), Row("cur"))
             if row == Row("cur"):
                 literal = _literal(expr)
-                return literal or ("col", self.inputs.column(self._cur_text(expr, variable)))
+                return literal or Here("col", self.inputs.column(self._cur_text(expr, variable)))
             if self._strict(expr):
                 return self._at(row, self.inputs.column(self._cur_text(expr, variable)), None)
         before, chosen = (dict(self._ordered), self.inputs.mark()), self._by_labels
@@ -255,7 +253,7 @@ class ConditionSplitter:
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
             return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
         if not special and all(r.which == "cur" for r in rows):
-            return ("col", self._over_order(self._lagged(expr, variable), expr))
+            return Here("col", self._over_order(self._lagged(expr, variable), expr))
         others = [r for r in rows if r.which != "cur"]
         if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
             return self._paired(expr, variable, others)
@@ -278,10 +276,10 @@ class ConditionSplitter:
             UNSUPPORTED,
         )
 
-    def _labelled(self, expr: Expr, variable: int) -> tuple[tuple, tuple[Span, ...], list[str | None]] | None:
+    def _labelled(self, expr: Expr, variable: int) -> tuple[Label, tuple[Span, ...], list[str | None]] | None:
         """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what it may be. None where
         there is none or anything else."""
-        found: dict[tuple, list[Span]] = {}
+        found: dict[Label, list[Span]] = {}
         for m in self._match_functions(expr):
             if m.value == "CLASSIFIER":
                 row, spans = self._row_of(self.scope.classifier_mask(m), variable), [m.span]
@@ -293,7 +291,7 @@ class ConditionSplitter:
             else:
                 return None
             if spans:
-                found.setdefault(("cls", row.which, row.mask, row.logical, row.physical), []).extend(spans)
+                found.setdefault(Label("cls", row.which, row.mask, row.logical, row.physical), []).extend(spans)
         ways = 1
         for tree in found:
             ways *= len(self._may_be(tree, variable))
@@ -302,21 +300,20 @@ class ConditionSplitter:
         tree, spans = next(iter(found.items()))
         return tree, tuple(spans), self._may_be(tree, variable)
 
-    def _may_be(self, tree: tuple, variable: int) -> list[str | None]:
+    def _may_be(self, tree: Label, variable: int) -> list[str | None]:
         """What a CLASSIFIER may be: names of variables, and None for NULL."""
-        _, which, mask, _, physical = tree
-        if which == "cur" and not physical:
+        if tree.which == "cur" and not tree.physical:
             return [self.scope.variables[variable]]
-        return [name for v, name in enumerate(self.scope.variables) if physical or mask >> v & 1] + [None]
+        return [name for v, name in enumerate(self.scope.variables) if tree.physical or tree.mask >> v & 1] + [None]
 
-    def _by_label(self, expr: Expr, variable: int, tree: tuple, spans: tuple[Span, ...], labels: list[str | None]) -> tuple:
+    def _by_label(self, expr: Expr, variable: int, tree: Label, spans: tuple[Span, ...], labels: list[str | None]) -> tuple:
         """A Spark function of CLASSIFIER: chosen by the variable among its values for each, which Spark computes."""
         self._by_labels += 1
         chosen = None
         for label in reversed(labels):
             self._labels.update(dict.fromkeys(spans, label))
             value = self._lower(expr, variable)
-            chosen = value if chosen is None else ("call", "if", ("call", "=", tree, ("lit", "string", label)), value, chosen)
+            chosen = value if chosen is None else ("call", "if", ("call", "=", tree, Lit("lit", "string", label)), value, chosen)
         for span in spans:
             del self._labels[span]
         assert chosen is not None
@@ -330,14 +327,14 @@ class ConditionSplitter:
         leaves = list(_operands(tree))
         others = {(r.which, r.mask, r.logical, r.physical) for r in rows if r.which != "cur"}
         return not any(leaf[0] == "call" for leaf in leaves) and any(
-            set(leaf[3]) == others if leaf[0] == "pair" else not others and leaf[0] == "col" and leaf[1] in self._ordered.values()
+            set(leaf.rows) == others if leaf[0] == "pair" else not others and leaf[0] == "col" and leaf.column in self._ordered.values()
             for leaf in leaves
         )
 
-    def _at(self, row: Row, column: str, absent: str | None):
+    def _at(self, row: Row, column: str, absent: str | None) -> Near | At:
         if row.which == "cur":
-            return ("off", column, row.physical, absent)
-        return ("nav", row.which, row.mask, row.logical, row.physical, column, absent)
+            return Near("off", column, row.physical, absent)
+        return At("nav", row.which, row.mask, row.logical, row.physical, column, absent)
 
     def _strict(self, expr: Expr) -> bool:
         """Whether ``expr`` is surely NULL when its row is absent: every path to a column is NULL-propagating."""
@@ -397,8 +394,8 @@ class ConditionSplitter:
         if len(names) > 1:
             text = f"flatten({text})"
         number = self._over_order(ROW_NUMBER, expr)
-        places = tuple((r.which, r.mask, r.logical, r.physical) for r in others)
-        return ("pair", self._over_order(text, expr), number, places)
+        places = tuple(RowAt(r.which, r.mask, r.logical, r.physical) for r in others)
+        return Pair("pair", self._over_order(text, expr), number, places)
 
     def _native(self, expr: Expr, variable: int):
         """The tree of an operator the engine computes itself; None for anything else."""
@@ -410,7 +407,7 @@ class ConditionSplitter:
         if op in ("and", "or"):
             decides = "FALSE" if op == "and" else "TRUE"
             if any(a.bare().op == "lit" and a.bare().value == decides for a in args):
-                return ("lit", "bool", decides)  # Spark's optimizer computes nothing else of it either
+                return Lit("lit", "bool", decides)  # Spark's optimizer computes nothing else of it either
             return ("call", op, *map(low, args))
         if op == "un":
             if expr.value == "NOT":
@@ -437,7 +434,7 @@ class ConditionSplitter:
         if op == "case":
             return self._case(expr, low)
         if op == "cast" and expr.value.lower().partition("(")[0].strip() in NUMBER_TYPES:
-            return ("call", "try_cast" if "try" in expr.flags else "cast", low(args[0]), ("lit", "type", expr.value.lower()))
+            return ("call", "try_cast" if "try" in expr.flags else "cast", low(args[0]), Lit("lit", "type", expr.value.lower()))
         if op == "call":
             return self._call(expr, variable, low)
         return None
@@ -445,7 +442,7 @@ class ConditionSplitter:
     def _case(self, expr: Expr, low):
         args = list(expr.args)
         subject = low(args.pop(0)) if expr.value.startswith("o") else None
-        default = low(args.pop()) if expr.value.endswith("e") else ("lit", "null", "NULL")
+        default = low(args.pop()) if expr.value.endswith("e") else _NULL
         branches = []
         for when, then in zip(args[::2], args[1::2]):
             branches += [low(when) if subject is None else ("call", "=", subject, low(when)), low(then)]
@@ -460,13 +457,13 @@ class ConditionSplitter:
         if name == "CLASSIFIER":
             mask = scope.classifier_mask(expr)
             row = self._row_of(mask, variable)
-            return ("cls", row.which, mask, 0, 0)
+            return Label("cls", row.which, mask, 0, 0)
         if name in NAVIGATIONS:
             row, body = self._nav_row(expr, variable)
             inner = body.bare()
             if inner.op == "call" and inner.value == "CLASSIFIER":
                 scope.classifier_mask(inner)
-                return ("cls", row.which, row.mask, row.logical, row.physical)
+                return Label("cls", row.which, row.mask, row.logical, row.physical)
             return None
         if name in OF_MATCHES:
             raise scope.error(expr, name, f"{name}() stands in MEASURES only")
@@ -489,7 +486,7 @@ class ConditionSplitter:
             return ("call", "if", ("call", "isnull", x), b, a)
         if name == "NULLIF":
             x, y = map(low, expr.args)
-            return ("call", "if", ("call", "=", x, y), ("lit", "null", "NULL"), x)
+            return ("call", "if", ("call", "=", x, y), _NULL, x)
         if name == "ISNOTNULL":
             return ("call", "not", ("call", "isnull", low(expr.args[0])))
         if name == "NEGATIVE":
@@ -506,7 +503,7 @@ class ConditionSplitter:
         if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
             row = next(iter(rows))
             column = self.inputs.column(f"CAST({self._cur_text(expr, variable)} AS DATE)")
-            return ("col", column) if row == Row("cur") else self._at(row, column, None)
+            return Here("col", column) if row == Row("cur") else self._at(row, column, None)
         return self._lower(expr, variable)
 
     def _prior(self, expr: Expr, variable: int):
@@ -516,7 +513,7 @@ class ConditionSplitter:
             raise self.scope.error(expr, "PRIOR", "PRIOR cannot stand inside PRIOR")
         self._in_prior = True
         try:
-            return ("prior", 1 << variable, self._lower(expr.args[0], variable))
+            return Prior("prior", 1 << variable, self._lower(expr.args[0], variable))
         finally:
             self._in_prior = False
 
@@ -563,10 +560,10 @@ class ConditionSplitter:
                 self._labels.update({f.span: label for f in labels})
                 count = self._of_rows("COUNT", 1 << v, () if bare else arguments, conditions, False)
                 if distinct:
-                    chosen.append(("call", "if", ("call", ">", count, ("lit", "int", "0")), ("lit", "int", "1"), ("lit", "int", "0")))
+                    chosen.append(("call", "if", ("call", ">", count, _ZERO), _ONE, _ZERO))
                 elif bare:
-                    found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), ("lit", "int", "0"))
-                    chosen.append(("call", "if", found, ("lit", "string", label), ("lit", "null", "NULL")))
+                    found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), _ZERO)
+                    chosen.append(("call", "if", found, Lit("lit", "string", label), _NULL))
                 else:
                     chosen.append(self._of_rows(name, 1 << v, arguments, conditions, False))
                 counts.append(count)
@@ -577,9 +574,9 @@ class ConditionSplitter:
         if name in ("COUNT", "COUNT_IF"):
             return reduce(lambda a, b: ("call", "+", a, b), chosen)
         if name == "SUM":
-            total = reduce(lambda a, b: ("call", "+", a, b), (("call", "coalesce", c, ("lit", "int", "0")) for c in chosen))
-            some = ("call", ">", reduce(lambda a, b: ("call", "+", a, b), counts), ("lit", "int", "0"))
-            return ("call", "if", some, total, ("lit", "null", "NULL"))
+            total = reduce(lambda a, b: ("call", "+", a, b), (("call", "coalesce", c, _ZERO) for c in chosen))
+            some = ("call", ">", reduce(lambda a, b: ("call", "+", a, b), counts), _ZERO)
+            return ("call", "if", some, total, _NULL)
         return ("call", "least" if name in ("MIN", "BOOL_AND") else "greatest", *chosen)
 
     def _over_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
@@ -597,28 +594,27 @@ class ConditionSplitter:
         if not of_number:
             return tree
         kept = reduce(lambda a, b: ("call", "and", a, b), (self._lower(c, -1) for c in of_number))
-        return ("call", "if", kept, tree, ("lit", "int", "0") if name in ("COUNT", "COUNT_IF") else ("lit", "null", "NULL"))
+        return ("call", "if", kept, tree, _ZERO if name in ("COUNT", "COUNT_IF") else _NULL)
 
     def _of_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], rest: tuple[Expr, ...], distinct: bool) -> tuple:
         """The same where the argument holds it: it is a constant itself, or a constant is added to what a row has."""
         argument = arguments[0].bare()
-        zero, nothing = ("lit", "int", "0"), ("lit", "null", "NULL")
         if not self._reads_rows(argument):
             value, rows = self._lower(argument, -1), self._of_rows("COUNT", mask, (), rest, False)
-            some = ("call", ">", rows, zero)
+            some = ("call", ">", rows, _ZERO)
             if name in ("MAX_BY", "MIN_BY") and len(arguments) == 2:
-                keyed = ("call", ">", self._aggregate_of(expr, "COUNT", mask, arguments[1:], rest), zero)
-                return ("call", "if", keyed, value, nothing)
+                keyed = ("call", ">", self._aggregate_of(expr, "COUNT", mask, arguments[1:], rest), _ZERO)
+                return ("call", "if", keyed, value, _NULL)
             if name == "COUNT":
-                return ("call", "if", ("call", "isnull", value), zero, ("call", "if", some, ("lit", "int", "1"), zero) if distinct else rows)
+                return ("call", "if", ("call", "isnull", value), _ZERO, ("call", "if", some, _ONE, _ZERO) if distinct else rows)
             if name == "COUNT_IF":
-                return ("call", "if", value, rows, zero)
+                return ("call", "if", value, rows, _ZERO)
             if name in ("MIN", "MAX", "BOOL_AND", "BOOL_OR", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE") or (name == "SUM" and distinct):
-                return ("call", "if", some, value, nothing)
+                return ("call", "if", some, value, _NULL)
             if name == "SUM":
-                return ("call", "if", some, ("call", "*", value, rows), nothing)
+                return ("call", "if", some, ("call", "*", value, rows), _NULL)
             if name == "AVG":
-                return ("call", "if", some, ("call", "/", ("call", "*", value, rows), rows), nothing)
+                return ("call", "if", some, ("call", "/", ("call", "*", value, rows), rows), _NULL)
         elif argument.op == "bin" and not distinct and (found := self._constant_beside(argument)) is not None:
             constant, of_row, swapped = found
             n = self._lower(constant, -1)
@@ -678,7 +674,7 @@ class ConditionSplitter:
                 continue
             names = [v for i, v in enumerate(self.scope.variables) if mask >> i & 1]
             ways = [self._labels_are(mask, way) for way in _splits(whole, joint, names)]
-            return reduce(lambda a, b: ("call", "or", a, b), ways) if ways else ("lit", "bool", "FALSE")
+            return reduce(lambda a, b: ("call", "or", a, b), ways) if ways else Lit("lit", "bool", "FALSE")
         return None
 
     def _label_list(self, expr: Expr) -> int | None:
@@ -689,9 +685,9 @@ class ConditionSplitter:
         return self.scope.classifier_mask(inner) if inner.op == "call" and inner.value == "CLASSIFIER" else None
 
     def _labels_are(self, mask: int, labels: list[str]):
-        tree = ("call", "=", ("agg", "count", mask, None, None, False), ("lit", "int", str(len(labels))))
+        tree = ("call", "=", Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
         for i, label in enumerate(labels):
-            tree = ("call", "and", tree, ("call", "=", ("cls", "F", mask, i, 0), ("lit", "string", label)))
+            tree = ("call", "and", tree, ("call", "=", Label("cls", "F", mask, i, 0), Lit("lit", "string", label)))
         return tree
 
     def _aggregate(self, expr: Expr):
@@ -738,7 +734,7 @@ class ConditionSplitter:
             missing = " OR ".join(f"{t} IS NULL" for t in texts)
             text = f"IF({missing}, NULL, struct({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
         column = None if text is None else self.inputs.column(text)
-        return ("agg", name.lower(), mask, column, self._kept(conditions), distinct)
+        return Running("agg", name.lower(), mask, column, self._kept(conditions), distinct)
 
     def _kept(self, conditions: tuple[Expr, ...], also: str = "") -> str | None:
         """The input column that tells which rows an aggregate is over; None for all."""
@@ -749,17 +745,17 @@ class ConditionSplitter:
         """The value at the first or last row, or at that which a filter or IGNORE NULLS keeps."""
         if any(True for part in (*arguments, *conditions) for _ in self._match_functions(part)):
             if arguments[0].bare().value == "CLASSIFIER" and not conditions:
-                return ("cls", which, mask, 0, 0)
+                return Label("cls", which, mask, 0, 0)
             raise self.scope.error(
                 expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes CLASSIFIER() or values of the row; write FIRST or LAST of it", UNSUPPORTED
             )
         ignoring = skips_nulls(self.scope.text, arguments, conditions, expr)
         text = self._row_text(arguments[0])
         if not conditions and not ignoring:
-            return ("nav", which, mask, 0, 0, self.inputs.column(text), None)
+            return At("nav", which, mask, 0, 0, self.inputs.column(text), None)
         number = self._over_order(ROW_NUMBER, expr)
         kept = self._kept(conditions, f"({text}) IS NOT NULL" if ignoring else "")
-        return ("by", "min" if which == "F" else "max", mask, self.inputs.column(text), number, kept)
+        return Extreme("by", "min" if which == "F" else "max", mask, self.inputs.column(text), number, kept)
 
     def _by(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
         """max_by and min_by: what the last row of the extreme value has."""
@@ -768,11 +764,11 @@ class ConditionSplitter:
         key = arguments[1].bare()
         if key.op == "call" and key.value == "CLASSIFIER" and not conditions and not any(True for _ in self._match_functions(arguments[0])):
             # the value of the last row of the variable with the greatest or least name
-            value, chosen = self.inputs.column(self._row_text(arguments[0])), ("lit", "null", "NULL")
+            value, chosen = self.inputs.column(self._row_text(arguments[0])), _NULL
             names = [(name.encode(), v) for v, name in enumerate(self.scope.variables) if mask >> v & 1]
             for _, v in sorted(names, reverse=which == "min"):
-                some = ("call", ">", ("agg", "count", 1 << v, None, None, False), ("lit", "int", "0"))
-                chosen = ("call", "if", some, ("nav", "L", 1 << v, 0, 0, value, None), chosen)
+                some = ("call", ">", Running("agg", "count", 1 << v, None, None, False), _ZERO)
+                chosen = ("call", "if", some, At("nav", "L", 1 << v, 0, 0, value, None), chosen)
             return chosen
         labelled = arguments[0].bare().value == "CLASSIFIER"
         if any(True for part in (*arguments[labelled:], *conditions) for _ in self._match_functions(part)):
@@ -780,7 +776,7 @@ class ConditionSplitter:
                 expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as one of its arguments", UNSUPPORTED
             )
         value = None if labelled else self.inputs.column(self._row_text(arguments[0]))
-        return ("by", which, mask, value, self.inputs.column(self._row_text(arguments[1])), self._kept(conditions))
+        return Extreme("by", which, mask, value, self.inputs.column(self._row_text(arguments[1])), self._kept(conditions))
 
 
 def skips_nulls(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr) -> bool:
@@ -843,7 +839,7 @@ def conjuncts(expr: Expr) -> list[Expr]:
 def _text(expr: Expr) -> str | None:
     """The value of a plain string literal."""
     literal = _literal(expr.bare())
-    return literal[2] if literal is not None and literal[1] == "string" else None
+    return literal.text if literal is not None and literal.type == "string" else None
 
 
 def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
@@ -886,7 +882,7 @@ def _negate(expr: Expr, tree):
     return ("call", "not", tree) if "not" in expr.flags else tree
 
 
-def _literal(expr: Expr):
+def _literal(expr: Expr) -> Lit | None:
     """A tree for a plain literal; None for anything Spark should evaluate."""
     sign = ""
     if expr.op == "un" and expr.value == "-":
@@ -895,39 +891,37 @@ def _literal(expr: Expr):
         return None
     text = str(expr.value)
     if text == "NULL":
-        return None if sign else ("lit", "null", "NULL")
+        return None if sign else _NULL
     if text in ("TRUE", "FALSE"):
-        return None if sign else ("lit", "bool", text)
+        return None if sign else Lit("lit", "bool", text)
     if text.isdigit() and len(text) > MAX_DIGITS:
         return None
     if text.isdigit():
         value = int(sign + text)
         if -(2**31) <= value < 2**31:
-            return ("lit", "int", str(value))
+            return Lit("lit", "int", str(value))
         if -(2**63) <= value < 2**63:
-            return ("lit", "long", str(value))
+            return Lit("lit", "long", str(value))
         return None
     if text.replace(".", "", 1).isdigit() and len(text) <= 18:
-        return ("lit", "decimal", sign + text)
+        return Lit("lit", "decimal", sign + text)
     if not sign and text == "''":
-        return ("lit", "string", "")
+        return Lit("lit", "string", "")
     if not sign and len(text) >= 2 and text[0] == text[-1] == "'" and "\\" not in text and "''" not in text and text.count("'") == 2:
-        return ("lit", "string", text[1:-1])
+        return Lit("lit", "string", text[1:-1])
     return None
 
 
 def looks_at_match(tree: tuple) -> bool:
     """Whether a condition tree needs the match so far (not only physical neighbours)."""
-    if tree[0] in ("nav", "cls", "mno", "agg", "by", "pair", "prior", "isfirst"):
-        return True
-    return tree[0] == "call" and any(looks_at_match(t) for t in tree[2:])
+    return has(tree, "nav", "cls", "mno", "agg", "by", "pair", "prior", "isfirst")
 
 
 def reads_labels(tree: tuple, adjacent: bool = False) -> bool:
-    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row. ``adjacent``: the rows of a match
-    are, so that PREV(CLASSIFIER()) is that of an earlier row of the match."""
-    if tree[:1] == ("agg",):
-        return bool(tree[5])
-    if tree[:1] == ("cls",):
-        return tree[4] != 0 and not (adjacent and tree[1] == "cur" and tree[4] < 0)
-    return any(isinstance(t, tuple) and reads_labels(t, adjacent) for t in tree[1:])
+    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row. Where the rows of a match are
+    ``adjacent``, PREV(CLASSIFIER()) is that of an earlier row of the match."""
+    return any(
+        (part[0] == "agg" and part.distinct)
+        or (part[0] == "cls" and part.physical != 0 and not (adjacent and part.which == "cur" and part.physical < 0))
+        for part in walk(tree)
+    )

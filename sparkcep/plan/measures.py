@@ -1,25 +1,5 @@
 """Splits MEASURES: the engine returns leaves, Spark computes the expression around them.
 
-Leaves are tuples:
-
-===================================================  =======================================================
-``("nav", F|L, mask, n, k, column, final)``          value at FIRST/LAST (offset n) of the mask's rows, k rows away
-``("cls", F|L, mask, n, k, final)``                  CLASSIFIER there
-``("mno",)``                                         MATCH_NUMBER()
-``("cnt",)``                                         MATCH_COUNT()
-``("graph",)``                                       MATCH_GRAPH()
-``("errors", whole)``                                MATCH_ERRORS(), a BIGINT or a DOUBLE
-``("missing",)``, ``("kind",)``                      MISSING(), ERROR_KIND()
-``("bundle_start", column)``, ``("bundle_end", column)``  BUNDLE_START(), BUNDLE_END(): the column's value, or a position ("")
-``("bundle_size",)``                                 BUNDLE_SIZE()
-``("window_start", column, step)``, ``("window_end", ...)``  WINDOW_START(), WINDOW_END() of a sliding window over the column ("": positions)
-``("score", parts, terms)``                          a floating sum over the match's rows, divided by the parts (pattern.preference)
-``("rank",)``                                        MATCH_RANK(), where the engine ranks
-``("vector",)``                                      the positions of the match's rows
-``("agg", fn, mask, column, filter, final)``         count, sum, avg, min, max or list; column ``cls`` is CLASSIFIER
-``("rows", mask, (column, ...), final)``             the rows as an array of structs (a0, a1, ...)
-===================================================  =======================================================
-
 An aggregate the engine does not compute becomes a function of an array where there is one (``count(DISTINCT x)`` is the size
 of ``array_distinct``). For any other the splitter names arrays and the aggregates over their elements, for ``rewrite``.
 """
@@ -33,11 +13,27 @@ from dataclasses import dataclass, replace
 from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import UNSUPPORTED
-from sparkcep.plan.costs import BUNDLE_LEAVES, BUNDLES, Approx
+from sparkcep.plan.costs import BUNDLE_LEAVES, BUNDLES
 from sparkcep.plan.define import aggregate_parts, skips_nulls, words_behind
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    Aggregate,
+    Approx,
+    BundleEdge,
+    Classifier,
+    Computed,
+    Errors,
+    Leaf,
+    LeafSpec,
+    Plain,
+    Rows,
+    Score,
+    Term,
+    Value,
+    WindowEdge,
+)
 from sparkcep.plan.scope import (
     AGGREGATES,
-    ALL_ROWS,
     APPROXIMATE,
     ENDINGS,
     NAVIGATIONS,
@@ -100,25 +96,25 @@ class MeasureSplitter:
         self.timed = timed
         self.step = step
         self.ranked = ranked
-        self._leaves: dict[tuple, str] = {}
+        self._leaves: dict[LeafSpec, str] = {}
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
 
-    def arrays(self) -> tuple[tuple[str, str], ...]:
-        """(column, SQL text over leaves) of the arrays that Spark aggregates."""
-        return tuple((name, text) for text, name in self._arrays.items())
+    def arrays(self) -> tuple[Computed, ...]:
+        """The arrays that Spark aggregates, with their SQL texts over leaves."""
+        return tuple(Computed(name, text) for text, name in self._arrays.items())
 
-    def aggregates(self) -> tuple[tuple[str, str], ...]:
-        """(column, SQL text over elements of those arrays) of the aggregates."""
-        return tuple((name, text) for text, name in self._aggregates.items())
+    def aggregates(self) -> tuple[Computed, ...]:
+        """The aggregates, with their SQL texts over elements of those arrays."""
+        return tuple(Computed(name, text) for text, name in self._aggregates.items())
 
-    def leaves(self) -> tuple[tuple[str, tuple], ...]:
-        return tuple((name, spec) for spec, name in self._leaves.items())
+    def leaves(self) -> tuple[Leaf, ...]:
+        return tuple(Leaf(name, spec) for spec, name in self._leaves.items())
 
     def ensure_leaf(self) -> None:
         """Makes the engine return a column even where no measure needs one."""
         if not self._leaves:
-            self._leaf(("mno",))
+            self.match_number()
 
     def split_final(self, expr: Expr) -> str:
         """As :meth:`split`, every leaf FINAL: one value for the whole match."""
@@ -129,30 +125,29 @@ class MeasureSplitter:
             self.one_row = one_row
 
     def match_number(self) -> str:
-        return self._leaf(("mno",))
+        return self._leaf(Plain("mno"))
 
     def vector(self) -> str:
         """The column with the positions of the match's rows."""
-        return self._leaf(("vector",))
+        return self._leaf(Plain("vector"))
 
     def approximate_errors(self) -> str:
         assert self.approx is not None
-        return self._leaf(("errors", self.approx.whole))
+        return self._leaf(Errors("errors", self.approx.whole))
 
-    def score(self, parts: int, terms: tuple) -> str:
+    def score(self, parts: int, terms: tuple[Term, ...]) -> str:
         """The column with the sums of an additive preference that are floating, NULL for others."""
-        return self._leaf(("score", parts, terms))
+        return self._leaf(Score("score", parts, terms))
 
     def window_start(self) -> None:
         """The column by which the matches of sliding windows are told apart."""
-        self._leaf((SLIDING["WINDOW_START"], self.timed, self.step))
+        self._leaf(WindowEdge(SLIDING["WINDOW_START"], self.timed, self.step))
 
-    def duration(self, window: tuple) -> str:
-        """How far the last row is from the first, in the measure of a plan's window; in rows where it has none."""
-        column = window[2] if window else ""
-        if not column:
+    def duration(self) -> str:
+        """How far the last row is from the first, in the measure of the window; in rows where there is none."""
+        if not self.timed:
             return f"element_at({self.vector()}, -1) - {self.vector()}[0]"
-        ends = [self._leaf(("nav", which, ALL_ROWS, 0, 0, column, True)) for which in "LF"]
+        ends = [self._leaf(Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
         return f"abs({ends[0]} - {ends[1]})"
 
     def split(self, expr: Expr) -> str:
@@ -172,15 +167,15 @@ class MeasureSplitter:
             swaps[node.span] = self._value(row, scope.row_text(node))
         return render_values(scope.text, expr, swaps)
 
-    def _leaf(self, spec: tuple) -> str:
+    def _leaf(self, spec: LeafSpec) -> str:
         return self._leaves.setdefault(spec, f"__l{len(self._leaves)}")
 
     def _value(self, row: Row, text: str) -> str:
         column = self.inputs.column(text)
-        return self._leaf(("nav", row.which, row.mask, row.logical, row.physical, column, row.final or self.one_row))
+        return self._leaf(Value("nav", row.which, row.mask, row.logical, row.physical, column, row.final or self.one_row))
 
     def _classifier(self, row: Row) -> str:
-        return self._leaf(("cls", row.which, row.mask, row.logical, row.physical, row.final or self.one_row))
+        return self._leaf(Classifier("cls", row.which, row.mask, row.logical, row.physical, row.final or self.one_row))
 
     def _call(self, call: Expr) -> str:
         scope, name = self.scope, call.value
@@ -192,7 +187,7 @@ class MeasureSplitter:
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
         if name in ENDINGS:
-            return self._leaf((ENDINGS[name],))
+            return self._leaf(Plain(ENDINGS[name]))
         if name in APPROXIMATE:
             return self._leaf(self._approximate(call))
         if name in RANKED:
@@ -203,7 +198,7 @@ class MeasureSplitter:
         if name in SLIDING:
             if not self.step:
                 raise scope.error(call, name, f"{name}() is a measure of sliding windows; write WINDOW ... SLIDE ... TOP k")
-            return self._leaf((SLIDING[name], self.timed, self.step))
+            return self._leaf(WindowEdge(SLIDING[name], self.timed, self.step))
         if name == "CLASSIFIER":
             if call.flags & {"final", "running"}:
                 raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")
@@ -212,18 +207,18 @@ class MeasureSplitter:
             return self._navigation(call)
         return self._aggregate(call)
 
-    def _approximate(self, call: Expr) -> tuple:
+    def _approximate(self, call: Expr) -> LeafSpec:
         scope, name = self.scope, call.value
         if self.approx is None:
             raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches; add APPROX k")
         leaf = APPROXIMATE[name]
         if leaf == "errors":
-            return (leaf, self.approx.whole)
+            return Errors(leaf, self.approx.whole)
         if leaf == "kind" and self.one_row:
             raise scope.error(call, "APPROX", "ERROR_KIND() tells of each row what it is to the match, so it needs ALL ROWS PER MATCH")
         if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
             raise scope.error(call, "APPROX", f"{name}() is a measure of bundles; write APPROX k MATCH BUNDLES")
-        return (leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else (leaf,)
+        return BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else Plain(leaf)
 
     def _navigation(self, call: Expr) -> str:
         scope = self.scope
@@ -288,7 +283,7 @@ class MeasureSplitter:
             column = self.inputs.column(f"({text}) AND true" if agg.name in _BOOLEAN else text)
         if agg.conditions:
             keep = self.inputs.column(f"COALESCE({self._all(agg.conditions, self.scope.row_text)}, false)")
-        return self._leaf(("agg", function, agg.mask, column, keep, agg.final))
+        return self._leaf(Aggregate("agg", function, agg.mask, column, keep, agg.final))
 
     def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
         return " AND ".join(f"({text_of(c)})" for c in conditions)
@@ -337,7 +332,7 @@ class MeasureSplitter:
             swaps = {span: f"{row}.a{to}" if isinstance(to, int) else to for span, to in places.items()}
             return render_values(scope.text, expr, swaps)
 
-        return self._leaf(("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
+        return self._leaf(Rows("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
 
     def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
         """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input columns."""

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
-
-ALL_ROWS = -1  # mask of the universal row pattern variable
+from sparkcep.plan.records import ALL_ROWS, Computed
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
 ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures of all matches that end at a row, and their leaves
@@ -53,12 +52,12 @@ class Inputs:
 
     def __init__(self) -> None:
         self._by_text: dict[str, str] = {}
-        self._named: list[tuple[str, str]] = []
+        self._named: list[Computed] = []
         self._columns = 0
 
     def key(self, name: str, text: str) -> str:
         """A partition or order key: it always gets its own name, which later uses share."""
-        self._named.append((name, text))
+        self._named.append(Computed(name, text))
         self._by_text.setdefault(text, name)
         return name
 
@@ -70,10 +69,10 @@ class Inputs:
             name = f"__c{self._columns}"
             self._columns += 1
             self._by_text[text] = name
-            self._named.append((name, text))
+            self._named.append(Computed(name, text))
         return self._by_text[text]
 
-    def columns(self) -> tuple[tuple[str, str], ...]:
+    def columns(self) -> tuple[Computed, ...]:
         return tuple(self._named)
 
     def mark(self) -> tuple[dict[str, str], int]:

@@ -1,49 +1,31 @@
-"""PREF and TOP k: the score of a match and the order in which matches rank (LANGUAGE sections 6 and 9; CPR, 2011, section 3.1)."""
+"""PREF and TOP k: the score of a match, the order in which matches rank, and what lets them be ranked without a list of all (LANGUAGE sections 6
+and 9; CPR, 2011, sections 3.1 to 3.3).
+
+The preference analysis asks whether the score is a sum over the match's rows. It is where every objective is a sum of terms, each of which every
+match has: a number of one row (``A.v * 2`` where each match has exactly one A), SUM over a variable that no match is without, or a count.
+Otherwise it asks whether the score is at least monotone in one number of each variable, where every match has exactly one row of each, or in one
+sum over the rows of each side of a conjunction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
 
+from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.costs import BUNDLES, constant, report
+from sparkcep.plan.facts import occurrences, variables_in
 from sparkcep.plan.measures import MeasureSplitter
-from sparkcep.plan.preference import Conjoined, Monotone, additive_terms, conjoined_score, monotone_score
-from sparkcep.plan.scope import SCORE
-from sparkcep.plan.window import window_size
+from sparkcep.plan.options import slide_of, window_size
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Term, Weight, has
+from sparkcep.plan.scope import SCORE, Inputs, Scope
 
 MAX_TOP = 1_000_000_000
 _NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
-
-
-class Ranking(NamedTuple):
-    """``objectives``: SQL texts over leaves, that become the columns ``__g0``, ...; ``score``: SQL text over those; ``top``: how many matches are kept, 0 for all; ``overall``: of all partitions together; ``order``: SQL
-    ORDER BY items over leaves and the score, the best match first; ``vector``: the leaf with the positions of a match's rows; ``place``: line, column and text of
-    the preference; ``terms``: of an additive preference (pattern.preference.Term); ``by_engine``: whether the engine tells the ranks; ``joined``: of a
-    monotone preference that is not additive (members of pattern.preference.Monotone); ``conjoined``: of a conjunction (members of Conjoined)."""
-
-    objectives: tuple[str, ...]
-    score: str
-    top: int
-    overall: bool
-    order: tuple[str, ...]
-    vector: str
-    place: tuple
-    terms: tuple
-    by_engine: bool = False
-    joined: tuple = ()
-    conjoined: tuple = ()
-
-    @property
-    def monotone(self) -> Monotone | None:
-        return Monotone(*self.joined) if self.joined else None
-
-    @property
-    def by_sides(self) -> Conjoined | None:
-        return Conjoined(*self.conjoined) if self.conjoined else None
 
 
 def check_ranking(clause: MatchClause) -> None:
@@ -72,44 +54,32 @@ def _check_slide(clause: MatchClause) -> None:
     if clause.top is None:
         raise _fail(clause, window.span, "SLIDE_WITHOUT_TOP", "SLIDE ranks the matches of each window, so it needs TOP k")
     kind, size = window_size(window.size, clause.text, window.rows)
-    step_kind, step = window_size(window.slide, clause.text, window.slide_rows or (window.rows and window.slide.bare().op == "lit"))
-    if kind != step_kind:
+    slide = slide_of(clause)
+    assert slide is not None
+    if kind != slide.kind:
         raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE is of the same unit as the size of its WINDOW")
-    if Fraction(step) > Fraction(size):
+    if Fraction(slide.step) > Fraction(size):
         raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE must not be larger than the WINDOW, or rows between windows would be lost")
     if clause.approx is not None and report(clause) == BUNDLES:
         raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of each window and MATCH BUNDLES joins windows; use one of them")
 
 
-def slide_of(clause: MatchClause) -> tuple[str, str]:
-    """(kind, step as a decimal text) of SLIDE in a checked clause; ("", "") without one."""
-    window = clause.window
-    if window is None or window.slide is None:
-        return ("", "")
-    return window_size(window.slide, clause.text, window.slide_rows or (window.rows and window.slide.bare().op == "lit"))
-
-
-def ranking_of(
-    clause: MatchClause, measures: MeasureSplitter, window: tuple, partition: tuple[str, ...], local: Mapping[int, str]
-) -> Ranking | None:
-    """The ranking of a checked clause; its leaves are added to ``measures``. ``window``: the plan's first one; ``partition``: SQL texts of the keys;
-    ``local``: the row-local part of each variable's condition, as SQL text."""
-    terms = additive_terms(clause, measures.scope, measures.inputs, local)
+def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
+    """The ranking of a checked clause with PREF or TOP; its leaves are added to ``measures``."""
+    terms = additive_terms(clause, plan, measures.scope, measures.inputs)
     pref, top = clause.pref, clause.top
-    if pref is None and top is None:
-        return None
     if pref is not None:
         objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
         score = _score(pref)
         if terms:
             # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact anyway
             score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
-        place: tuple = (*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
+        place = Place(*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
         order = [f"IF(isnan({SCORE}), NULL, {SCORE}) DESC NULLS LAST"]
     else:
         # fewest errors, then shortest duration
-        objectives, score, place = (measures.approximate_errors(),), "-__g0", ()
-        order = ["__g0", measures.duration(window)]
+        objectives, score, place = (measures.approximate_errors(),), "-__g0", None
+        order = ["__g0", measures.duration()]
     if top is None:
         return Ranking(objectives, score, 0, False, (), "", place, terms)
     number = constant(clause.text, top.k)
@@ -119,18 +89,17 @@ def ranking_of(
         measures.window_start()
     overall = top.scope == "OVERALL"
     # between matches that only their variables tell apart preferment decides
-    order += [vector, *((f"{key} ASC NULLS FIRST" for key in partition) if overall else ()), measures.match_number()]
+    order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms)
 
 
-def with_join(ranking: Ranking, clause: MatchClause, measures: MeasureSplitter, local: Mapping[int, str]) -> Ranking:
-    """The same with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order that fulfil their conditions make a
-    match."""
-    if not ranking.top or ranking.terms:
-        return ranking
-    return ranking._replace(
-        joined=tuple(monotone_score(clause, measures.scope, measures.inputs, local) or ()),
-        conjoined=tuple(conjoined_score(clause, measures.scope, measures.inputs, local) or ()),
+def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
+    """The plan's ranking with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order that fulfil their
+    conditions make a match."""
+    assert plan.ranking is not None
+    return plan.ranking._replace(
+        monotone=monotone_score(clause, plan, measures.scope, measures.inputs),
+        by_sides=conjoined_score(clause, plan, measures.scope, measures.inputs),
     )
 
 
@@ -155,10 +124,281 @@ def _number(column: str) -> str:
     return f"IF(typeof({column}) IN ({_NUMBERS}) OR typeof({column}) LIKE 'decimal%', {column}, {wrong})"
 
 
-def ranks_all(clause: MatchClause) -> bool:
-    """Whether every match takes part, as TOP has it unless FIRST MATCH is written."""
-    return clause.top is not None and not (clause.selection is not None and clause.selection.report == "FIRST")
-
-
 def _fail(clause: MatchClause, span: Span, error_class: str, message: str) -> ClauseError:
     return error_at(clause.text, span.start, span.end, error_class, message, SEMANTIC)
+
+
+# -- preference analysis ----------------------------------------------------------------------------------------------
+
+
+def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> tuple[Term, ...]:
+    """The terms of an additive preference; () for any other."""
+    pref = clause.pref
+    # quotients by other numbers than powers of two may be equal where sums differ
+    if pref is not None and pref.combine == "AVG" and len(pref.objectives).bit_count() > 1:
+        return ()
+    if pref is None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
+        return ()
+    reader = _Reader(scope, plan)
+    found: list[tuple[int, Expr | None, int, str]] = []
+    for goal, expr in pref.objectives:
+        terms = reader.terms(expr, -1 if goal == "MIN" else 1)
+        if terms is None:
+            return ()
+        found += terms
+    return tuple(_as_terms(found, plan, scope, inputs))
+
+
+def _as_terms(found: list[tuple[int, Expr | None, int, str]], plan: Plan, scope: Scope, inputs: Inputs) -> Iterator[Term]:
+    for mask, expr, sign, kind in found:
+        own = expr is not None and kind == "row"
+        column = "" if expr is None else _of_variable(mask, expr, plan, scope, inputs) if own else inputs.column(scope.row_text(expr))
+        yield Term(mask, column, sign, kind)
+
+
+def _of_variable(mask: int, expr: Expr, plan: Plan, scope: Scope, inputs: Inputs) -> str:
+    """The column of an expression over the rows of one variable. Rows that are none of it may be such that the expression fails."""
+    text = scope.row_text(expr)
+    test = next((letter.text for letter in plan.letters if 1 << letter.variable == mask), None)
+    return inputs.column(f"CASE WHEN {test} THEN {text} END" if test and expr.bare().op != "col" else text)
+
+
+def monotone_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Monotone | None:
+    """The score of a preference that is monotone in one number of each variable of a plain sequence; None for any other."""
+    pref = clause.pref
+    if pref is None or clause.approx or not _is_sequence(plan.pattern):
+        return None
+    reader = _MonotoneReader(scope, plan, clause.text)
+    whole = _combined(clause, reader)
+    if whole is None:
+        return None
+    masks = [mask for mask, *_ in reader.leaves]
+    if not masks or len(set(masks)) < len(masks):
+        return None
+    leaves = tuple(Weight(mask.bit_length() - 1, _of_variable(mask, expr, plan, scope, inputs)) for mask, expr, _, _ in reader.leaves)
+    positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
+    return Monotone(leaves, whole, positive, not reader.skips_nulls)
+
+
+def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
+    """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for any other."""
+    pref = clause.pref
+    if pref is None or clause.approx or plan.pattern[0] != "and":
+        return None
+    masks = [variables_in(side, "var") for side in plan.pattern[1:]]
+    if any(a & b for i, a in enumerate(masks) for b in masks[:i]):
+        return None
+    reader = _SideReader(scope, plan, clause.text, masks)
+    tree = _combined(clause, reader)
+    whole = tree is None or any(reader.leaves.count(leaf) > 1 for leaf in reader.leaves)
+    if whole:
+        tree, reader = _one_sum(clause, _SideReader(scope, plan, clause.text, masks))
+    if tree is None or not any(reader.found):
+        return None
+    found = tuple(tuple(_as_terms(terms, plan, scope, inputs)) for terms in reader.found)
+    return Conjoined(found, tree, tuple(reader.positive), whole, reader.across)
+
+
+def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _SideReader]:
+    """The tree that adds the sides' shares in a score that is one sum."""
+    pref = clause.pref
+    assert pref is not None
+    if pref.combine not in (None, "SUM"):
+        return None, reader
+    for goal, expr in pref.objectives:
+        terms = reader.terms(expr, -1 if goal == "MIN" else 1)
+        if terms is None:
+            return None, reader
+        for mask, body, sign, kind in terms:
+            sides = [side for side, own in enumerate(reader.masks) if mask & own]
+            reader.across |= len(sides) > 1
+            for side in sides:
+                reader.found[side].append((mask & reader.masks[side], body, sign, kind))
+    tree: tuple = ("leaf", 0)
+    for side in range(1, len(reader.masks)):
+        tree = ("+", tree, ("leaf", side))
+    return tree, reader
+
+
+def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
+    """The tree of the combination of all objectives."""
+    pref = clause.pref
+    assert pref is not None
+    product = pref.combine == "PRODUCT" and len(pref.objectives) > 1
+    parts = []
+    for goal, expr in pref.objectives:
+        tree = reader.tree(expr, -1 if goal == "MIN" else 1, product)
+        if tree is None:
+            return None
+        parts.append(("neg", tree) if goal == "MIN" else tree)
+    operation = {"MIN": "least", "MAX": "greatest", "PRODUCT": "*"}.get(pref.combine or "SUM", "+")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = (operation, whole, part)
+    return ("/", whole, ("lit", len(parts))) if pref.combine == "AVG" and len(parts) > 1 else whole
+
+
+def _is_sequence(pattern: tuple) -> bool:
+    """Whether the pattern is variables one behind the other, each once."""
+    items = pattern[1:] if pattern[0] == "cat" else (pattern,)
+    return all(item[0] == "var" for item in items) and len(set(items)) == len(items)
+
+
+class _Reader:
+    def __init__(self, scope: Scope, plan: Plan) -> None:
+        self.scope = scope
+        found = occurrences(plan.pattern)
+        self.bounds = [found.get(variable, (0, 0)) for variable in range(len(plan.variables))]
+
+    def terms(self, expr: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        """(variables, expression of one row, sign, kind) of each term; None where it is no sum of such."""
+        node = expr.bare()
+        own = self._of_one_row(node)
+        if own is not None:
+            return [(own, node, sign, "row")]
+        if node.op == "un" and node.value in ("-", "+"):
+            return self.terms(node.args[0], -sign if node.value == "-" else sign)
+        if node.op == "bin" and node.value in ("+", "-"):
+            left = self.terms(node.args[0], sign)
+            right = self.terms(node.args[1], -sign if node.value == "-" else sign)
+            return None if left is None or right is None else left + right
+        if node.op == "call":
+            return self._call(node, sign)
+        return None
+
+    def _call(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        if len(node.args) != 1 or node.flags - {"final"}:
+            return None
+        body = node.args[0].bare()
+        if node.value == "COUNT" and body.op == "star":
+            return [(self._mask(body), None, sign, "count")]
+        if any(True for _ in self.scope.match_functions(body)):
+            return None
+        masks = {self._mask(c) for c in self.scope.columns(body)}
+        if len(masks) != 1 or body.op == "star":
+            return None
+        mask = masks.pop()
+        if node.value == "SUM" and self._certain(mask):
+            return [(mask, body, sign, "sum")]
+        if node.value in ("FIRST", "LAST") and self._single(mask):
+            return [(mask, body, sign, "row")]
+        return None
+
+    def _of_one_row(self, node: Expr) -> int | None:
+        """The variable whose only row an expression is about."""
+        if any(True for _ in self.scope.match_functions(node)):
+            return None
+        masks = {self._mask(c) for c in self.scope.columns(node)}
+        return masks.pop() if len(masks) == 1 and self._single(min(masks)) else None
+
+    def _mask(self, column: Expr) -> int:
+        mask = self.scope.qualifier(column)
+        return ALL_ROWS if mask is None else mask
+
+    def _single(self, mask: int) -> bool:
+        return mask.bit_count() == 1 and mask != ALL_ROWS and self.bounds[mask.bit_length() - 1] == (1, 1)
+
+    def _certain(self, mask: int) -> bool:
+        return mask == ALL_ROWS or any(low > 0 for v, (low, _) in enumerate(self.bounds) if mask >> v & 1)
+
+
+class _MonotoneReader(_Reader):
+    """``leaves``: (variable, expression of one row, direction, whether it must not be below 0) of each leaf read."""
+
+    def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
+        super().__init__(scope, plan)
+        self.text = text
+        self.leaves: list[tuple[int, Expr, int, bool]] = []
+        self.skips_nulls = False
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        """The tree of an expression in which a larger value is better (``direction`` 1) or worse (-1); with ``positive`` it must not be below 0."""
+        node = expr.bare()
+        number = self._number(node)
+        if number is not None:
+            return ("lit", number) if number >= 0 or not positive else None
+        own = self._of_one_row(node)
+        if own is None and node.op == "call" and node.value in ("FIRST", "LAST") and len(node.args) == 1 and not node.flags - {"final"}:
+            own, node = self._of_one_row(node.args[0]), node.args[0].bare()
+        if own is not None:
+            self.leaves.append((own, node, direction, positive))
+            return ("leaf", len(self.leaves) - 1)
+        if node.op == "un" and node.value in ("-", "+"):
+            if node.value == "+":
+                return self.tree(node.args[0], direction, positive)
+            return self._operation("neg", node.args, (-direction,), False) if not positive else None
+        if node.op == "bin":
+            return self._binary(node, direction, positive)
+        if node.op == "call" and not node.flags:
+            if node.value == "SQRT" and len(node.args) == 1:
+                return self._operation("sqrt", node.args, (direction,), True)
+            if node.value in ("LEAST", "GREATEST"):
+                self.skips_nulls = True
+                return self._operation(node.value.lower(), node.args, (direction,) * len(node.args), positive)
+        return None
+
+    def _binary(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        left, right = node.args
+        if node.value == "+":
+            return self._operation("+", node.args, (direction, direction), positive)
+        if node.value == "-" and not positive:
+            return self._operation("-", node.args, (direction, -direction), False)
+        if node.value in ("*", "/"):
+            known = [f for f in (self._number(left) if node.value == "*" else None, self._number(right)) if f is not None]
+            if not known:
+                return self._operation("*", node.args, (direction, direction), True) if node.value == "*" else None
+            if 0 in known or (positive and min(known) < 0):
+                return None
+            return self._scaled(node, direction if min(known) > 0 else -direction, positive)
+        return None
+
+    def _scaled(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        """A product or quotient with a number."""
+        parts = []
+        for operand in node.args:
+            number = self._number(operand)
+            parts.append(("lit", number) if number is not None else self.tree(operand, direction, positive))
+        return None if None in parts else (node.value, *parts)
+
+    def _number(self, node: Expr) -> float | None:
+        """A literal that is a whole number or a DOUBLE; others are decimals, whose arithmetic is not that of floating numbers."""
+        node = node.bare()
+        number = constant(self.text, node)
+        if number is None or ("." in node.span.of(self.text) and "e" not in node.span.of(self.text).lower()):
+            return None
+        return float(number) if abs(number) < 1 << 53 else None
+
+    def _operation(self, name: str, operands: tuple[Expr, ...], directions: tuple[int, ...], positive: bool) -> tuple | None:
+        parts = []
+        for operand, direction in zip(operands, directions):
+            tree = self.tree(operand, direction, positive)
+            if tree is None:
+                return None
+            parts.append(tree)
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = (name, whole, part)
+        return (name, whole) if len(parts) == 1 and name in ("neg", "sqrt") else whole
+
+
+class _SideReader(_MonotoneReader):
+    """``found``: the terms of each side; ``leaves``: the sides in the order in which they were read; ``positive``: sides that must not be below 0."""
+
+    def __init__(self, scope: Scope, plan: Plan, text: str, masks: list[int]) -> None:
+        super().__init__(scope, plan, text)
+        self.masks = masks
+        self.found: list[list[tuple[int, Expr | None, int, str]]] = [[] for _ in masks]
+        self.positive: list[int] = []
+        self.across = False
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        terms = self.terms(expr, 1) if self._number(expr) is None else None
+        if terms:
+            sides = {side for mask, *_ in terms for side, own in enumerate(self.masks) if mask & own}
+            if len(sides) == 1:
+                side = sides.pop()
+                self.found[side] += terms
+                self.leaves.append(side)
+                self.positive += [side] if positive else []
+                return ("leaf", side)
+        return super().tree(expr, direction, positive)

@@ -16,12 +16,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
-import sparkcep
 from sparkcep.clause.lexer import OP, WORD, quote, split_statements, tokenize
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.draw.report import Job, Report, Step, Table, render
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import PLAN_HEAD, Plan
+from sparkcep.plan.records import LeafSpec
 from sparkcep.settings import Settings
 from sparkcep.spark.builtin import FUNCTION
 from sparkcep.spark.connection import is_connect
@@ -30,6 +30,7 @@ from sparkcep.spark.sampling import Sampler
 from sparkcep.spark.session import sql_in
 from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.sql.rewritten import Rewritten
+from sparkcep.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,7 +137,7 @@ class _Run:
             steps=tuple(s for s, _ in steps),
             jobs=tuple(self.jobs),
             notes=tuple(self.notes),
-            versions=f"sparkcep {sparkcep.__version__}, Spark {self.spark.version}",
+            versions=f"sparkcep {__version__}, Spark {self.spark.version}",
         )
 
     def _timed(self, what: str, work: Callable[[], Any], *, extra: bool = True) -> Any:
@@ -266,24 +267,27 @@ class _Roles:
         leaves = dict(plan.leaves)
         present = _told_apart(frame)
         measures = {name: leaves[text] for name, text in plan.outputs if text in leaves and name in present}
-        order = plan.order[0] if plan.order and plan.order[0][4] else None
+        order = plan.order[0] if plan.order and plan.order[0].plain else None
         texts = dict(plan.inputs)
 
-        def measure(test: Callable[[tuple], bool]) -> str:
+        def measure(test: Callable[[LeafSpec], bool]) -> str:
             return next((name for name, spec in measures.items() if test(spec)), "")
 
-        def ordered(which: str) -> Callable[[tuple], bool]:
-            # a value of the first or last row, whatever name the input gave the column
-            return lambda spec: spec[0] == "nav" and spec[1] == which and spec[3:5] == (0, 0) and order is not None and texts.get(spec[5]) == texts[order[1]]
+        def at_end(spec: LeafSpec, kind: str) -> bool:
+            return spec.kind == kind and (spec.logical, spec.physical) == (0, 0)
 
-        names = tuple(name for name, _, plain in plan.partition if plain and name in present)
+        def ordered(which: str) -> Callable[[LeafSpec], bool]:
+            # a value of the first or last row, whatever name the input gave the column
+            return lambda spec: at_end(spec, "nav") and spec.which == which and order is not None and texts.get(spec.column) == texts[order.column]
+
+        names = tuple(key.name for key in plan.partition if key.plain and key.name in present)
         return _Roles(
             keys=names if len(names) == len(plan.partition) else (),
             parted=len(plan.partition),
-            order=order[0] if order else "",
-            match=measure(lambda spec: spec == ("mno",)),
-            variable=measure(lambda spec: spec[0] == "cls" and spec[3:5] == (0, 0)),
-            kind=measure(lambda spec: spec == ("kind",)),
+            order=order.name if order else "",
+            match=measure(lambda spec: spec.kind == "mno"),
+            variable=measure(lambda spec: at_end(spec, "cls")),
+            kind=measure(lambda spec: spec.kind == "kind"),
             start=measure(ordered("F")),
             end=measure(ordered("L")),
             one_row=plan.rows == ONE_ROW,
@@ -297,7 +301,7 @@ def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
     if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
         raise _NoPicture(f"{roles.order} is no number, date or timestamp of the rows that are drawn")
     used = {t.text.strip("`").lower() for _, text in plan.inputs for t in tokenize(text)}
-    used |= {t.text.strip("`").lower() for *_, text in plan.letters for t in tokenize(text)}
+    used |= {t.text.strip("`").lower() for letter in plan.letters for t in tokenize(letter.text)}
     if not numbers:
         raise _NoPicture("there is no column of numbers beside the order to draw")
     return next((n for n in numbers if n.lower() in used), numbers[0])

@@ -125,7 +125,7 @@ class Sampler:
 
     def _order_type(self, question: Question) -> str:
         windows = question.plan.windows
-        order = dict(question.plan.inputs)[windows[0][2]] if windows and windows[0][2] else "NULL"
+        order = dict(question.plan.inputs)[windows[0].order] if windows and windows[0].order else "NULL"
         query = question.query(f"{order} AS __o0")
         if query not in self._types:
             self._types[query] = self.ask(query).schema[0].dataType.simpleString()
@@ -258,7 +258,7 @@ def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice
 
 
 def _names(question: Question, chosen: Filter) -> str:
-    return " or ".join(question.plan.variables[v] for v in question.plan.candidates[chosen.candidate][0])
+    return " or ".join(question.plan.variables[v] for v in question.plan.candidates[chosen.candidate].variables)
 
 
 def _ways(plan, distance: Near | None) -> list[Near | None]:

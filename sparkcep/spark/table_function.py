@@ -44,8 +44,26 @@ from sparkcep.clause.lexer import quote, tokenize
 from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.plan.build import make_plan
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
-from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan, make_plan
+from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
+from sparkcep.plan.records import (
+    Aggregate,
+    At,
+    Extreme,
+    Here,
+    IsFirst,
+    Label,
+    LeafSpec,
+    Lit,
+    Near,
+    Pair,
+    Place,
+    Prior,
+    Rows,
+    Running,
+    Value,
+)
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import DEFAULT, Settings
 
@@ -153,28 +171,28 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
     return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
 
 
-def stream_error(place: tuple = (0, 0, "")) -> ClauseError:
-    """The error of a clause over a stream. ``place`` is the line, the column and the text of its pattern."""
+def stream_error(place: Place | None = None) -> ClauseError:
+    """The error of a clause over a stream; ``place`` is that of its pattern, where it is known."""
+    line, column, fragment = place or (0, 0, "")
     message = "MATCH_RECOGNIZE cannot read a stream: each micro-batch would be searched for itself; store the stream in a table, and match over that"
-    return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=place[0], column=place[1], fragment=place[2])
+    return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=line, column=column, fragment=fragment)
 
 
 def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
     """Refuses columns of the user's that ALL ROWS PER MATCH would give back and that have a name of the plan's own."""
     if plan.rows == ONE_ROW:
         return
-    own = {LETTERS, *(n for n, _ in (*plan.inputs, *plan.ordered_inputs))}
-    computed = {"__matched", *(n for n, _ in plan.leaves), *((SCORE, RANK) if plan.ranking else ())}
+    own = {LETTERS, *(column.name for column in (*plan.inputs, *plan.ordered_inputs))}
+    computed = {"__matched", *(leaf.name for leaf in plan.leaves), *((SCORE, RANK) if plan.ranking else ())}
     seen: set[str] = set()
     for name in names:
         key = name if plan.case_sensitive else name.lower()
         reserved = key in computed or (key in own and key in seen)
         if reserved or (distinct and name in seen):
             reason = f"the name {name} is reserved for a column of sparkcep's" if reserved else f"two columns of the input are called {name}"
-            line, column, pattern = plan.place
             raise ClauseError(
                 "COLUMN_NAME", f"{reason}, and ALL ROWS PER MATCH gives them all back; rename it in the input",
-                sqlstate=SEMANTIC, line=line, column=column, fragment=pattern,
+                sqlstate=SEMANTIC, line=plan.place.line, column=plan.place.column, fragment=plan.place.text,
             )
         seen |= {key, name}
 
@@ -274,19 +292,19 @@ def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
     """Refuses to compare strings of another collation, because the engine compares strings byte by byte."""
     texts = dict(plan.inputs)
     of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # what has no place of its own is named
-    for _, column, _ in plan.partition:
-        if column in collations:
-            raise _collated(collations[column], f"be a key of PARTITION BY, as {texts.get(column, column)} is", **of_pattern)
-    for column, _ in plan.equal_keys:
-        if column in collations:
-            raise _collated(collations[column], f"be compared across rows, as {texts.get(column, column)} is", **of_pattern)
-    places = {p[0]: {"line": p[1], "column": p[2], "fragment": p[3]} for p in plan.places}
-    for variable, conjuncts in plan.conditions:
-        for column in sorted(set().union(*map(_compared_columns, conjuncts)) & collations.keys()):
-            raise _collated(collations[column], "be compared across rows", **places[variable])
+    for key in plan.partition:
+        if key.column in collations:
+            raise _collated(collations[key.column], f"be a key of PARTITION BY, as {texts.get(key.column, key.column)} is", **of_pattern)
+    for key in plan.equal_keys:
+        if key.column in collations:
+            raise _collated(collations[key.column], f"be compared across rows, as {texts.get(key.column, key.column)} is", **of_pattern)
+    places = {p.variable: {"line": p.line, "column": p.column, "fragment": p.text} for p in plan.places}
+    for condition in plan.conditions:
+        for column in sorted(set().union(*map(_compared_columns, condition.trees)) & collations.keys()):
+            raise _collated(collations[column], "be compared across rows", **places[condition.variable])
     for _, spec in plan.leaves:
-        if spec[0] == "agg" and spec[1] in ("min", "max") and spec[3] in collations:
-            raise _collated(collations[spec[3]], f"be aggregated by MIN or MAX, as {texts.get(spec[3], spec[3])} is", **of_pattern)
+        if spec.kind == "agg" and spec.function in ("min", "max") and spec.column in collations:
+            raise _collated(collations[spec.column], f"be aggregated by MIN or MAX, as {texts.get(spec.column, spec.column)} is", **of_pattern)
 
 
 def _collated(collation: str, what: str, **place) -> ClauseError:
@@ -297,21 +315,21 @@ def _collated(collation: str, what: str, **place) -> ClauseError:
 def _compared_columns(tree: tuple) -> set[str]:
     """The columns whose values the tree of a condition compares, or may hand to a comparison."""
     match tree:
-        case ("call", "isnull", ("col" | "off" | "nav" | "pair", *_)):
+        case ("call", "isnull", Here() | Near() | At() | Pair()):
             return set()
-        case ("col" | "off" | "pair", column, *_) | ("nav", _, _, _, _, column, *_):
-            return {column}
-        case ("agg", "count", _, _, _, False):
+        case Here() | Near() | At() | Pair():
+            return {tree.column}
+        case Running(function="count", distinct=False):
             return set()
-        case ("agg", _, _, column, _, _):
-            return {column}
-        case ("by", _, _, column, key, _):
-            return {key} if column is None else {column, key}
-        case ("prior", _, inner):
-            return _compared_columns(inner)
+        case Running():
+            return {tree.column}
+        case Extreme():
+            return {tree.key} if tree.column is None else {tree.column, tree.key}
+        case Prior():
+            return _compared_columns(tree.tree)
         case ("call", _, *arguments):
             return set().union(*map(_compared_columns, arguments))
-        case ("lit" | "cls" | "mno" | "isfirst", *_):
+        case Lit() | Label() | IsFirst() | ("mno",):
             return set()
     raise ValueError(f"a condition's tree of an unknown kind: {tree[0]}")
 
@@ -350,13 +368,13 @@ def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[Str
     return fields
 
 
-def _spark_type(spec: tuple, arrow: pa.DataType, schema: StructType) -> DataType:
+def _spark_type(spec: LeafSpec, arrow: pa.DataType, schema: StructType) -> DataType:
     match spec:
-        case ("nav", _, _, _, _, name, _) if name in schema.names:
+        case Value(column=name) if name in schema.names:
             return schema[name].dataType
-        case ("agg", "list", _, name, _, _) if name in schema.names:
+        case Aggregate(function="list", column=name) if name in schema.names:
             return ArrayType(schema[name].dataType)
-        case ("rows", _, names, _):
+        case Rows(columns=names):
             fields = [
                 StructField(f.name, schema[n].dataType if n in schema.names else from_arrow_type(f.type))
                 for f, n in zip(arrow.value_type, names, strict=True)
@@ -372,7 +390,7 @@ def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
     """(output name, engine column) of each output column, in the standard's order."""
     measures = [(name, sql) for name, sql in plan.outputs]
     if plan.rows == ONE_ROW:
-        return [(name, c) for name, c, _ in plan.partition] + measures
+        return [(key.name, key.column) for key in plan.partition] + measures
     # names that differ by case alone: the session tells them apart
     alike = len({n.lower() for n in schema.names}) < len(schema.names)
     keys, seen = [], set()
@@ -380,11 +398,11 @@ def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
     def folded(name: str) -> str:
         return name if alike else name.lower()
 
-    for name, column, *_, plain in (*plan.partition, *plan.order):
-        if plain and folded(name) in seen:
+    for key in (*plan.partition, *plan.order):
+        if key.plain and folded(key.name) in seen:
             continue
-        seen.add(folded(name) if plain else column)
-        keys.append((name, _plain_column(name, schema) or name) if plain else (name, column))
+        seen.add(folded(key.name) if key.plain else key.column)
+        keys.append((key.name, _plain_column(key.name, schema) or key.name if key.plain else key.column))
     rest = [(n, n) for n in schema.names if folded(n) not in seen]
     return keys + measures + rest
 
@@ -398,15 +416,15 @@ def _plain_column(sql: str, schema: StructType) -> str | None:
 def _known_types(plan: Plan, schema: StructType) -> StructType:
     """The types of the inputs that are plain columns. Those that the output needs must be among them."""
     fields = list(schema.fields) if plan.rows != ONE_ROW else []
-    needed = {c for _, c, *_, plain in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not plain}
-    needed -= {c for _, c, *_ in plan.order} if plan.rows == ONE_ROW else set()
-    needed |= {window[2] for window in plan.windows if window[2]}
+    needed = {key.column for key in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not key.plain}
+    needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
+    needed |= {window.order for window in plan.windows if window.order}
     for _, spec in plan.leaves:
-        if spec[0] == "nav":
-            needed.add(spec[5])
-        elif spec[0] == "agg" and spec[3] not in (None, CLASSIFIER_COLUMN):
-            needed.add(spec[3])
-        elif spec[0] == "rows":
+        if spec.kind == "nav":
+            needed.add(spec.column)
+        elif spec.kind == "agg" and spec.column not in (None, CLASSIFIER_COLUMN):
+            needed.add(spec.column)
+        elif spec.kind == "rows":
             raise _needs_rewriter("an aggregate that Spark computes")
     for column, sql in plan.inputs:
         plain = _plain_column(sql, schema)
@@ -431,7 +449,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     from sparkcep.engine.prepared import output_schema
 
     plan = make_plan(parse_clause(text))
-    names = {n for n, _ in plan.leaves}
+    names = {leaf.name for leaf in plan.leaves}
     for name, sql in plan.outputs:
         if sql not in names:
             raise _needs_rewriter(f"the measure {name}, computed around values of the match,")
@@ -445,7 +463,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     known = _known_types(plan, schema)
     _check_collations(plan, _collations(known))
     engine_columns = {f.name: f.dataType for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
-    columns = _columns(plan, schema)
+    columns, texts = _columns(plan, schema), dict(plan.inputs)
     selected = [SelectedColumn(sql, alias) for alias, sql in plan.inputs]
     if plan.letters:
         terms = " + ".join(f"CASE WHEN {sql} THEN {1 << bit}L ELSE 0L END" for _, bit, sql in plan.letters)
@@ -456,11 +474,11 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
         selected = [SelectedColumn("0", "__row")]
     return MatchAnalysis(
         StructType([StructField(name, engine_columns[source]) for name, source in columns]),
-        partitionBy=[PartitioningColumn(dict(plan.inputs)[c]) for _, c, _ in plan.partition],
+        partitionBy=[PartitioningColumn(texts[key.column]) for key in plan.partition],
         # Spark would make a handler for each value of a further key: here the engine cuts by them alone
         orderBy=[
-            *(OrderingColumn(dict(plan.inputs)[c]) for c, _ in plan.equal_keys),
-            *(OrderingColumn(dict(plan.inputs)[c], not d, n) for _, c, d, n, _ in plan.order),
+            *(OrderingColumn(texts[key.column]) for key in plan.equal_keys),
+            *(OrderingColumn(texts[item.column], not item.descending, item.nulls_first) for item in plan.order),
         ],
         withSinglePartition=not plan.partition,
         select=selected,

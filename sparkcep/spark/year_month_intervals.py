@@ -40,13 +40,13 @@ def _months(plan: Plan, schema: StructType) -> Months | None:
     outputs = []
     for f in output_schema(plan, arrow_schema(numbers)):
         kind, spec = types.get(f.name, ""), leaves.get(f.name)
-        if spec is not None and spec[0] == "nav":
-            kind = types.get(spec[5], "")
-        elif spec is not None and spec[0] == "agg" and spec[3] in types and spec[1] in (*_KEPT, "list"):
-            kind = types[spec[3]] if spec[1] in _KEPT else f"array<{types[spec[3]]}>"
-        elif spec is not None and spec[0] == "agg" and spec[3] in types and spec[1] == "avg":
+        if spec is not None and spec.kind == "nav":
+            kind = types.get(spec.column, "")
+        elif spec is not None and spec.kind == "agg" and spec.column in types and spec.function in (*_KEPT, "list"):
+            kind = types[spec.column] if spec.function in _KEPT else f"array<{types[spec.column]}>"
+        elif spec is not None and spec.kind == "agg" and spec.column in types and spec.function == "avg":
             kind = AVERAGE
-        elif spec is not None and spec[0] == "rows" and types.keys() & set(spec[2]):
-            kind = f"rows<{','.join(types.get(column, '') for column in spec[2])}>"
+        elif spec is not None and spec.kind == "rows" and types.keys() & set(spec.columns):
+            kind = f"rows<{','.join(types.get(column, '') for column in spec.columns)}>"
         outputs.append((f.name, kind))
     return Months(tuple(types.items()), tuple(outputs))

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.tree import ONE_ROW, PAST_LAST, MatchClause
-from sparkcep.plan.options import nullable
+from sparkcep.plan.facts import nullable, tree_of
 from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS, OF_MATCHES, PRIOR
 
 _AGGREGATES = frozenset(["COUNT", "SUM", "AVG", "MIN", "MAX"])
@@ -85,7 +85,7 @@ def _check_pattern(pattern: nodes.Node) -> None:
             raise _Outside(_NODES[type(node)])
         if isinstance(node, nodes.Repeat) and not node.greedy:
             raise _Outside("it has no reluctant quantifiers")
-    if all(map(nullable, items)):
+    if all(nullable(tree_of(item)[1]) for item in items):
         raise _Outside("it has no empty matches, and the pattern may match no row")
 
 

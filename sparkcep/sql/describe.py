@@ -7,18 +7,18 @@ import re
 from sparkcep.automaton import strategy as by
 from sparkcep.automaton.net import E_NOT, Net
 from sparkcep.automaton.strategy import Strategy, strategy_of
-from sparkcep.plan.costs import Approx
 from sparkcep.plan.define import ORDER, looks_at_match
+from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Approx, At, Classifier, Label, LeafSpec, Ranking, RowAt, Value
 from sparkcep.plan.scope import APPROXIMATE, ENDINGS
-from sparkcep.plan.score import Ranking
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
 
 
 def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOLE) -> str:
-    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read; ``slicing``: of
-    slices of time."""
+    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read;
+    ``slicing``: of slices of time."""
     strategy = strategy_of(plan)
     if plan.approximate is not None:
         lines = _approximate(plan, plan.approximate, strategy)
@@ -52,7 +52,7 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
         lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
     if history:
         lines += ["computed in the matching kernel (looks at the match so far):", *history]
-    conditioned = {v for v, *_ in plan.letters} | {v for v, _ in plan.conditions}
+    conditioned = {part.variable for part in (*plan.letters, *plan.conditions)}
     free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
     if free:
         lines.append(f"true for every row (no condition): {', '.join(free)}")
@@ -75,8 +75,8 @@ def _filtered(plan: Plan, choice: Choice) -> str:
 def _sliced(plan: Plan, slicing: Slicing) -> str:
     """Whether partitions are cut into slices, and why."""
     if slicing.slices is None:
-        return f"partitions are not cut into slices of {plan.order[0][0]}: {slicing.note}"
-    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0][0]}, {slicing.slices.words}; {slicing.note}"
+        return f"partitions are not cut into slices of {plan.order[0].name}: {slicing.note}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.words}; {slicing.note}"
 
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
@@ -90,7 +90,7 @@ _IGNORE = {
 
 def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     """Engine, automaton and windows of a plan with an event selection."""
-    contiguity = plan.selection[0]
+    contiguity = plan.selection.strategy
     how, searched = _asked(plan, strategy), f"depth-first in preference order; {_pruned(strategy)}"
     if strategy.search == by.NUMBERS:
         searched = "dynamic programming, because every condition is local to its row and its neighbours"
@@ -118,7 +118,7 @@ def _conjunction(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     elif strategy.question in (by.COUNTED, by.GRAPH):
         searched = "listed one by one, "
     return [
-        f"engine: conjunction, event selection {STRATEGIES[plan.selection[0]]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
+        f"engine: conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
         "conditions across &, and negations, are judged by the finished match",
         "automaton:", *_indented(automaton.dump("", condition_texts(plan))), *_windows(plan),
     ]  # fmt: skip
@@ -136,11 +136,11 @@ def _approximate(plan: Plan, approx: Approx, strategy: Strategy) -> list[str]:
     else:
         how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
     costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
-    if plan.selection[0] == "STRICT":
+    if plan.selection.strategy == "STRICT":
         costs["an extra row"] = approx.extra
     costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
     lines = [
-        f"engine: approximate, {STRATEGIES[plan.selection[0]]}, cost at most {approx.errors(approx.bound)}, {_asked(plan, strategy)}; {how}",
+        f"engine: approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}, {_asked(plan, strategy)}; {how}",
         "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
         "automaton:",
     ]
@@ -148,7 +148,7 @@ def _approximate(plan: Plan, approx: Approx, strategy: Strategy) -> list[str]:
     if copies > len(plan.variables):
         lines.append(f"  {copies} variables with copies: for rows that stand for one, and without the conditions that name a missing one")
     assert strategy.approximate is not None
-    return lines + _indented(strategy.approximate.dump(_IGNORE[plan.selection[0]], condition_texts(strategy.plan), approx)) + _windows(plan)
+    return lines + _indented(strategy.approximate.dump(_IGNORE[plan.selection.strategy], condition_texts(strategy.plan), approx)) + _windows(plan)
 
 
 def _indented(text: str) -> list[str]:
@@ -208,7 +208,7 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
     lines = [f"score: {score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
     if ranking.top:
         of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
-        windows = f" and window of {plan.windows[0][1]} that slides by {plan.slide[1]}" if plan.slide else ""
+        windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
         if strategy.search == by.PATHS:
             how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
         elif strategy.ranks:
@@ -224,10 +224,10 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
 def window_texts(plan: Plan) -> list[tuple[str, str]]:
     """(name, what it means) of each window that bounds a match or a group."""
     found = []
-    for i, (kind, size, *_) in enumerate(plan.windows):
-        unit = {"rows": "rows", "micros": "microseconds", "number": f"of {plan.order[0][0]}" if plan.order else ""}.get(kind)
+    for i, window in enumerate(plan.windows):
+        unit = {ROWS: "rows", MICROS: "microseconds", NUMBER: f"of {plan.order[0].name}" if plan.order else ""}.get(window.kind)
         if unit is not None:
-            found.append((f"window {i}", f"less than {size} {unit} from its first to its last row"))
+            found.append((f"window {i}", f"less than {window.size} {unit} from its first to its last row"))
     return found
 
 
@@ -236,16 +236,16 @@ def _windows(plan: Plan) -> list[str]:
 
 
 def _set_text(mask: int, variables: tuple[str, ...]) -> str:
-    if mask == -1:
+    if mask == ALL_ROWS:
         return "*"
     return ",".join(v for i, v in enumerate(variables) if mask >> i & 1)
 
 
-def _nav(which: str, mask: int, logical: int, physical: int, value: str, variables: tuple[str, ...]) -> str:
-    name = "FIRST" if which == "F" else "LAST"
-    text = f"{name}({_set_text(mask, variables)}: {value}" + (f", {logical})" if logical else ")")
-    if physical:
-        text = f"{'PREV' if physical < 0 else 'NEXT'}({text}, {abs(physical)})"
+def _nav(row: At | Label | RowAt | Value | Classifier, value: str, variables: tuple[str, ...]) -> str:
+    name = "FIRST" if row.which == "F" else "LAST"
+    text = f"{name}({_set_text(row.mask, variables)}: {value}" + (f", {row.logical})" if row.logical else ")")
+    if row.physical:
+        text = f"{'PREV' if row.physical < 0 else 'NEXT'}({text}, {abs(row.physical)})"
     return text
 
 
@@ -253,30 +253,28 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
     """A condition tree in readable form."""
     kind = tree[0]
     if kind == "col":
-        return tree[1]
+        return tree.column
     if kind == "off":
-        return f"{'PREV' if tree[2] < 0 else 'NEXT'}({tree[1]}, {abs(tree[2])})"
+        return f"{'PREV' if tree.physical < 0 else 'NEXT'}({tree.column}, {abs(tree.physical)})"
     if kind == "nav":
-        return _nav(tree[1], tree[2], tree[3], tree[4], tree[5], variables)
+        return _nav(tree, tree.column, variables)
     if kind == "cls":
-        return _nav("L" if tree[1] == "cur" else tree[1], tree[2], tree[3], tree[4], "CLASSIFIER", variables)
+        return _nav(tree, "CLASSIFIER", variables)
     if kind == "mno":
         return "MATCH_NUMBER()"
     if kind == "prior":
-        return f"PRIOR({show(tree[2], variables)})"
+        return f"PRIOR({show(tree.tree, variables)})"
     if kind == "isfirst":
-        return f"first row of {_set_text(tree[1], variables)}"
+        return f"first row of {_set_text(tree.mask, variables)}"
     if kind == "pair":
-        return f"{tree[1]}[{', '.join(_nav(*row, 'row', variables) for row in tree[3])}]"
+        return f"{tree.column}[{', '.join(_nav(row, 'row', variables) for row in tree.rows)}]"
     if kind == "lit":
-        return tree[2] if tree[1] != "string" else repr(tree[2])
+        return tree.text if tree.type != "string" else repr(tree.text)
+    filtered = f" FILTER ({tree.keep})" if kind in ("agg", "by") and tree.keep else ""
     if kind == "agg":
-        _, fn, mask, column, keep, distinct = tree
-        inner = ("DISTINCT " if distinct else "") + (column or "*")
-        return f"{fn}({_set_text(mask, variables)}: {inner})" + (f" FILTER ({keep})" if keep else "")
+        return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){filtered}"
     if kind == "by":
-        _, which, mask, column, key, keep = tree
-        return f"{which}_by({_set_text(mask, variables)}: {column or 'CLASSIFIER'}, {key})" + (f" FILTER ({keep})" if keep else "")
+        return f"{tree.which}_by({_set_text(tree.mask, variables)}: {tree.column or 'CLASSIFIER'}, {tree.key}){filtered}"
     name, args = tree[1], [show(t, variables) for t in tree[2:]]
     if len(args) == 2 and not name[0].isalpha():
         return f"({args[0]} {name} {args[1]})"
@@ -285,16 +283,15 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
     return f"{name}({', '.join(args)})"
 
 
-def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
-    kind = spec[0]
+def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
+    kind = spec.kind
     if kind == "mno":
         return "MATCH_NUMBER()"
     if kind in ("window_start", "window_end"):
         return f"{kind.upper()}()"
     if kind == "score":
-        signs = {1: "+", -1: "-"}
-        terms = " ".join(f"{signs[sign]} {_set_text(mask, variables)}: {column or 1}" for mask, column, sign, _ in spec[2])
-        return f"floating sum in row order of {terms}" + (f", divided by {spec[1]}" if spec[1] > 1 else "")
+        terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
+        return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")
     if kind == "rank":
         return "rank of the match: by score, then earliest rows, then preferment"
     if kind == "vector":
@@ -302,11 +299,10 @@ def _show_leaf(spec: tuple, variables: tuple[str, ...]) -> str:
     for name, leaf in (ENDINGS | APPROXIMATE).items():
         if kind == leaf:
             return f"{name}()"
-    semantics = "FINAL " if spec[-1] else "RUNNING "
-    if kind == "nav":
-        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], spec[5], variables)
-    if kind == "cls":
-        return semantics + _nav(spec[1], spec[2], spec[3], spec[4], "CLASSIFIER", variables)
+    semantics = "FINAL " if spec.final else "RUNNING "
+    if kind in ("nav", "cls"):
+        return semantics + _nav(spec, spec.column if kind == "nav" else "CLASSIFIER", variables)
     if kind == "rows":
-        return f"{semantics}rows of {_set_text(spec[1], variables)}: {', '.join(spec[2])}"
-    return f"{semantics}{spec[1]}({_set_text(spec[2], variables)}: {spec[3] or '*'})" + (f" FILTER ({spec[4]})" if spec[4] else "")
+        return f"{semantics}rows of {_set_text(spec.mask, variables)}: {', '.join(spec.columns)}"
+    filtered = f" FILTER ({spec.keep})" if spec.keep else ""
+    return f"{semantics}{spec.function}({_set_text(spec.mask, variables)}: {spec.column or '*'}){filtered}"

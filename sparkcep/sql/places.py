@@ -333,7 +333,7 @@ class _Clause:
         for measure, (_, text) in zip(clause.measures, plan.outputs):
             if users & set(_INNER.findall(text)):
                 return measure.expr.span
-        looked_at = {v for v, trees in plan.conditions if name in _INNER.findall(str(trees))}
+        looked_at = {condition.variable for condition in plan.conditions if name in _INNER.findall(str(condition.trees))}
         for define in clause.defines:
             if self._id(define) in looked_at:
                 return define.condition.span

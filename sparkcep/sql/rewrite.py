@@ -26,13 +26,14 @@ from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
 from sparkcep.plan.define import ORDER, ROW_NUMBER
 from sparkcep.plan.measures import ELEMENT, POSITION
 from sparkcep.plan.options import NO_WINDOW
-from sparkcep.plan.plan import LETTERS, Plan, key_texts, make_plan
+from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
-from sparkcep.plan.score import Ranking
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.probe import Chooser, Question
 from sparkcep.sql.rewritten import Origin, Rewritten
@@ -197,7 +198,7 @@ class _Rewriter:
     def _slicing(self, plan: Plan, source: str, begin: int, months: Months | None) -> Slicing:
         """Whether the clause's input is cut into slices of time."""
         always = self.settings.slices == ALWAYS
-        if not self.settings.slices or not plan.windows or plan.windows[0][0] == NO_WINDOW:
+        if not self.settings.slices or not plan.windows or plan.windows[0].kind == NO_WINDOW:
             return WHOLE
         if reason := undivided(plan):
             return Slicing(None, reason)
@@ -506,10 +507,10 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
     if not ranking.top:
         return f"({scored})"
     if ranking.by_engine:
-        rank = next(name for name, spec in plan.leaves if spec == ("rank",))
+        rank = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank")
         return f"(SELECT *, {rank} AS {RANK} FROM ({scored}))"
-    groups = [] if ranking.overall else list(key_texts(plan.partition, plan.rows))
-    groups += [name for name, spec in plan.leaves if spec[0] == "window_start"]
+    groups = [] if ranking.overall else list(plan.key_texts())
+    groups += [leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start"]
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
     rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
     return f"(SELECT * FROM (SELECT *, {rank} FROM ({scored})) WHERE {RANK} <= {ranking.top})"
@@ -548,7 +549,7 @@ def _aggregated(plan: Plan, call: str) -> str:
     arrays = ", ".join(f"{text} AS {name}" for name, text in plan.arrays)
     names = [name for name, _ in plan.arrays]
     kept = _kept_leaves(plan)
-    spent = ", ".join(names + [name for name, _ in plan.leaves if name not in kept])
+    spent = ", ".join(names + [leaf.name for leaf in plan.leaves if leaf.name not in kept])
     columns = [f"any_value(struct(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
     numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __row_id FROM {call}"
     spread = f"LATERAL VIEW OUTER posexplode(arrays_zip({', '.join(names)})) __z AS {POSITION}, {ELEMENT}"
@@ -562,8 +563,8 @@ def _kept_leaves(plan: Plan) -> list[str]:
     if plan.ranking:
         texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
     used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
-    used |= {name for name, spec in plan.leaves if spec[0] == "rank" or (plan.slide and spec[0] == "window_start")}
-    return [name for name, _ in plan.leaves if name in used or not plan.aggregates]
+    used |= {leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank" or (plan.slide and leaf.spec.kind == "window_start")}
+    return [leaf.name for leaf in plan.leaves if leaf.name in used or not plan.aggregates]
 
 
 def _letters_sql(plan: Plan) -> list[str]:
@@ -579,15 +580,15 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     as_months = {name for name, _ in months.columns} if months else set()
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     keys = plan.keys
-    order = [_order_text(c, d, n) for _, c, d, n, _ in plan.order]
+    order = [_order_text(item.column, item) for item in plan.order]
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
-    order_only = {c for _, c, *_ in plan.order} - _needed(plan)
+    order_only = {item.column for item in plan.order} - _needed(plan)
     shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
         window = " ".join(
             [
                 *(["PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys)] if keys else []),
-                "ORDER BY " + ", ".join(_order_text(_text_of(plan, c), d, n) for _, c, d, n, _ in plan.order),
+                "ORDER BY " + ", ".join(_order_text(_text_of(plan, item.column), item) for item in plan.order),
             ]
         )
         computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in plan.ordered_inputs]
@@ -630,16 +631,16 @@ def _text_of(plan: Plan, column: str) -> str:
     return f"({dict(plan.inputs)[column]})"
 
 
-def _order_text(column: str, descending: bool, nulls_first: bool | None) -> str:
-    nulls = "" if nulls_first is None else (" NULLS FIRST" if nulls_first else " NULLS LAST")
-    return f"{column}{' DESC' if descending else ''}{nulls}"
+def _order_text(text: str, item: Order) -> str:
+    nulls = "" if item.nulls_first is None else (" NULLS FIRST" if item.nulls_first else " NULLS LAST")
+    return f"{text}{' DESC' if item.descending else ''}{nulls}"
 
 
 def _needed(plan: Plan) -> set[str]:
     """Input columns that the engine reads."""
     needed = set(plan.keys)
     if plan.rows != ONE_ROW:
-        needed |= {c for _, c, *_, plain in plan.order if not plain}
+        needed |= {item.column for item in plan.order if not item.plain}
 
     def visit(value: object) -> None:
         if isinstance(value, tuple):
@@ -650,9 +651,9 @@ def _needed(plan: Plan) -> set[str]:
 
     visit(plan.conditions)
     visit(plan.windows)
-    visit(tuple(spec for _, spec in plan.leaves))
+    visit(tuple(leaf.spec for leaf in plan.leaves))
     if plan.ranking:
-        visit((plan.ranking.joined, plan.ranking.conjoined))
+        visit((plan.ranking.monotone, plan.ranking.by_sides))
     return needed
 
 
@@ -662,16 +663,16 @@ def _output(plan: Plan) -> list[str]:
 
     measures = [f"{measure(text)} AS {quote(name)}" for name, text in plan.outputs]
     if plan.rows == ONE_ROW:
-        return [f"{c} AS {quote(name)}" for name, c, _ in plan.partition] + measures
+        return [f"{key.column} AS {quote(key.name)}" for key in plan.partition] + measures
     keys, hidden, seen = [], [], set()
-    for name, column, *_, plain in (*plan.partition, *plan.order):
-        key = name if not plain or plan.case_sensitive else name.lower()
-        if plain and key in seen:
+    for key in (*plan.partition, *plan.order):
+        name = key.name if not key.plain or plan.case_sensitive else key.name.lower()
+        if key.plain and name in seen:
             continue
-        seen.add(key)
-        keys.append(quote(name) if plain else f"{column} AS {quote(name)}")
-        hidden.append(quote(name) if plain else column)
-    hidden += _kept_leaves(plan) + [name for name, _ in plan.aggregates] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+        seen.add(name)
+        keys.append(quote(key.name) if key.plain else f"{key.column} AS {quote(key.name)}")
+        hidden.append(quote(key.name) if key.plain else key.column)
+    hidden += _kept_leaves(plan) + [column.name for column in plan.aggregates] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
     if plan.ranking:
         hidden += [*(f"__g{i}" for i in range(len(plan.ranking.objectives))), SCORE, *([RANK] if plan.ranking.top else [])]
     rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"

@@ -1,7 +1,7 @@
 """The prefilter that reads the source twice and drops rows whose partition, or whose time, has no row of a necessary variable.
 
 It is a semi join with the keys of the rows that fulfil a candidate (``Plan.candidates``), broadcast, ahead of the exchange. It is
-sound where both reads give the same rows (``plan.necessary`` says why); who chooses a filter sees to that.
+sound where both reads give the same rows (``plan.pruning`` says why); who chooses a filter sees to that.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
+from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.window import MICROS
 
 KEPT, MEASURE = "__kept", "__at"
 _DAY, _SECOND = 86_400_000_000, 1_000_000
@@ -63,7 +63,7 @@ def near(plan: Plan, order_type: str) -> Near | None:
     """
     if not plan.near:
         return None
-    kind, size = plan.windows[0][:2]
+    kind, size = plan.windows[0].kind, plan.windows[0].size
     if kind == MICROS and order_type == "timestamp":
         return _bounded(Near("unix_micros(__o0)", int(size)))
     if kind == MICROS and order_type == "timestamp_ntz":  # without a time zone's jumps: by its own clock
@@ -90,7 +90,7 @@ def candidate_text(plan: Plan, chosen: Filter) -> str:
 
 def kept_keys(plan: Plan, chosen: Filter, columns: dict[str, str], source: str) -> str:
     """The semi join, as text behind the input's own SELECT. ``columns`` gives the SQL text of each input column."""
-    condition = plan.candidates[chosen.candidate][1]
+    condition = plan.candidates[chosen.candidate].text
     keys = [f"{columns[k]} AS __q{i}" for i, k in enumerate(plan.keys)]
     on = [f"{k} <=> __q{i}" for i, k in enumerate(plan.keys)]
     select = "SELECT" if chosen.few else "SELECT DISTINCT"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
+from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.scope import ALL_ROWS
-from sparkcep.plan.window import MICROS
+from sparkcep.plan.records import ALL_ROWS, Computed, Leaf, Value
 
 # windows to a slice: copies are one row in sixteen. Half as many would copy an eighth; twice as many halve the slices that tasks
 # can share
@@ -64,10 +64,10 @@ def slices_of(plan: Plan, order_type: str, windows: int = WINDOWS) -> Slices | s
 
     Only what is refused depends on the type. Where it is :data:`UNKNOWN` the text fits every type that WINDOW may measure.
     """
-    kind, size = plan.windows[0][:2]
+    kind, size = plan.windows[0].kind, plan.windows[0].size
     fits = order_type in _TIMES if kind == MICROS else order_type in (*_WHOLE, "float", "double") or order_type.startswith("decimal")
     if order_type != UNKNOWN and not fits:
-        return f"WINDOW {plan.windows[0][5]} does not measure an order key of {order_type}"
+        return f"WINDOW {plan.windows[0].text} does not measure an order key of {order_type}"
     if kind == MICROS:
         # the clock of the type itself: a time zone's jumps would bring rows out of order, or farther apart than they are
         own_clock = "(CAST({0} AS TIMESTAMP_NTZ) - TIMESTAMP_NTZ'1970-01-01 00:00:00') DIV INTERVAL '0.000001' SECOND"
@@ -77,21 +77,21 @@ def slices_of(plan: Plan, order_type: str, windows: int = WINDOWS) -> Slices | s
             return "where windows of rounded numbers begin is not known exactly" if order_type else "the type of the order key is not known"
         # floor and rounded differences never fall; the window's own size may be rounded up by less than one
         place, width = f"CAST(greatest(least(floor({{0}}), {_FAR}L), -{_FAR}L) AS BIGINT)", ceil(Fraction(size)) + 1
-    if plan.order[0][2]:
+    if plan.order[0].descending:
         place = f"~({place})"
     # a search that begins in a window of another slice's looks one window farther
     reach = width * (2 if plan.slide else 1)
     if max(width * windows, reach) >= _FAR:
         return "WINDOW is as wide as all that the order key can hold"
-    start = next((name for name, spec in plan.leaves if spec[0] == "window_start"), "") if plan.slide else ""
+    start = next((leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start"), "") if plan.slide else ""
     return Slices(place, width, max(width * windows, reach), reach, start)
 
 
 def cut(plan: Plan, slices: Slices) -> Plan:
     """The plan that the engine gets for a cut input."""
     column = SLICE if slices.start else AWAY
-    leaf = (OWN, ("nav", "F", ALL_ROWS, 0, 0, column, True))
-    inputs = (*plan.inputs, *((name, "") for name in (SLICE, *([] if slices.start else [AWAY]))))
+    leaf = Leaf(OWN, Value("nav", "F", ALL_ROWS, 0, 0, column, True))
+    inputs = (*plan.inputs, *(Computed(name, "") for name in (SLICE, *([] if slices.start else [AWAY]))))
     return replace(plan, slice=SLICE, inputs=inputs, leaves=(*plan.leaves, leaf))
 
 

@@ -225,7 +225,8 @@ def _skips_rows(clause: MatchClause) -> bool:
 
 
 def _reports_all(clause: MatchClause) -> bool:
-    return selection(clause)[1:] == ("ALL",)
+    found = selection(clause)
+    return found is not None and found.report == "ALL"
 
 
 def _counts(clause: MatchClause) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +22,8 @@ import pyarrow as pa
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import prepare
 from sparkcep.engine.prepared import Prepared
-from sparkcep.plan.plan import LETTERS, Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.sql.describe import condition_texts
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden"
@@ -62,10 +62,10 @@ def listing(clause: str) -> str:
 
 def _plan(plan: Plan) -> str:
     """The members of a plan that are not empty, one value a line as far as its leaves."""
-    members = {name: value for name, value in json.loads(json.dumps(asdict(plan))).items() if name not in MADE and value not in ([], "", False)}
+    members = {name: value for name, value in json.loads(plan.to_json()).items() if name not in MADE and value not in ([], "", False, None)}
     lines = []
     for name, value in members.items():
-        nested = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
+        nested = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
         lines += [f"{name}:", *(f"  {json.dumps(item)}" for item in value)] if nested else [f"{name}: {json.dumps(value)}"]
     return "\n".join(lines)
 

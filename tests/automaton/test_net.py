@@ -11,7 +11,8 @@ from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_CHECK, E_COST
 from sparkcep.automaton.selection import selection_automaton
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
-from sparkcep.plan.plan import Plan, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
 
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"
 NEXT = "EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES"

@@ -12,7 +12,8 @@ from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.steps import BEGIN, DONE, ELEMENT, LEAVE, ON, ROUND, choices, steps
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from tests.oracle import pattern
 
 NAMES = ("A", "B", "C")

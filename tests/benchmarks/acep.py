@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, prepare
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from tests.benchmarks.sase import _axes, _lines
 
 CHARTS, NEWS, BEARISH = "(B | D | W | R | H | T | C)", "(G | N | U)", "(T1 | T2 | R1 | H1 | B1 | D1)"

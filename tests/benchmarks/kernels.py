@@ -15,7 +15,8 @@ from sparkcep.engine.drive import Room
 from sparkcep.engine.listing import Open
 from sparkcep.engine.open import prepare
 from sparkcep.engine.prepared import Task
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.search import codes
 
 from .data import sorted_ticks

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 
 STRATEGIES = {"s2": "STRICT CONTIGUITY", "s3": "SKIP TILL NEXT MATCH"}
 # over the a[..i-1] of the paper, a[1] being S; the last: p3 with a third component that few runs reach

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
+from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.slices import OWN, cut
 from tests.oracle import expr, pattern, selection

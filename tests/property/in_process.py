@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
+from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.semijoin import Filter
 from sparkcep.sql.slices import AWAY, OWN, SLICE, Slices, cut
@@ -39,7 +40,7 @@ def run(
     plan = make_plan(parse_clause(text), settings=settings)
     database = sqlite3.connect(":memory:")
     try:
-        table = _inputs(plan, partitions, database, chosen, down=bool(plan.order and plan.order[0][2]))
+        table = _inputs(plan, partitions, database, chosen, down=bool(plan.order and plan.order[0].descending))
         if slices is not None:
             table, plan = in_slices(plan, table, slices), cut(plan, slices)
         if chunk_rows is None:
@@ -60,7 +61,7 @@ def in_slices(plan, table: pa.Table, slices: Slices) -> pa.Table:
     for at, place in enumerate(table["__o0"].to_pylist()):
         if place is None:
             continue
-        place = -1 - place if plan.order[0][2] else place
+        place = -1 - place if plan.order[0].descending else place
         own = place // slices.size
         copies.append((own, 0, at))
         if place - own * slices.size < slices.reach:

@@ -12,7 +12,7 @@ import pytest
 
 from sparkcep.automaton.strategy import SIDES
 from sparkcep.clause.parser import parse_clause
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
@@ -174,7 +174,7 @@ def answer(case: Case, chunk: int | None, settings: Settings):
     columns = engine_rows(plan, case.table(plan), SIDES, chunk)
     if columns is None:
         return None
-    starts = next((name for name, spec in plan.leaves if spec[0] == "window_start"), None)
+    starts = next((name for name, spec in plan.leaves if spec.kind == "window_start"), None)
     number = next(name for name, spec in plan.leaves if spec == ("mno",))
     found = collections.defaultdict(list)
     for i in range(len(columns["__p0"])):

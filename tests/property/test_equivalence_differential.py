@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import measures, pattern, selection
 from tests.property.test_selection_differential import Tally, partitions

@@ -13,7 +13,7 @@ import pytest
 
 from sparkcep.automaton.strategy import SEQUENCES
 from sparkcep.clause.parser import parse_clause
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
 from tests.property.in_process import guarded, inputs, unguarded
@@ -238,7 +238,7 @@ def answer(case: Case, chunk: int | None, settings: Settings):
     columns = engine_rows(plan, case.table(plan), SEQUENCES, chunk)
     if columns is None:
         return None
-    starts = next((name for name, spec in plan.leaves if spec[0] == "window_start"), None)
+    starts = next((name for name, spec in plan.leaves if spec.kind == "window_start"), None)
     found = collections.defaultdict(list)
     for i in range(len(columns["__p0"])):
         part, vector = columns["__p0"][i], tuple(columns[dict(plan.outputs)["found"]][i])

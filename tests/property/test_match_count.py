@@ -13,7 +13,8 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from tests.oracle import measures, selection
 from tests.property.in_process import run
 from tests.selection import first

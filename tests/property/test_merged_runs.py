@@ -19,7 +19,8 @@ from sparkcep.engine import front
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.plan import LETTERS, make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import LETTERS
 from sparkcep.search import merged as merged_kernels
 from tests.oracle import measures, selection
 from tests.property.in_process import inputs

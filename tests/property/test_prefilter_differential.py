@@ -8,8 +8,9 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.necessary import necessary
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.pruning import necessary
+from sparkcep.plan.records import Repeat, Within
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.semijoin import Filter, near
 from tests.oracle import expr, measures, pattern, selection
@@ -27,7 +28,7 @@ def tree(p, ids):
     if p[0] in ("cat", "alt", "permute"):
         return (p[0], *(tree(child, ids) for child in p[1]))
     if p[0] == "rep":
-        return ("repeat", tree(p[1], ids), *p[2:])
+        return Repeat("repeat", tree(p[1], ids), *p[2:])
     return ("exclude", tree(p[1], ids)) if p[0] == "excl" else p
 
 
@@ -56,13 +57,13 @@ def test_every_match_holds_the_necessary_variables():
 @pytest.mark.parametrize(
     ("tail", "sets"),
     [
-        (("cat", ("var", 0), ("repeat", ("var", 1), 0, 1, True), ("var", 2)), [{0}, {2}]),
+        (("cat", ("var", 0), Repeat("repeat", ("var", 1), 0, 1, True), ("var", 2)), [{0}, {2}]),
         (("alt", ("cat", ("var", 0), ("var", 1)), ("cat", ("var", 2), ("var", 1))), [{1}, {0, 1}, {0, 2}, {1, 2}]),
         (("alt", ("var", 0), ("empty",)), []),
-        (("repeat", ("var", 0), 0, None, True), []),
+        (Repeat("repeat", ("var", 0), 0, None, True), []),
         (("cat", ("var", 0), ("not", 1), ("var", 2)), [{0}, {2}]),
-        (("and", ("var", 0), ("repeat", ("var", 1), 2, None, True)), [{0}, {1}]),
-        (("within", ("exclude", ("var", 0)), 1), [{0}]),
+        (("and", ("var", 0), Repeat("repeat", ("var", 1), 2, None, True)), [{0}, {1}]),
+        (Within("within", ("exclude", ("var", 0)), 1), [{0}]),
     ],
 )
 def test_necessary_sets(tail, sets):

@@ -14,7 +14,7 @@ import pytest
 from sparkcep.automaton.strategy import PATHS
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
@@ -309,7 +309,7 @@ def answer(case: Case, top: int, chunk: int | None, settings: Settings) -> dict 
     columns = engine_rows(plan, case.table(plan), PATHS, chunk)
     if columns is None:
         return None
-    leaves = {spec[0]: name for name, spec in plan.leaves if spec[0] != "agg"}
+    leaves = {spec.kind: name for name, spec in plan.leaves if spec.kind != "agg"}
     listed = dict(plan.outputs)
     ranked = collections.defaultdict(list)
     for i in range(len(columns["__p0"])):

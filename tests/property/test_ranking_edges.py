@@ -14,7 +14,7 @@ from sparkcep.engine.conjoined import rows_of_match
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 
 WHOLE, REAL, TINY, INT = pa.int64(), pa.float64(), pa.int8(), pa.int32()
@@ -28,7 +28,7 @@ def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link=
     text = f"ORDER BY id MEASURES array_agg(id) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern}) {pref} TOP {top} {more} DEFINE {conditions}"
     plan = make_plan(parse_clause(text), settings=settings)
     if listed:
-        plan = dataclasses.replace(plan, rank=tuple(plan.ranking._replace(terms=(), joined=(), conjoined=())))
+        plan = dataclasses.replace(plan, ranking=plan.ranking._replace(terms=(), monotone=None, by_sides=None))
     columns = {"id": pa.array(range(len(rows)), pa.int64())}
     columns |= {name: pa.array([dict(zip(types, values))[name] for _, *values in rows], kind) for name, kind in types.items()}
     table = {name: columns[sql] for name, sql in plan.inputs}

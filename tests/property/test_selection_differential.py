@@ -8,7 +8,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
 from tests.oracle import measures, pattern, selection
 from tests.property.in_process import run

@@ -11,7 +11,7 @@ from sparkcep.automaton.strategy import CONJUNCTION, WALK
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.search import codes
 from sparkcep.settings import Settings
 from tests.oracle import selection

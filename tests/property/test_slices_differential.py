@@ -10,8 +10,8 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
-from sparkcep.plan.plan import make_plan
 from sparkcep.settings import Settings
 from sparkcep.sql.slices import Slices, slices_of
 from tests.oracle import selection
@@ -58,7 +58,7 @@ class Tally:
         found = slices_of(plan, "int", windows=rng.choice([1, 1, 2]))
         assert isinstance(found, Slices)
         # as narrow as whole numbers let them be
-        width = int(plan.windows[0][1])
+        width = int(plan.windows[0].size)
         slices = dataclasses.replace(found, width=width, size=width * rng.choice([1, 1, 2]), reach=width)
         wanted = outcome(text, partitions, settings)
         assert outcome(text, partitions, settings, slices) == wanted, (text, slices, partitions)

@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
-from sparkcep.plan.plan import make_plan
+from sparkcep.plan.build import make_plan
 from sparkcep.spark.table_function import _check_collations, _compared_columns, _perhaps_collated
 
 # SQL with {x} for the value; over doubles d, integers n, small decimals m

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from pyspark.errors import PySparkException
 
+from sparkcep.plan import checked
+from sparkcep.plan.plan import Plan
 from sparkcep.spark.java import find_java_tool
 from tests.selection import first
 
@@ -53,7 +56,7 @@ def both_ways(spark, query: str) -> tuple[list, list]:
 def physical(spark, query: str) -> str:
     """The physical plan less the clause's own."""
     plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()
-    return re.sub(r"--sparkcep.*|\{\"variables\":.*?\}", "", plan)
+    return re.sub(r"--sparkcep.*|\{\"variables\":.*?\"given\":\[.*?\]\}", "", plan)
 
 
 @pytest.mark.parametrize("rows", first(["", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"]))
@@ -301,3 +304,13 @@ def test_a_limit_stops_early(planned):
     finally:
         planned.conf.set("spark.sql.shuffle.partitions", partitions)
         planned.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+
+
+def test_the_jvm_refuses_a_plan_of_another_format(planned, monkeypatch):
+    """Where Python would take it."""
+    written = Plan.to_json
+    monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{checked.FORMAT},', '"format":7,'))
+    monkeypatch.setattr(checked, "check_version", lambda found, known: None)
+    with pytest.raises(PySparkException, match=r"made by sparkcep .* \(format 7\) was given to a JVM that reads format") as caught:
+        planned.sql(f"SELECT * FROM {CLAUSE.format(rows='')}").collect()
+    assert caught.value.getCondition() == "SPARKCEP.VERSION"

@@ -28,6 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
 record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py
   static final String LETTERS = "__letters"; // as in plan/plan.py
+  static final int FORMAT = 2; // of a plan's JSON, as in plan/checked.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** The call of {@code function} over {@code input}; null where it is another function, or has another form. */
@@ -67,17 +68,30 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     }
     try {
       ObjectNode plan = (ObjectNode) JSON.readTree(name);
+      if (plan.path("format").asInt() != FORMAT) {
+        throw otherFormat(plan);
+      }
       return new Call(function, columns, table, plan, inputs(plan));
     } catch (JsonProcessingException e) {
       throw new IllegalStateException("The plan of a clause cannot be read: " + name, e);
     }
   }
 
+  /** The error for a plan that another version of sparkcep made: its members would be looked up where they are not. */
+  private static RuntimeException otherFormat(ObjectNode plan) {
+    String message = "a plan made by " + plan.path("made_by").asText("an older sparkcep") + " (format " + plan.path("format").asText("without a number")
+        + ") was given to a JVM that reads format " + FORMAT + "; the driver and its JVM need the same version of sparkcep";
+    ObjectNode error = JSON.createObjectNode();
+    error.put("error_class", "SPARKCEP.VERSION").put("sqlstate", "0A000").put("message", message).put("line", 0).put("column", 0).put("fragment", "");
+    error.put("description", "[SPARKCEP.VERSION] " + message + " SQLSTATE: 0A000");
+    return PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, error));
+  }
+
   /** Names of the columns that the rewriter computed for the plan: all others are the user's, whatever they are called. */
   private static Set<String> inputs(JsonNode plan) {
     Set<String> names = new HashSet<>(Set.of(LETTERS));
     for (String member : List.of("inputs", "ordered_inputs")) {
-      plan.get(member).forEach(column -> names.add(column.get(0).asText()));
+      plan.get(member).forEach(column -> names.add(column.get("name").asText()));
     }
     return names;
   }

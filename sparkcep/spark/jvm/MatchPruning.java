@@ -122,16 +122,16 @@ final class MatchPruning extends Rule<LogicalPlan> {
   static Map<ExprId, Expression> keys(Call call, scala.collection.immutable.Seq<Attribute> output) {
     Map<ExprId, Expression> found = new HashMap<>();
     for (JsonNode key : call.plan().get("partition")) {
-      boolean asWritten = !call.oneRow() && key.get(2).asBoolean();
+      boolean asWritten = !call.oneRow() && key.get("plain").asBoolean();
       List<Attribute> named = new ArrayList<>();
       for (Attribute attribute : CollectionConverters.asJava(output)) {
-        if (attribute.name().equalsIgnoreCase(key.get(asWritten ? 0 : 1).asText())) {
+        if (attribute.name().equalsIgnoreCase(key.get(asWritten ? "name" : "column").asText())) {
           named.add(attribute);
         }
       }
       for (int i = 0; i < call.size() && named.size() == 1; i++) {
         Expression value = call.value(i);
-        if (call.name(i).equals(key.get(1).asText()) && isExact(value.dataType()) && value.dataType().equals(named.get(0).dataType())) {
+        if (call.name(i).equals(key.get("column").asText()) && isExact(value.dataType()) && value.dataType().equals(named.get(0).dataType())) {
           found.put(named.get(0).exprId(), value);
         }
       }
@@ -183,13 +183,13 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   private static Generate pruned(Generate generate, AttributeSet read) {
     Call call = call(generate);
-    if (call == null || !call.plan().path("rank").isEmpty() || readsInput(generate, read)) {
+    if (call == null || !call.plan().get("ranking").isNull() || readsInput(generate, read)) {
       return generate;
     }
     Set<String> droppable = new HashSet<>();
     for (JsonNode leaf : call.plan().get("leaves")) {
-      if (VALUES.contains(leaf.get(1).get(0).asText())) {
-        droppable.add(leaf.get(0).asText());
+      if (VALUES.contains(leaf.get("spec").get("kind").asText())) {
+        droppable.add(leaf.get("name").asText());
       }
     }
     List<Integer> users = call.users(); // the output's first columns are the user's, in the input's order
@@ -218,7 +218,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     ObjectNode plan = call.plan().deepCopy();
     ArrayNode remaining = plan.putArray("leaves");
     for (JsonNode leaf : call.plan().get("leaves")) {
-      if (!dropped.contains(leaf.get(0).asText())) {
+      if (!dropped.contains(leaf.get("name").asText())) {
         remaining.add(leaf);
       }
     }

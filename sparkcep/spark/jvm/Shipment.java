@@ -91,8 +91,8 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
   /** Names of the input columns that cut partitions. */
   private static Set<String> keys(Call call) {
     Set<String> names = new HashSet<>();
-    call.plan().get("partition").forEach(key -> names.add(key.get(1).asText()));
-    call.plan().get("equal_keys").forEach(key -> names.add(key.get(0).asText()));
+    call.plan().get("partition").forEach(key -> names.add(key.get("column").asText()));
+    call.plan().get("equal_keys").forEach(key -> names.add(key.get("column").asText()));
     return names;
   }
 

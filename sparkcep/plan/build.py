@@ -1,0 +1,380 @@
+"""From a clause to its plan: a list of passes, each of which does one thing.
+
+A pass takes a :class:`Draft` and gives the next one. It says itself when it is wanted, so a clause is not seen by the passes of options that it
+does not have. Every error of a clause that needs no types is raised here, with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from sparkcep.clause import nodes
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import Span
+from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan import pruning
+from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
+from sparkcep.plan.costs import approx_of, check_approx
+from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
+from sparkcep.plan.facts import tree_of, variables_in
+from sparkcep.plan.measures import MeasureSplitter
+from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    Bound,
+    Computed,
+    Condition,
+    ConditionPlace,
+    EqualKey,
+    Key,
+    Letter,
+    Order,
+    Place,
+    Skip,
+    has,
+    walk,
+)
+from sparkcep.plan.scope import ENDINGS, PRIOR, Inputs, Scope
+from sparkcep.plan.score import check_ranking, ranking_of, with_join
+from sparkcep.settings import DEFAULT, Settings
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the passes hand on. ``qualifiers`` are lower-case names that may qualify the input's own columns (its table name or alias). ``inputs``,
+    ``splitter`` and ``measures`` collect columns as expressions are split; the last two are made by the passes ``names`` and ``measures``."""
+
+    clause: MatchClause
+    settings: Settings
+    qualifiers: frozenset[str]
+    plan: Plan
+    scope: Scope
+    inputs: Inputs
+    splitter: ConditionSplitter = field(default=None)
+    measures: MeasureSplitter = field(default=None)
+
+    def with_(self, **members) -> Draft:
+        """The same with these members of its plan."""
+        return replace(self, plan=replace(self.plan, **members))
+
+    def error(self, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+        """An error at a place of the clause."""
+        return error_at(self.clause.text, span.start, span.end, error_class, message, sqlstate)
+
+
+class Pass(NamedTuple):
+    """A step from a clause to its plan, and whether a draft needs it."""
+
+    run: Callable[[Draft], Draft]
+    wanted: Callable[[Draft], object] = lambda draft: True
+
+
+def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Plan:
+    """Checks the clause and splits its expressions. Raises ClauseError with the position of what is wrong.
+
+    ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
+    """
+    draft = begun(clause, settings, qualifiers)
+    for step in PASSES:
+        if step.wanted(draft):
+            draft = step.run(draft)
+    return draft.plan
+
+
+def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
+    """The draft with the pattern alone, of which nothing is checked."""
+    names, pattern = tree_of(clause.pattern)
+    ids = {name.lower(): i for i, name in enumerate(names)}
+    plan = Plan(
+        variables=names,
+        pattern=pattern,
+        rows=clause.rows,
+        ansi=settings.ansi,
+        case_sensitive=settings.case_sensitive,
+        bounds=tuple(Bound(*bound) for bound in settings.bounds()),
+        place=Place(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
+    )
+    return Draft(clause, settings, qualifiers, plan, Scope(clause.text, ids, {}, names, qualifiers), Inputs())
+
+
+# -- names and keys ---------------------------------------------------------------------------------------------------
+
+
+def options(draft: Draft) -> Draft:
+    """Refuses options that cannot stand together."""
+    clause = draft.clause
+    check_options(clause)
+    if clause.approx is not None:
+        check_approx(clause)
+    if clause.pref or clause.top or (clause.window and clause.window.slide):
+        check_ranking(clause)
+    return draft
+
+
+def names(draft: Draft) -> Draft:
+    """Refuses too many variables and wrong subsets; says what the subsets are."""
+    clause, ids = draft.clause, draft.scope.ids
+    subsets: dict[str, int] = {}
+    if len(ids) > MAX_VARIABLES:
+        last = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var) and ids[n.name.lower()] == MAX_VARIABLES)
+        raise draft.error(last.span, "TOO_MANY_VARIABLES", f"the pattern has more than {MAX_VARIABLES} row pattern variables", LIMIT)
+    for subset in clause.subsets:
+        name = subset.name.lower()
+        if name in ids:
+            raise draft.error(subset.span, "SUBSET_NAME", f"{subset.name} is a row pattern variable; give the subset another name")
+        if name in subsets:
+            raise draft.error(subset.span, "SUBSET_NAME", f"the subset {subset.name} is defined twice")
+        mask = 0
+        for member, span in subset.members:
+            if member.lower() not in ids:
+                raise draft.error(span, "UNKNOWN_VARIABLE", f"{member} is no variable of PATTERN; a subset lists variables of the pattern")
+            mask |= 1 << ids[member.lower()]
+        subsets[name] = mask
+    scope = replace(draft.scope, subsets=subsets)
+    # conditions under ~ and in a side of & see the finished match
+    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] in ("and", "not")), 0)
+    return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished))
+
+
+def pattern(draft: Draft) -> Draft:
+    """Refuses a pattern that is too large for its instructions, or that its rows do not allow."""
+    for node in nodes.walk(draft.clause.pattern):
+        if isinstance(node, nodes.Permute) and len(node.items) > MAX_PERMUTE:
+            raise draft.error(node.span, "PERMUTE_TOO_LARGE", f"PERMUTE takes at most {MAX_PERMUTE} patterns", LIMIT)
+        if isinstance(node, nodes.Exclude) and draft.clause.rows == WITH_UNMATCHED:
+            raise draft.error(
+                node.span, "EXCLUSION",
+                "an exclusion {- -} cannot be used with WITH UNMATCHED ROWS; use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES",
+            )
+    return draft
+
+
+def keys(draft: Draft) -> Draft:
+    """Makes input columns of PARTITION BY and ORDER BY."""
+    clause = draft.clause
+
+    def parts(expr: Expr, column: str, where: str) -> tuple[str, str, bool]:
+        node = expr.bare()
+        name = node.value[-1] if node.op == "col" else node.value if node.op == "field" else expr.span.of(clause.text)
+        # a column of the input under its own name, not a field of a struct, not an expression
+        plain = node.op == "col" and (len(node.value) == 1 or (len(node.value) == 2 and node.value[0].lower() in draft.qualifiers))
+        return name, draft.inputs.key(column, draft.scope.plain_text(expr, where)), plain
+
+    partition = tuple(Key(*parts(e, f"__p{i}", "PARTITION BY")) for i, e in enumerate(clause.partition_by))
+    order = []
+    for i, item in enumerate(clause.order_by):
+        name, column, plain = parts(item.expr, f"__o{i}", "ORDER BY")
+        order.append(Order(name, column, item.descending, item.nulls_first, plain))
+    return draft.with_(partition=partition, order=tuple(order))
+
+
+# -- conditions and options -------------------------------------------------------------------------------------------
+
+
+def conditions(draft: Draft) -> Draft:
+    """Splits DEFINE into what Spark computes of each row and what looks at other rows."""
+    return _split(draft, {})
+
+
+def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
+    clause, ids = draft.clause, draft.scope.ids
+    seen: set[str] = set()
+    letters, found, places = [], [], []
+    for define in clause.defines:
+        name = define.variable.lower()
+        if name not in ids:
+            subset = name in draft.scope.subsets
+            hint = "a subset takes no condition of its own" if subset else "take it out of DEFINE or add it to PATTERN"
+            raise draft.error(define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is no variable of PATTERN; {hint}")
+        if name in seen:
+            raise draft.error(define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice; join the conditions with AND")
+        seen.add(name)
+        local, others = draft.splitter.split(define.condition, ids[name], implied)
+        if local:
+            letters.append(Letter(ids[name], len(letters), local))
+        if others:
+            span = define.condition.span
+            found.append(Condition(ids[name], tuple(others)))
+            places.append(ConditionPlace(ids[name], *position(clause.text, span.start), span.of(clause.text)[:40]))
+    ordered = draft.splitter.ordered_inputs()
+    return draft.with_(letters=tuple(letters), conditions=tuple(found), places=tuple(places), ordered_inputs=ordered)
+
+
+def conjunction(draft: Draft) -> Draft:
+    """Beside ``&`` a row may carry two labels, so conditions that look its label up are refused."""
+    unclear = {condition.variable for condition in draft.plan.conditions if any(map(reads_labels, condition.trees))}
+    for define in draft.clause.defines:
+        if draft.scope.ids[define.variable.lower()] in unclear:
+            raise draft.error(
+                define.condition.span, "CONJUNCTION",
+                "beside a conjunction & a condition cannot use DISTINCT aggregates, or CLASSIFIER() of a neighbouring row; "
+                "compare the variables' values instead",
+                UNSUPPORTED,
+            )
+    return draft
+
+
+def event_selection(draft: Draft) -> Draft:
+    """Says which events may be skipped, which matches are reported, and how far their rows may be apart."""
+    return draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
+
+
+def costs(draft: Draft) -> Draft:
+    """Gives missing and extra rows their costs."""
+    return draft.with_(approximate=approx_of(draft.clause, draft.plan.variables))
+
+
+# -- measures ---------------------------------------------------------------------------------------------------------
+
+
+def measures(draft: Draft) -> Draft:
+    """Splits MEASURES into what the engine returns and what Spark computes of it."""
+    clause, plan = draft.clause, draft.plan
+    splitter = MeasureSplitter(
+        draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
+        timed=plan.windows[0].order if plan.windows else "",
+        step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
+        ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
+    )
+    seen: set[str] = set()
+    outputs = []
+    for measure in clause.measures:
+        key = measure.name if plan.case_sensitive else measure.name.lower()
+        if key in seen:
+            raise draft.error(measure.name_span, "DUPLICATE_MEASURE", f"the measure {measure.name} is defined twice")
+        seen.add(key)
+        for node in measure.expr.walk():
+            if node.op == "call" and node.value == PRIOR:
+                raise draft.error(node.span, "PRIOR", "PRIOR stands in DEFINE only; a measure sees the finished match")
+        outputs.append(Computed(measure.name, splitter.split(measure.expr)))
+    return replace(draft, measures=splitter).with_(outputs=tuple(outputs))
+
+
+def ranking(draft: Draft) -> Draft:
+    """Says how matches are scored and ranked."""
+    return draft.with_(ranking=ranking_of(draft.clause, draft.plan, draft.measures))
+
+
+def one_column(draft: Draft) -> Draft:
+    """Refuses an output without a column; has the engine return one where measures are constants."""
+    if not draft.plan.outputs:
+        start = draft.clause.span.start
+        raise draft.error(
+            Span(start, start + 20), "NO_OUTPUT_COLUMN",
+            "ONE ROW PER MATCH without PARTITION BY and MEASURES has no output column; add MEASURES or ALL ROWS PER MATCH",
+        )
+    draft.measures.ensure_leaf()
+    return draft
+
+
+def leaves(draft: Draft) -> Draft:
+    """Collects what MEASURES and the ranking need of the engine."""
+    return draft.with_(leaves=draft.measures.leaves(), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
+
+
+def counting(draft: Draft) -> Draft:
+    """MATCH_COUNT() and MATCH_GRAPH() stand for all matches that end at a row, so nothing else may tell them apart."""
+    clause, plan = draft.clause, draft.plan
+    at = next(n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ENDINGS)
+    name = at.value
+    if clause.approx or clause.pref or clause.top:
+        raise draft.error(at.span, name, f"{name}() stands for all matches that end at a row; leave APPROX, PREF and TOP out")
+    if not plan.reports_all or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
+        raise draft.error(at.span, name, f"{name}() is of ALL MATCHES, with AFTER MATCH SKIP TO NEXT ROW; ask for them")
+    if clause.rows != ONE_ROW:
+        raise draft.error(at.span, name, f"{name}() gives one row for each last row, so it needs ONE ROW PER MATCH")
+    for _, spec in plan.leaves:
+        of_last = spec.kind == "nav" and (spec.which, spec.mask, spec.logical) == ("L", ALL_ROWS, 0)
+        if spec.kind not in ENDINGS.values() and not of_last:
+            raise draft.error(
+                at.span, name,
+                f"beside {name}() only values of the last row can stand, such as LAST(ts): the matches it stands for differ in all others",
+            )
+    return draft
+
+
+def skip(draft: Draft) -> Draft:
+    """Says where the search goes on behind a match."""
+    written = draft.clause.skip
+    if written is None:
+        return draft.with_(skip=Skip(NEXT_ROW if draft.plan.reports_all else PAST_LAST, 0))
+    if written.mode in (PAST_LAST, NEXT_ROW):
+        return draft.with_(skip=Skip(written.mode, 0))
+    mask = draft.scope.mask_of(written.target or "")
+    if mask is None:
+        raise draft.error(
+            written.span, "UNKNOWN_VARIABLE", f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name",
+        )
+    return draft.with_(skip=Skip(written.mode, mask))
+
+
+# -- what Spark may leave out, and how the engine may rank ------------------------------------------------------------
+
+
+def ignored_rows(draft: Draft) -> Draft:
+    """Has Spark filter rows that no variable takes, and cut partitions by columns in which the rows of a match agree."""
+    plan = draft.plan
+    agreeing = pruning.equal_columns(draft.clause, draft.splitter, plan)
+    if agreeing:
+        of_partition = {key.column for key in plan.partition}  # these are keys already
+        found = [EqualKey(draft.inputs.column(text), tests) for text, tests in agreeing]
+        draft = draft.with_(equal_keys=tuple(key for key in found if key.column not in of_partition))
+        draft = _split(draft, pruning.implied_tests(draft.clause, draft.splitter, plan, [text for text, _ in agreeing]))
+    return draft.with_(prefilter=pruning.prefilter(draft.plan))
+
+
+def joins(draft: Draft) -> Draft:
+    """Says how a score that is no sum may be ranked by a join."""
+    return draft.with_(ranking=with_join(draft.clause, draft.plan, draft.measures))
+
+
+def candidates(draft: Draft) -> Draft:
+    """Has Spark drop partitions, and rows far from all candidates, that can hold no match."""
+    found = pruning.candidates(draft.plan)
+    return draft.with_(candidates=found, near=bool(found) and pruning.bounded_by_window(draft.plan))
+
+
+def inputs(draft: Draft) -> Draft:
+    """Collects the columns that Spark computes of each row."""
+    return draft.with_(inputs=draft.inputs.columns())
+
+
+def _ignorable(draft: Draft) -> bool:
+    # positions that are compared across partitions count every row
+    overall = draft.plan.ranking is not None and draft.plan.ranking.overall
+    return draft.settings.prefilter and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
+
+
+def _joinable(draft: Draft) -> bool:
+    plan = draft.plan
+    if plan.ranking is None or not plan.ranking.top or plan.ranking.terms or plan.selection != ("ANY", "ALL"):
+        return False
+    return not any(looks_at_match(tree) for condition in plan.conditions for tree in condition.trees)
+
+
+PASSES = (
+    Pass(options),
+    Pass(names),
+    Pass(pattern),
+    Pass(keys),
+    Pass(conditions, lambda draft: draft.clause.defines),
+    Pass(conjunction, lambda draft: has(draft.plan.pattern, "and")),
+    Pass(event_selection, lambda draft: selection(draft.clause) is not None),
+    Pass(costs, lambda draft: draft.clause.approx),
+    Pass(measures),
+    Pass(ranking, lambda draft: draft.clause.pref or draft.clause.top),
+    Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
+    Pass(leaves),
+    Pass(counting, lambda draft: draft.plan.counting or draft.plan.graphing),
+    Pass(skip),
+    Pass(ignored_rows, _ignorable),
+    Pass(joins, _joinable),
+    Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters),
+    Pass(inputs),
+)

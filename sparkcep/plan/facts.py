@@ -1,0 +1,153 @@
+"""What a row pattern is: facts that are read off its tree (:mod:`sparkcep.plan.records`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import count
+from operator import or_
+
+from sparkcep.clause import nodes
+from sparkcep.plan.records import Repeat, Within, has, walk
+
+MANY = 2  # of how often a variable occurs: more than once
+
+_GROUPS = {nodes.Concat: "cat", nodes.Alternate: "alt", nodes.Conjunct: "and", nodes.Permute: "permute"}
+_ANCHORS = {nodes.Empty: "empty", nodes.Start: "start", nodes.End: "end"}
+
+
+def tree_of(pattern: nodes.Node) -> tuple[tuple[str, ...], tuple]:
+    """The names of a pattern's variables, in the order in which they come, and the pattern's tree."""
+    ids: dict[str, int] = {}
+    names: list[str] = []
+    windows = count(1)
+
+    def tree(node: nodes.Node) -> tuple:
+        match node:
+            case nodes.Var(name):
+                if ids.setdefault(name.lower(), len(names)) == len(names):
+                    names.append(name)
+                return ("var", ids[name.lower()])
+            case nodes.Not(item):
+                return ("not", *tree(item)[1:]) if isinstance(item, nodes.Var) else ("empty",)  # other items are refused
+            case nodes.Within(item, _):
+                number = next(windows)
+                return Within("within", tree(item), number)
+            case nodes.Exclude(item):
+                return ("exclude", tree(item))
+            case nodes.Repeat(item, low, high, greedy):
+                return Repeat("repeat", tree(item), low, high, greedy)
+        if type(node) in _ANCHORS:
+            return (_ANCHORS[type(node)],)
+        return (_GROUPS[type(node)], *map(tree, node.items))
+
+    whole = tree(pattern)
+    return tuple(names), whole
+
+
+def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> int:
+    """The least number of rows of a match, or the least weight of them."""
+    kind, parts = pattern[0], [least(part, weight) for part in pattern if isinstance(part, tuple)]
+    if kind == "var":
+        return weight(pattern[1])
+    if kind == "alt":
+        return min(parts)
+    if kind == "and":
+        return max(parts)
+    if kind == "not":
+        return 0
+    return sum(parts) * (pattern.low if kind == "repeat" else 1)
+
+
+def nullable(pattern: tuple) -> bool:
+    """Whether the pattern may match no row at all."""
+    return least(pattern) == 0
+
+
+def anchored(pattern: tuple) -> bool:
+    """Whether the pattern has ^ or $."""
+    return has(pattern, "start", "end")
+
+
+def variables_in(pattern: tuple, *kinds: str) -> int:
+    """The mask of the variables in a pattern; of those that rows are mapped to (``var``) or that are negated (``not``), where that is asked for."""
+    return reduce(or_, (1 << part[1] for part in walk(pattern) if part[0] in (kinds or ("var", "not"))), 0)
+
+
+def first_variables(pattern: tuple) -> int:
+    """The mask of the variables that can take the first row of a non-empty match."""
+    if pattern[0] == "cat":
+        mask = 0
+        for part in pattern[1:]:
+            mask |= first_variables(part)
+            if not nullable(part):
+                break
+        return mask
+    if pattern[0] == "var":
+        return 1 << pattern[1]
+    return reduce(or_, (first_variables(part) for part in pattern if isinstance(part, tuple)), 0)
+
+
+def straight(pattern: tuple) -> bool:
+    """Whether the pattern leaves no choice: it can match rows from a given one in one way only."""
+    return all(
+        part[0] in ("var", "not", "empty", "start", "end", "cat", "exclude", "within") or (part[0] == "repeat" and part.low == part.high)
+        for part in walk(pattern)
+    )
+
+
+def leader(pattern: tuple) -> int:
+    """The mask of the variable that the first row of every match is mapped to; 0 where there is none."""
+    if pattern[0] == "var":
+        return 1 << pattern[1]
+    leads = pattern[0] in ("cat", "exclude", "within") or (pattern[0] == "repeat" and pattern.low > 0)
+    return leader(next(part for part in pattern if isinstance(part, tuple))) if leads else 0
+
+
+def leads_with_negation(pattern: tuple) -> bool:
+    """Whether ~ may have no row of the match before it."""
+    if pattern[0] == "not":
+        return True
+    for part in pattern:
+        if isinstance(part, tuple):
+            if leads_with_negation(part):
+                return True
+            if pattern[0] == "cat" and not nullable(part):
+                return False
+    return False
+
+
+def room(pattern: tuple, count: int) -> list[tuple[int, int]]:
+    """For each of so many variables the least number of a match's rows (before, behind) one of its rows, or one that it negates."""
+    found: dict[int, tuple[int, int]] = {}
+
+    def visit(tree: tuple, before: int, after: int) -> None:
+        parts = [part for part in tree if isinstance(part, tuple)]
+        if tree[0] in ("var", "not"):
+            known = found.get(tree[1], (before, after))
+            found[tree[1]] = (min(before, known[0]), min(after, known[1]))
+        elif tree[0] == "cat":
+            sizes = [least(part) for part in parts]
+            for i, part in enumerate(parts):
+                visit(part, before + sum(sizes[:i]), after + sum(sizes[i + 1 :]))
+        else:
+            # the first and the last repetition have no other before and behind; rows of a conjunction's sides may come in any order
+            around = (0, 0) if tree[0] == "and" else (before, after)
+            for part in parts:
+                visit(part, *around)
+
+    visit(pattern, 0, 0)
+    return [found.get(v, (0, 0)) for v in range(count)]
+
+
+def occurrences(pattern: tuple) -> dict[int, tuple[int, int]]:
+    """How many rows each variable has in a match: (least, most), each up to MANY."""
+    parts = [occurrences(part) for part in pattern if isinstance(part, tuple)]
+    names = {variable for part in parts for variable in part}
+    of = {v: [part.get(v, (0, 0)) for part in parts] for v in names}
+    if pattern[0] == "var":
+        return {pattern[1]: (1, 1)}
+    if pattern[0] == "alt":
+        return {v: (min(low for low, _ in found), max(high for _, high in found)) for v, found in of.items()}
+    low, high = (pattern.low, MANY if pattern.high is None else pattern.high) if pattern[0] == "repeat" else (1, 1)
+    return {v: (min(MANY, low * sum(a for a, _ in found)), min(MANY, high * sum(b for _, b in found))) for v, found in of.items()}

@@ -1,0 +1,462 @@
+"""The records of a plan: what its members hold, each part under its name.
+
+A record is a ``NamedTuple``. :mod:`sparkcep.plan.checked` writes records as JSON objects under the same names and reads them back
+by the types of their fields. Records of which a member holds several sorts begin with ``kind``, which says the sort.
+
+A tree is a tuple: its first part is its kind, its other parts are alike, as in ``("call", "+", left, right)`` and ``("cat", first, second)``.
+Where the parts of a tree mean different things it is a record. The trees of a pattern are
+
+* ``("var", variable)`` and ``("not", variable)``, a variable's row and a row that must not be there;
+* ``("empty",)``, ``("start",)`` and ``("end",)``, which are ``()``, ``^`` and ``$``;
+* ``("cat", tree, ...)``, ``("alt", tree, ...)``, ``("and", tree, ...)``, ``("permute", tree, ...)`` and ``("exclude", tree)``;
+* :class:`Repeat` and :class:`Within`.
+
+The trees of a condition are ``("mno",)``, which is MATCH_NUMBER(), ``("call", name, tree, ...)``, an operator or function that the engine
+computes itself, and the records of :data:`ConditionTree`. ``absent`` names there a column that holds the expression's value over NULLs,
+for expressions that do not give NULL for an absent row (``None``: they do). A ``mask`` is a set of variables as bits, or :data:`ALL_ROWS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+ALL_ROWS = -1  # the mask of the universal row pattern variable
+
+
+# -- columns and places -----------------------------------------------------------------------------------------------
+
+
+class Computed(NamedTuple):
+    """A column and the SQL text that computes it."""
+
+    name: str
+    text: str
+
+
+class Key(NamedTuple):
+    """An expression of PARTITION BY: ``name`` is its output column, ``column`` its input column; it is ``plain`` where it is a column
+    of the input under its own name."""
+
+    name: str
+    column: str
+    plain: bool
+
+
+class Order(NamedTuple):
+    """An expression of ORDER BY, likewise. Spark's default decides about NULLs where ``nulls_first`` is None."""
+
+    name: str
+    column: str
+    descending: bool
+    nulls_first: bool | None
+    plain: bool
+
+
+class EqualKey(NamedTuple):
+    """An input column in which all rows of a match agree, and the tests of the conditions that say so."""
+
+    column: str
+    tests: tuple[str, ...]
+
+
+class Place(NamedTuple):
+    """Where a part of the clause stands in the statement, and how it begins."""
+
+    line: int
+    column: int
+    text: str
+
+
+class ConditionPlace(NamedTuple):
+    """Where the condition of a variable stands."""
+
+    variable: int
+    line: int
+    column: int
+    text: str
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
+
+
+class Skip(NamedTuple):
+    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`, and the mask of the variables that TO FIRST and TO LAST name."""
+
+    mode: str
+    targets: int
+
+
+class Selection(NamedTuple):
+    """EVENT SELECTION: ``strategy`` is STRICT, NEXT or ANY, ``report`` FIRST or ALL."""
+
+    strategy: str
+    report: str
+
+
+class Window(NamedTuple):
+    """The size of a WINDOW or WITHIN as a decimal text, the order column that it measures ("" for rows) and its place. ``kind`` is one of
+    those of :mod:`sparkcep.plan.options`."""
+
+    kind: str
+    size: str
+    order: str
+    line: int
+    column: int
+    text: str
+
+
+class Slide(NamedTuple):
+    """The step of windows that SLIDE, in the kind of their WINDOW, as a decimal text."""
+
+    kind: str
+    step: str
+
+
+class Bound(NamedTuple):
+    """A bound of the settings that is not the default one."""
+
+    name: str
+    value: int
+
+
+class Approx(NamedTuple):
+    """APPROX: costs in units of 1/``scale``. A match costs at most ``bound``; ``missing`` has the cost of each variable without a row, or with
+    a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row costs ``extra``."""
+
+    report: str
+    scale: int
+    bound: int
+    missing: tuple[int, ...]
+    extra: int
+    violation: tuple[int, ...]
+
+    def errors(self, cost: int) -> int | float:
+        """A cost as MATCH_ERRORS() shows it."""
+        return cost // self.scale if self.whole else cost / self.scale
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cost is a whole number: MATCH_ERRORS() is a BIGINT then, else a DOUBLE."""
+        return all(cost % self.scale == 0 for cost in (*self.missing, self.extra, *self.violation))
+
+
+class Term(NamedTuple):
+    """What each row of the variables in ``mask`` adds to a score: its ``column`` (1 for a ``count``), with a ``sign``. A NULL makes the score NULL
+    where ``kind`` is ``row``, and adds nothing where it is ``sum``."""
+
+    mask: int
+    column: str
+    sign: int
+    kind: str
+
+
+class Weight(NamedTuple):
+    """The number that the one row of a variable has."""
+
+    variable: int
+    column: str
+
+
+class Monotone(NamedTuple):
+    """A score that rises or falls with each of ``leaves``. ``tree`` is computed as :mod:`sparkcep.engine.sequences` says, ``("leaf", i)`` being
+    a leaf by its place. The leaves at the places ``positive`` must not be below 0; the score is NULL where any leaf is if it is ``strict``."""
+
+    leaves: tuple[Weight, ...]
+    tree: tuple
+    positive: tuple[int, ...]
+    strict: bool
+
+
+class Conjoined(NamedTuple):
+    """The score of a conjunction by its sides. ``sides`` has the terms of each side, whose sum over the side's rows is a leaf of ``tree``; the rows
+    of the sides ``positive`` must not add less than 0. The score is ``whole`` where it is one sum over rows of several sides, which only whole
+    numbers give in any order. Terms go ``across`` where one is of rows of several sides, each of which it counts once."""
+
+    sides: tuple[tuple[Term, ...], ...]
+    tree: tuple
+    positive: tuple[int, ...]
+    whole: bool
+    across: bool
+
+
+class Ranking(NamedTuple):
+    """PREF and TOP. ``objectives`` are SQL texts over leaves, which become the columns ``__g0`` and so on; ``score`` is an SQL text over those.
+    TOP keeps ``top`` matches (0: all), of all partitions together where it is ``overall``. ``order`` has SQL ORDER BY items over leaves and the
+    score, the best match first; ``vector`` is the leaf with the positions of a match's rows; ``place`` is that of the preference. A score that is
+    a sum has ``terms``; others may be ``monotone``, those of conjunctions ``by_sides``. The engine tells the ranks where they are ``by_engine``."""
+
+    objectives: tuple[str, ...]
+    score: str
+    top: int
+    overall: bool
+    order: tuple[str, ...]
+    vector: str
+    place: Place | None
+    terms: tuple[Term, ...]
+    by_engine: bool = False
+    monotone: Monotone | None = None
+    by_sides: Conjoined | None = None
+
+
+# -- conditions -------------------------------------------------------------------------------------------------------
+
+
+class Letter(NamedTuple):
+    """The row-local part of a variable's condition, which Spark computes as a bit of one integer."""
+
+    variable: int
+    bit: int
+    text: str
+
+
+class Candidate(NamedTuple):
+    """An SQL condition that some row of every match fulfils: one of the row-local conditions of ``variables``."""
+
+    variables: tuple[int, ...]
+    text: str
+
+
+class Here(NamedTuple):
+    """The value of an input column at the candidate row."""
+
+    kind: Literal["col"]
+    column: str
+
+
+class Near(NamedTuple):
+    """The value of an input column at the physical neighbour so many rows away."""
+
+    kind: Literal["off"]
+    column: str
+    physical: int
+    absent: str | None
+
+
+class At(NamedTuple):
+    """The value of an input column ``physical`` rows away from the FIRST or LAST (F or L, by the offset ``logical``) of the mask's rows."""
+
+    kind: Literal["nav"]
+    which: str
+    mask: int
+    logical: int
+    physical: int
+    column: str
+    absent: str | None
+
+
+class Label(NamedTuple):
+    """CLASSIFIER there; ``which`` is also ``cur``, the candidate row."""
+
+    kind: Literal["cls"]
+    which: str
+    mask: int
+    logical: int
+    physical: int
+
+
+class Running(NamedTuple):
+    """A running aggregate of the mask's rows, the candidate included. No ``column`` stands for ``*``; ``keep`` is the column of its filter."""
+
+    kind: Literal["agg"]
+    function: str
+    mask: int
+    column: str | None
+    keep: str | None
+    distinct: bool
+
+
+class Extreme(NamedTuple):
+    """What the last of the mask's rows with the min or max ``key`` has in ``column`` (None: its label)."""
+
+    kind: Literal["by"]
+    which: str
+    mask: int
+    column: str | None
+    key: str
+    keep: str | None
+
+
+class RowAt(NamedTuple):
+    """A row of the match, as in :class:`At`."""
+
+    which: str
+    mask: int
+    logical: int
+    physical: int
+
+
+class Pair(NamedTuple):
+    """A Spark function over several rows, computed by Spark for every choice of them: an array column. ``number`` is the column of the row
+    number; ``rows`` are the one or two rows that are looked at."""
+
+    kind: Literal["pair"]
+    column: str
+    number: str
+    rows: tuple[RowAt, ...]
+
+
+class Prior(NamedTuple):
+    """The tree as of the match's row before; NULL on the first row of ``mask``. A column of the candidate row is a constant in it."""
+
+    kind: Literal["prior"]
+    mask: int
+    tree: tuple
+
+
+class IsFirst(NamedTuple):
+    """Whether the row is the first one of ``mask``."""
+
+    kind: Literal["isfirst"]
+    mask: int
+
+
+class Lit(NamedTuple):
+    """A number, string, boolean, null or type name."""
+
+    kind: Literal["lit"]
+    type: str
+    text: str
+
+
+ConditionTree = Here | Near | At | Label | Running | Extreme | Pair | Prior | IsFirst | Lit
+
+
+class Condition(NamedTuple):
+    """The conjuncts of a variable's condition that look at other rows, as trees."""
+
+    variable: int
+    trees: tuple[tuple, ...]
+
+
+# -- pattern ----------------------------------------------------------------------------------------------------------
+
+
+class Repeat(NamedTuple):
+    """A quantifier: ``low`` to ``high`` iterations (None: no bound)."""
+
+    kind: Literal["repeat"]
+    item: tuple
+    low: int
+    high: int | None
+    greedy: bool
+
+
+class Within(NamedTuple):
+    """A group with a window of its own, which is that of the plan's ``windows`` with this number."""
+
+    kind: Literal["within"]
+    item: tuple
+    window: int
+
+
+# -- leaves -----------------------------------------------------------------------------------------------------------
+
+
+class Plain(NamedTuple):
+    """MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() where the engine ranks, or (``vector``)
+    the positions of the match's rows."""
+
+    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector"]
+
+
+class Value(NamedTuple):
+    """The value of an input column, at the row as in :class:`At`, by FINAL or RUNNING semantics."""
+
+    kind: Literal["nav"]
+    which: str
+    mask: int
+    logical: int
+    physical: int
+    column: str
+    final: bool
+
+
+class Classifier(NamedTuple):
+    """CLASSIFIER there."""
+
+    kind: Literal["cls"]
+    which: str
+    mask: int
+    logical: int
+    physical: int
+    final: bool
+
+
+class Errors(NamedTuple):
+    """MATCH_ERRORS(), a BIGINT where it is ``whole``, else a DOUBLE."""
+
+    kind: Literal["errors"]
+    whole: bool
+
+
+class BundleEdge(NamedTuple):
+    """BUNDLE_START() or BUNDLE_END(): the column's value, or a position where ``column`` is ""."""
+
+    kind: Literal["bundle_start", "bundle_end"]
+    column: str
+
+
+class WindowEdge(NamedTuple):
+    """WINDOW_START() or WINDOW_END() of windows that slide by ``step`` over the column, or over positions where ``column`` is ""."""
+
+    kind: Literal["window_start", "window_end"]
+    column: str
+    step: str
+
+
+class Score(NamedTuple):
+    """A floating sum over the match's rows, divided by ``parts``."""
+
+    kind: Literal["score"]
+    parts: int
+    terms: tuple[Term, ...]
+
+
+class Aggregate(NamedTuple):
+    """The count, sum, avg, min, max or list of the mask's rows. No ``column`` stands for ``*``, and ``cls`` for CLASSIFIER; ``keep`` is the
+    column of its filter."""
+
+    kind: Literal["agg"]
+    function: str
+    mask: int
+    column: str | None
+    keep: str | None
+    final: bool
+
+
+class Rows(NamedTuple):
+    """The mask's rows as an array of structs (a0, a1, ...) of the columns."""
+
+    kind: Literal["rows"]
+    mask: int
+    columns: tuple[str, ...]
+    final: bool
+
+
+LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | WindowEdge | Score | Aggregate | Rows
+
+
+class Leaf(NamedTuple):
+    """A column that the engine returns for MEASURES, and what it holds."""
+
+    name: str
+    spec: LeafSpec
+
+
+# -- trees ------------------------------------------------------------------------------------------------------------
+
+
+def walk(tree: tuple) -> Iterator[tuple]:
+    """The tree and all trees below it, from left to right."""
+    todo = [tree]
+    while todo:
+        top = todo.pop()
+        yield top
+        if top[0] != "pair":
+            todo.extend(part for part in reversed(top) if isinstance(part, tuple))
+
+
+def has(tree: tuple, *kinds: str) -> bool:
+    """Whether a tree of one of these kinds is there."""
+    return any(part[0] in kinds for part in walk(tree))

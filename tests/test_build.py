@@ -1,0 +1,125 @@
+"""The passes that make a plan: which a clause enters, and each by itself; the facts of patterns."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from sparkcep.clause.parser import parse_clause
+from sparkcep.errors import ClauseError
+from sparkcep.plan import build, facts
+from sparkcep.plan.build import PASSES, begun, make_plan
+from sparkcep.plan.records import EqualKey, Key, Letter, Order, Repeat, Skip, Window, Within
+
+PLAIN = """PARTITION BY k ORDER BY t MEASURES STRT.v AS first, LAST(UP.t) AS last PATTERN (STRT DOWN+ UP+)
+  DEFINE DOWN AS v < PREV(v), UP AS v > PREV(v)"""
+ALWAYS = ["options", "names", "pattern", "keys", "conditions", "measures", "leaves", "skip", "inputs"]
+
+
+def entered(clause: str) -> list[str]:
+    draft, found = begun(parse_clause(clause)), []
+    for step in PASSES:
+        if step.wanted(draft):
+            found.append(step.run.__name__)
+            draft = step.run(draft)
+    assert draft.plan == make_plan(parse_clause(clause))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("clause", "more"),
+    [
+        (PLAIN, []),
+        ("ORDER BY t MEASURES 1 AS n PATTERN (A)", ["one_column"]),
+        ("ORDER BY t MEASURES A.v AS n PATTERN (A B) WINDOW 5 DEFINE A AS v > 1", ["event_selection", "one_column", "candidates"]),
+        (
+            "ORDER BY t MEASURES MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A & B) DEFINE A AS v > 1",
+            ["conjunction", "event_selection", "one_column", "counting", "ignored_rows", "candidates"],
+        ),
+        ("PARTITION BY k ORDER BY t MEASURES MATCH_ERRORS() AS e PATTERN (A B) APPROX 1", ["event_selection", "costs", "ignored_rows"]),
+        (
+            "PARTITION BY k ORDER BY t MEASURES MATCH_SCORE() AS s EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF MAX (A.v * B.v) TOP 2 DEFINE A AS v > 1",
+            ["event_selection", "ranking", "ignored_rows", "joins", "candidates"],
+        ),
+    ],
+)
+def test_passes_that_a_clause_enters(clause, more):
+    defined = [name for name in ALWAYS if name != "conditions" or "DEFINE" in clause]
+    assert sorted(entered(clause)) == sorted(defined + more)
+
+
+def test_a_plain_clause_calls_nothing_of_options_that_it_does_not_have():
+    clause, called = parse_clause(PLAIN), set()
+    sys.setprofile(lambda frame, event, _: called.add(frame.f_globals.get("__name__")) if event == "call" else None)
+    try:
+        make_plan(clause)
+    finally:
+        sys.setprofile(None)
+    ours = {name.removeprefix("sparkcep.plan.") for name in called if name and name.startswith("sparkcep.plan.")}
+    assert ours == {"build", "define", "facts", "measures", "options", "plan", "records", "scope"}
+
+
+def test_each_pass_gives_its_members():
+    draft = build.names(begun(parse_clause(PLAIN)))
+    assert draft.plan.variables == ("STRT", "DOWN", "UP") and draft.plan.partition == () and draft.plan.letters == ()
+    assert build.keys(draft).plan.partition == (Key("k", "__p0", True),)
+    assert build.keys(draft).plan.order == (Order("t", "__o0", False, None, True),)
+    assert [condition.variable for condition in build.conditions(draft).plan.conditions] == [1, 2]
+    assert build.skip(draft).plan.skip == Skip("past_last", 0)
+    windowed = begun(parse_clause("ORDER BY t MEASURES A.v AS v PATTERN (A (B C) WITHIN 2) WINDOW 5"))
+    assert build.event_selection(windowed).plan.windows == (Window("number", "5", "__o0", 1, 64, "5"), Window("number", "2", "__o0", 1, 54, "2"))
+
+
+def test_keys_that_tests_imply():
+    plan = make_plan(parse_clause("ORDER BY t MEASURES A.v AS v EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) DEFINE A AS v > 1, B AS u = A.u"))
+    (found,) = plan.equal_keys
+    assert found == EqualKey("__c0", ("B AS u = A.u",)) and dict(plan.inputs)["__c0"] == "u"
+    assert plan.letters == (Letter(0, 0, "(v > 1)"), Letter(1, 1, "(u IS NOT NULL)")) and plan.conditions == ()
+
+
+@pytest.mark.parametrize("pattern", [" ".join(f"V{i}" for i in range(63)), "A (B", "A | ~(B C)"])
+def test_errors_of_patterns(pattern):
+    with pytest.raises(ClauseError):
+        make_plan(parse_clause(f"ORDER BY t MEASURES 1 AS n PATTERN ({pattern})"))
+
+
+def tree(pattern: str) -> tuple:
+    return facts.tree_of(parse_clause(f"ORDER BY t MEASURES 1 AS n PATTERN ({pattern})").pattern)[1]
+
+
+A, B, C = (("var", v) for v in range(3))
+
+
+def test_trees_of_patterns():
+    clause = parse_clause("ORDER BY t MEASURES 1 AS n PATTERN (a {- A b+? -} (~C (b | ^)) WITHIN 2 PERMUTE(a, ()) (C & $) WITHIN 1)")
+    names, found = facts.tree_of(clause.pattern)
+    again = Repeat("repeat", B, 1, None, False)
+    group = Within("within", ("cat", ("not", 2), ("alt", B, ("start",))), 1)
+    assert names == ("a", "b", "C")
+    assert found == ("cat", A, ("exclude", ("cat", A, again)), group, ("permute", A, ("empty",)), Within("within", ("and", C, ("end",)), 2))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "first", "leader", "straight"),
+    [
+        ("A B+ C", 3, 0b1, 0b1, False),
+        ("A? B", 1, 0b11, 0, False),
+        ("(A | B C)*", 0, 0b011, 0, False),
+        ("A{2} {- B -}", 3, 0b1, 0b1, True),
+        ("^ A $", 1, 0b1, 0, True),
+        ("A & B C", 2, 0b11, 0, False),
+        ("PERMUTE(A, B?)", 1, 0b11, 0, False),
+        ("(~A B) WITHIN 2", 1, 0b10, 0, True),
+    ],
+)
+def test_facts(pattern, least, first, leader, straight):
+    found = tree(pattern)
+    assert (facts.least(found), facts.first_variables(found), facts.leader(found), facts.straight(found)) == (least, first, leader, straight)
+    assert facts.nullable(found) == (least == 0) and facts.anchored(found) == ("^" in pattern)
+    assert facts.leads_with_negation(found) == ("~" in pattern)
+
+
+def test_how_often_variables_occur():
+    assert facts.occurrences(tree("A (B | C B?) C{2,5}")) == {0: (1, 1), 1: (0, 1), 2: (2, 2)}
+    assert facts.variables_in(tree("A ~B C")) == 0b111 and facts.variables_in(tree("A ~B C"), "not") == 0b010
