@@ -29,6 +29,7 @@ ACCEPT = -1
 
 # columns of ``edges``
 E_VAR, E_LABEL, E_TARGET, E_OPEN, E_CHECK, E_NOT, E_AT_START, E_AT_END, E_COST, E_SAME, E_SIDE, E_HAVE, E_BEGIN = range(13)
+E_CHECKS, E_CHECKS_END, E_BLOCKERS, E_BLOCKERS_END = range(13, 17)
 
 
 class Edge(NamedTuple):
@@ -36,7 +37,8 @@ class Edge(NamedTuple):
     of windows that the row ``opens`` and must be ``inside`` of, and of variables of which no row may stand behind the last row (``negated``); ``start``: whether
     the match must begin at the partition's first row; ``end``: the sides whose last row must be the partition's last one, side 0 being the whole pattern; the
     ``cost`` of the match that is completed, -1 where a row is taken. With ``&``: whether the row may be the one taken last (``same``); the ``side`` whose last row
-    the edge is behind; the sides that ``have`` the row, and those that ``begin`` with it."""
+    the edge is behind; the sides that ``have`` the row, and those that ``begin`` with it; where its ``checks`` and
+    ``blockers`` stand in those of the net."""
 
     variable: int
     label: int = 0
@@ -51,6 +53,10 @@ class Edge(NamedTuple):
     side: int = 0
     have: int = 0
     begin: int = 0
+    checks: int = 0
+    checks_end: int = 0
+    blockers: int = 0
+    blockers_end: int = 0
 
 
 class Move(NamedTuple):
@@ -66,11 +72,11 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Net:
-    """``first`` int64 (nodes + 1): edges of each node, of which node 0 is the start; ``edges`` int64 (m, 13), see :class:`Edge`; ``masks`` int64 (nodes): the
+    """``first`` int64 (nodes + 1): edges of each node, of which node 0 is the start; ``edges`` int64 (m, 17), see :class:`Edge`; ``masks`` int64 (nodes): the
     variables that can be taken; ``ambiguous``: one match may be found in several ways.
 
-    With ``&``: the (negated variable, side) ``checks`` of edge e, of which no row may stand behind the side's last one, are those from ``first_check[e]`` to
-    ``first_check[e + 1]``, and its ``blockers`` likewise: the edges whose condition may not hold at a row that the edge passes over under SKIP TILL NEXT.
+    With ``&``: ``checks`` are (negated variable, side) pairs, no row of which may stand behind the side's last one, and ``blockers`` the edges whose condition may
+    not hold at a row that an edge passes over under SKIP TILL NEXT.
     ``sides``: their number, the whole pattern being side 0; ``far`` int64 (variables): variables of the other sides.
 
     With APPROX: the ``sources`` of an edge tell what led to each configuration of its target, or to each cheapest way to complete: the place of the configuration
@@ -82,9 +88,7 @@ class Net:
     edges: np.ndarray
     masks: np.ndarray
     ambiguous: bool
-    first_check: np.ndarray
     checks: np.ndarray
-    first_blocker: np.ndarray
     blockers: np.ndarray
     first_source: np.ndarray
     sources: np.ndarray
@@ -145,7 +149,7 @@ class Net:
         if edge.negated:
             notes.append(f"no {', '.join(dict.fromkeys(v for i, v in enumerate(self.variables) if edge.negated >> i & 1))} since the last row")
         notes += ["first row of the partition"] * edge.start
-        for negated, side in self.checks[self.first_check[e] : self.first_check[e + 1]].tolist():
+        for negated, side in self.checks[edge.checks : edge.checks_end].tolist():
             notes.append(f"no {self.variables[negated]} since side {side}'s last row")
         return notes + ["last row of the partition"] * bool(edge.end)
 
@@ -259,32 +263,34 @@ def build(
 def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[Hashable, int]) -> Net:
     table: list[Edge] = []
     first, masks = [0], []
-    lists: dict[str, list] = {"check": [], "blocker": [], "source": []}
-    firsts: dict[str, list[int]] = {name: [0] for name in lists}
+    checks, blockers, found_sources, first_source = [], [], [], [0]
     ambiguous = False
     for out in found:
         node = len(table)
         taken = [m.edge.variable for m in out if m.edge.variable != ACCEPT]
         ambiguous |= len(set(taken)) < len(taken)
         for move in out:
-            table.append(move.edge if move.edge.variable == ACCEPT else move.edge._replace(target=numbers[move.target]))
-            for name, items in (("check", move.checks), ("blocker", [node + i for i in move.blockers]), ("source", move.sources)):
-                lists[name] += items
-                firsts[name].append(len(lists[name]))
+            target = 0 if move.edge.variable == ACCEPT else numbers[move.target]
+            spans = (len(checks), len(checks) + len(move.checks), len(blockers), len(blockers) + len(move.blockers))
+            table.append(Edge(*move.edge._replace(target=target)[:-4], *spans))
+            checks += move.checks
+            blockers += [node + i for i in move.blockers]
+            found_sources += move.sources
+            first_source.append(len(found_sources))
         first.append(len(table))
         masks.append(sum({1 << v for v in taken}))
-    ranks = {choices: rank for rank, choices in enumerate(sorted({choices for _, _, choices in lists["source"]}))}
-    sources = [(i, skipped, ranks[choices]) for i, skipped, choices in lists["source"]]
+    ranks = {choices: rank for rank, choices in enumerate(sorted({choices for _, _, choices in found_sources}))}
+    sources = [(i, skipped, ranks[choices]) for i, skipped, choices in found_sources]
     return Net(
         variables=variables,
         first=np.array(first, dtype=np.int64),
         edges=np.array(table, dtype=np.int64).reshape(-1, len(Edge._fields)),
         masks=np.array(masks, dtype=np.int64),
-        checks=np.array(lists["check"], dtype=np.int64).reshape(-1, 2),
-        blockers=np.array(lists["blocker"], dtype=np.int64),
+        checks=np.array(checks, dtype=np.int64).reshape(-1, 2),
+        blockers=np.array(blockers, dtype=np.int64),
         sources=np.array(sources, dtype=np.int64).reshape(-1, 3),
         ambiguous=ambiguous,
-        **{f"first_{name}": np.array(at, dtype=np.int64) for name, at in firsts.items()},
+        first_source=np.array(first_source, dtype=np.int64),
     )
 
 

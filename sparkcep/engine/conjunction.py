@@ -22,7 +22,7 @@ class Conjunction:
         assert automaton is not None
         self.task, self.automaton = task, automaton
         self.net = conjoining.ConjunctionArrays(
-            automaton.first, automaton.edges, automaton.first_check, automaton.checks, automaton.first_blocker, automaton.blockers,
+            automaton.first, automaton.edges, automaton.checks, automaton.blockers,
             np.int64(automaton.across(task.prepared.conditions)),
         )
 

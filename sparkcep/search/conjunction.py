@@ -14,7 +14,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.net import E_AT_END, E_AT_START, E_BEGIN, E_CHECK, E_HAVE, E_LABEL, E_OPEN, E_SAME, E_SIDE, E_TARGET, E_VAR
+from sparkcep.automaton.net import (
+    E_AT_END,
+    E_AT_START,
+    E_BEGIN,
+    E_BLOCKERS,
+    E_BLOCKERS_END,
+    E_CHECK,
+    E_CHECKS,
+    E_CHECKS_END,
+    E_HAVE,
+    E_LABEL,
+    E_OPEN,
+    E_SAME,
+    E_SIDE,
+    E_TARGET,
+    E_VAR,
+)
 from sparkcep.columns.bytecode import SLOT
 from sparkcep.search.codes import DONE, EFFORT, ERROR, FULL, NEVER, S_ACTIVE, S_DETAIL, SUSPENDED, TOO_MANY
 from sparkcep.search.compiled import allocating, kernel
@@ -32,9 +48,7 @@ class ConjunctionArrays(NamedTuple):
 
     first: np.ndarray
     edges: np.ndarray
-    first_check: np.ndarray
     checks: np.ndarray
-    first_blocker: np.ndarray
     blockers: np.ndarray
     across: np.int64
 
@@ -209,7 +223,7 @@ def _finished(
     automaton, strategy_next, depth, accept, s, windows, backs, entries, search, spare, low, high, number, program, rows, memory
 ):
     """What only the finished match can tell: conditions across ``&``, negations, rows passed over. 1, 0 or an error."""
-    _, edges, first_check, checks, first_blocker, blockers, across = automaton
+    _, edges, checks, blockers, across = automaton
     frames, opened, since = search[0], search[1], search[2]
     if edges[accept, E_AT_END] != 0:
         for side in range(since.shape[1]):
@@ -223,7 +237,7 @@ def _finished(
             got = _holds_finally(v, row, entries[v], depth, frames, edges, spare, low, high, number, program, rows, memory)
             if got != 1:
                 return got
-        for c in range(first_check[e], first_check[e + 1]):
+        for c in range(edges[e, E_CHECKS], edges[e, E_CHECKS_END]):
             negated = checks[c, 0]
             after = since[d - 1, checks[c, 1]]
             if after < 0:
@@ -236,7 +250,7 @@ def _finished(
                     return 0
         if v < 0 or not strategy_next or since[d - 1, edges[e, E_SIDE]] < 0:
             continue
-        for b in range(first_blocker[e], first_blocker[e + 1]):
+        for b in range(edges[e, E_BLOCKERS], edges[e, E_BLOCKERS_END]):
             f = blockers[b]
             u = edges[f, E_VAR]
             if (across >> u) & 1 == 0:
@@ -302,7 +316,7 @@ def conjoin_partitions(
 
     All matches of a start row are found in one go: with FULL and state[S_ACTIVE] 1 the output is too small for them. ``shortest``: of all
     matches the one that completes first, then onward behind it; ``base``: first row of ``hi`` behind those of the input."""
-    first, edges, _, _, first_blocker, blockers, across = automaton
+    first, edges, _, blockers, across = automaton
     bytecode, entries, floats, slots, label_codes = conditions
     program = (bytecode, np.int64(-1), floats, slots, label_codes)
     letters, offsets = rows[0], rows[1]
@@ -436,7 +450,7 @@ def conjoin_partitions(
                         x = after + 1
                         while x < stop:
                             blocked = False
-                            for b in range(first_blocker[e], first_blocker[e + 1]):
+                            for b in range(edges[e, E_BLOCKERS], edges[e, E_BLOCKERS_END]):
                                 u = edges[blockers[b], E_VAR]
                                 if (letters[x] >> u) & 1 == 0 or (across >> u) & 1 == 1 or not _fits(edges[blockers[b]], x, depth, opened, windows):
                                     continue

@@ -102,7 +102,7 @@ def test_what_sides_have_of_a_row():
 def test_a_side_passes_over_what_its_own_variables_do_not_take():
     net = conjunction_automaton(plan_of(f"{NEXT} PATTERN (A (B | C) & D)"))[1]
     behind_a = net.edges_of(1)
-    lists = [net.blockers[net.first_blocker[e] : net.first_blocker[e + 1]].tolist() for e in behind_a]
+    lists = [net.blockers[edge.blockers : edge.blockers_end].tolist() for edge in map(net.edge, behind_a)]
     assert [[net.variables[net.edge(b).variable] for b in found] for found in lists] == [["B", "C"], ["B", "C"], ["D"]]
 
 
