@@ -12,6 +12,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.records import Near, Running
 from sparkcep.spark.table_function import _check_collations, _compared_columns, _perhaps_collated
 
 # SQL with {x} for the value; over doubles d, integers n, small decimals m
@@ -101,7 +102,7 @@ def test_the_check_of_collations_knows_every_kind_of_tree():
     trees = [tree for _, conjuncts in plan.conditions for tree in conjuncts]
     columns = {name for name, sql in plan.inputs if sql in ("s", "i")} | {name for name, _ in plan.ordered_inputs if name != "__w0"}
     assert columns <= set().union(*map(_compared_columns, trees))
-    assert _compared_columns(("call", "isnull", ("off", "__c0", -1, None))) == set() == _compared_columns(("agg", "count", -1, "__c0", None, False))
+    assert _compared_columns(("call", "isnull", Near("off", "__c0", -1, None))) == set() == _compared_columns(Running("agg", "count", -1, "__c0", None, False))
     with pytest.raises(ValueError, match="brandnew"):
         _compared_columns(("call", "not", ("brandnew", "__c0")))
 

@@ -7,6 +7,7 @@ import re
 import pytest
 from pyspark.errors import PySparkException
 
+import sparkcep
 from sparkcep.plan import checked
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.java import find_java_tool
@@ -307,7 +308,8 @@ def test_a_limit_stops_early(planned):
 
 
 def test_the_jvm_refuses_a_plan_of_another_format(planned, monkeypatch):
-    """Where Python would take it."""
+    """Where Python would take it. A session that is enabled twice is as one that was enabled once."""
+    sparkcep.enable(planned)
     written = Plan.to_json
     monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{checked.FORMAT},', '"format":7,'))
     monkeypatch.setattr(checked, "check_version", lambda found, known: None)

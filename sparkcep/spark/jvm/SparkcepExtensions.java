@@ -72,6 +72,9 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
    */
   public static void install(org.apache.spark.sql.classic.SparkSession session) throws ReflectiveOperationException {
     SessionState state = session.sessionState();
+    // each time: a driver that enables a session again registers its functions anew
+    PythonFunctions.analyse(state.tableFunctionRegistry());
+    PythonFunctions.analyse(TableFunctionRegistry.builtin());
     ParserInterface parser = state.sqlParser();
     if (isOurs(parser)) {
       return;
@@ -81,8 +84,6 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
-    PythonFunctions.analyse(state.tableFunctionRegistry());
-    PythonFunctions.analyse(TableFunctionRegistry.builtin());
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
         session.extensions().injectParser(new ParserBuilder());
