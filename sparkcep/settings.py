@@ -8,17 +8,6 @@ from dataclasses import dataclass, fields
 
 from sparkcep.errors import ClauseError
 
-_KEYS = {
-    "case_sensitive": "spark.sql.caseSensitive",
-    "ansi": "spark.sql.ansi.enabled",
-    "prefilter": "sparkcep.prefilter",
-    "slices": "sparkcep.slices",
-    "native": "sparkcep.native",
-    "map_in_arrow": "sparkcep.mapInArrow",
-    "max_state_bytes": "sparkcep.maxStateBytes",
-    "max_steps": "sparkcep.maxSteps",
-    "max_matches": "sparkcep.maxMatchesPerPartition",
-}
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
 NEVER, PREFER = "never", "prefer"
@@ -61,12 +50,8 @@ class Settings:
         if _NEEDED_RULE in excluded:
             message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function for each row by itself; leave that rule in"
             raise ClauseError("SETTING", message, fragment=_NEEDED_RULE)
-        found = {}
-        for name, key in _KEYS.items():
-            text = get(key)
-            if text is not None:
-                found[name] = _READERS.get(name, _number)(key, text)
-        return Settings(**found)
+        texts = {name: get(key) for name, (key, _) in _READERS.items()}
+        return Settings(**{name: read(key, texts[name]) for name, (key, read) in _READERS.items() if texts[name] is not None})
 
     def bounds(self) -> tuple[tuple[str, int], ...]:
         """The bounds that are not the default ones, as (name, value)."""
@@ -94,13 +79,16 @@ def _number(key: str, text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-_flag = _one_of(true=True, false=False)
-_READERS = {
-    "case_sensitive": _flag,
-    "ansi": _flag,
-    "map_in_arrow": _flag,
-    "prefilter": _one_of(true=True, false=False, always=ALWAYS),
-    "slices": _one_of(true=True, false=False, always=ALWAYS),
-    "native": _one_of(never=NEVER, prefer=PREFER),
+_flag, _wanted = _one_of(true=True, false=False), _one_of(true=True, false=False, always=ALWAYS)
+_READERS = {  # member -> its key, how its text is read
+    "case_sensitive": ("spark.sql.caseSensitive", _flag),
+    "ansi": ("spark.sql.ansi.enabled", _flag),
+    "prefilter": ("sparkcep.prefilter", _wanted),
+    "slices": ("sparkcep.slices", _wanted),
+    "native": ("sparkcep.native", _one_of(never=NEVER, prefer=PREFER)),
+    "map_in_arrow": ("sparkcep.mapInArrow", _flag),
+    "max_state_bytes": ("sparkcep.maxStateBytes", _number),
+    "max_steps": ("sparkcep.maxSteps", _number),
+    "max_matches": ("sparkcep.maxMatchesPerPartition", _number),
 }
 DEFAULT = Settings()

@@ -15,7 +15,7 @@ SELECT * FROM purchases MATCH_RECOGNIZE (
   EVENT SELECTION SKIP TILL ANY MATCH
   PATTERN ((A B C) WITHIN INTERVAL '10' HOUR & (D E) WITHIN INTERVAL '8' HOUR)
   WINDOW INTERVAL '10' HOUR SLIDE INTERVAL '5' HOUR
-  PREF MAX (A.spent + B.spent + C.spent + D.spent + E.spent) AND MIN (hour(C.at) - hour(A.at))
+  PREF MAX (A.spent + B.spent + C.spent + D.spent + E.spent) AND MIN (unix_timestamp(C.at) DIV 3600 - unix_timestamp(A.at) DIV 3600)
   TOP 2 OVERALL
   DEFINE A AS brand = 'A', B AS brand = 'B', C AS brand = 'C', D AS brand = 'D', E AS brand = 'E'
 ) ORDER BY since, rank

@@ -26,6 +26,8 @@ LIBRARIES = {
     "pyarrow": {"columns", "engine", "spark"},
     "pandas": {"spark"},
     "IPython": {"notebook"},
+    "jinja2": {"draw"},
+    "markupsafe": {"draw"},
 }
 
 # Library -> modules beside the parts that may import it inside a function, so that importing them costs nothing.
@@ -274,3 +276,33 @@ def test_rewrite_and_explain_need_no_spark():
 
 def test_the_check_sees_what_is_loaded():
     assert "pyarrow" in loaded_after("import pyarrow")
+
+
+# -- functions that can be read ------------------------------------------------------------------------------------------
+
+MOST_LINES, MOST_PARAMETERS = 150, 12
+# docs/adr/0003 says why the interpreter of conditions and the exact search are one function each; plot is called with names
+LONG, WIDE = {"scan", "match_partitions"}, {"plot"}
+KERNELS = {"kernel", "inlined", "embedded", "allocating"}  # decorators: numba's functions take arrays one by one
+
+
+def too_large(source: str) -> Iterator[str]:
+    """The functions with too many lines, or too many parameters."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            compiled = any(isinstance(decorator, ast.Name) and decorator.id in KERNELS for decorator in node.decorator_list)
+            given = node.args
+            if node.name not in LONG and (node.end_lineno or 0) - node.lineno >= MOST_LINES:
+                yield node.name
+            elif not compiled and node.name not in WIDE and len(given.args) + len(given.kwonlyargs) > MOST_PARAMETERS:
+                yield node.name
+
+
+def test_functions_are_small():
+    assert {str(path): names for path in sorted(PACKAGE.rglob("*.py")) if (names := list(too_large(path.read_text())))} == {}
+
+
+def test_a_large_function_is_found():
+    lines = "\n".join("    pass" for _ in range(MOST_LINES))
+    names = ", ".join(f"p{i}" for i in range(MOST_PARAMETERS + 1))
+    assert list(too_large(f"def long():\n{lines}\ndef wide({names}): ...\n@kernel\ndef compiled({names}): ...\ndef small(): ...")) == ["long", "wide"]

@@ -19,6 +19,8 @@ CLAUSE = """PARTITION BY k ORDER BY t MEASURES FIRST(A.v) AS f, sum(B.v) AS s, C
   PATTERN (A B{2,3} (C | PERMUTE(A, C))? {- D -}) SUBSET U = (A, B) DEFINE A AS v > 1, B AS v > PREV(v) AND v > max(U.v), C AS v = 2"""
 APPROXIMATE = "ORDER BY t MEASURES MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 WEIGHTS (A 2) DEFINE A AS v > 1, B AS v < 3"
 SELECTED = "ORDER BY t MEASURES LAST(v) AS l EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~B (C+) WITHIN 3) WINDOW 5 DEFINE A AS v > 1, C AS v > PRIOR(max(C.v))"
+AUTOMATON = """ORDER BY t MEASURES FIRST(t) AS f, n AS n, e AS e, CLASSIFIER() AS c AUTOMATON (REGISTER n INT = 0, m STRING STATE q0 START, q2 FINAL
+  ARC up FROM q0 TO q1 WHEN v > 1 SET n = n + 1, m = s ARC FROM q1 TO q1 WHEN v > n SET n = v EMIT (n AS e) ARC FROM q1 TO q2 ON EMPTY WHEN n > 3) WINDOW 5"""
 
 VALUE = {"kind": "nav", "which": "F", "mask": 1, "logical": 0, "physical": 0, "column": "__c0"}
 AGGREGATE = {"kind": "agg", "function": "max", "mask": 1, "column": "__c0", "keep": None, "distinct": False}
@@ -34,7 +36,7 @@ def refused(found: dict | str) -> ClauseError:
     return caught.value
 
 
-@pytest.mark.parametrize("clause", [CLAUSE, APPROXIMATE, SELECTED])
+@pytest.mark.parametrize("clause", [CLAUSE, APPROXIMATE, SELECTED, AUTOMATON])
 def test_what_the_rewriter_makes_is_read(clause):
     plan = make_plan(parse_clause(clause))
     for made in (plan, plan.without_sql()):
@@ -45,11 +47,11 @@ def test_what_the_rewriter_makes_is_read(clause):
 @pytest.mark.parametrize(
     ("change", "maker"),
     [
-        ({"format": 3, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 3)"),
-        ({"future": 1, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 2)"),
+        ({"format": 99, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 99)"),
+        ({"future": 1, "made_by": "sparkcep 9.9"}, f"sparkcep 9.9 (format {checked.FORMAT})"),
         ({"format": None, "made_by": None}, "an older sparkcep (format None)"),
         ({"format": 1}, f"sparkcep {__version__} (format 1)"),
-        ({"format": "2"}, f"sparkcep {__version__} (format 2)"),
+        ({"format": str(checked.FORMAT)}, f"sparkcep {__version__} (format {checked.FORMAT})"),
     ],
 )
 def test_another_version_is_named(change, maker):
@@ -114,6 +116,23 @@ def test_numbers_that_no_clause_gives(member, value):
     assert refused(members() | {member: value}).error_class == "SPARKCEP.ARGUMENT"
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("start",), 3), (("final", 0), 3), (("arcs", 0, "source"), -1), (("arcs", 0, "target"), 3), (("arcs", 0, "letter"), 63), (("arcs", 0, "label"), 2),
+        (("arcs", 0, "on"), "nothing"), (("arcs", 0, "sets", 0, "register"), 2), (("arcs", 1, "emits"), [["mno"], ["mno"]]),
+        (("arcs", 0, "sets", 0, "tree"), {"kind": "no such thing"}), (("registers",), []), (("arcs", 0, "on"), None), (("states",), ["q0"]), (("emits",), []),
+    ],
+)  # fmt: skip
+def test_automata_that_no_clause_gives(path, value):
+    plan = members(AUTOMATON)
+    holder = plan["automaton"]
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
+
+
 def test_the_smallest_changes_are_plans():
     """The wrong ones above are wrong for what they change."""
     for member, value in (
@@ -140,7 +159,7 @@ def _numbers(value, path=()):
         yield path
 
 
-@pytest.mark.parametrize("clause", [CLAUSE, APPROXIMATE, SELECTED])
+@pytest.mark.parametrize("clause", [CLAUSE, APPROXIMATE, SELECTED, AUTOMATON])
 def test_random_changes_give_a_plan_or_an_error_of_ours(clause):
     chosen = random.Random(7)
     whole = members(clause)

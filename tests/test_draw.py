@@ -50,6 +50,10 @@ PICTURES = {
         "1-3 take 1. C", "1-2 take 2. B*?",
         "2-3 take 1. C", "2-2 take 2. B*?",
     ],
+    # the start comes first, wherever it stands
+    "AUTOMATON (REGISTER n INT = 0 STATE z FINAL, a START ARC FROM b TO z ON EMPTY WHEN n > 2 ARC up FROM a TO b WHEN x > 1 SET n = n + 1 ARC FROM b TO b EMIT (n AS m))": [
+        "0-1 take up if x > 1 [n := n + 1]", "1-2 take 1. no row if n > 2 [on empty]", "1-1 take 2. row [emit n as m]",
+    ],
     "PATTERN (A{2,3} B)": ["0-1 take A{2,3}", "1-1 take 1. A{2,3}", "1-2 take 2. B [after 2 rows]"],
     "PATTERN ((A B){2,3})": [
         "0-1 take A", "1-2 take B",

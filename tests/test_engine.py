@@ -208,6 +208,6 @@ def test_the_first_of_very_many_matches_come_at_once():
 def test_too_many_sides_of_conjunctions_are_an_error():
     text = "PARTITION BY p ORDER BY id MEASURES count(*) AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({})"
     schema = pa.schema([("__p0", pa.int64()), ("__o0", pa.int64())])
-    assert prepare(plan_of(text.format("(A & B) " * 30)), schema).strategy.conjunction.sides == 61
+    assert prepare(plan_of(text.format("(A & B) " * 30)), schema).strategy.automaton.sides == 61
     with pytest.raises(ClauseError, match="more than 61 sides"):
         prepare(plan_of(text.format("(A & B) " * 31)), schema)

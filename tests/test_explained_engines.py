@@ -13,6 +13,7 @@ import pytest
 from sparkcep.automaton.strategy import (
     ADJACENT,
     CLASSES,
+    COMPUTATIONS,
     CONJUNCTION,
     COUNTED,
     FRONT,
@@ -74,7 +75,7 @@ def test_whether_failed_states_are_remembered(pattern, define):
 @pytest.mark.parametrize("pattern", SELECTED)
 def test_whether_failed_runs_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}{', C AS v = 2' if '~C' in pattern else ''}")
-    assert ("runs that failed are remembered" in text) == engine.passage.search.remembers
+    assert ("runs that failed are remembered" in text) == engine.passage.search.how.memo
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
@@ -125,6 +126,7 @@ SAID = {
     "rank join of the rows of each variable": SEQUENCES,
     "dynamic programming": NUMBERS,
     "runs side by side over a shared buffer": FRONT,
+    "engine: automaton": COMPUTATIONS,
     "engine: exact, depth-first": ADJACENT,
     "depth-first": WALK,
 }
@@ -183,7 +185,8 @@ def test_what_is_said_is_what_runs():
     """Plans go the way that they go to the engine: as JSON, without the texts that Spark computes."""
     rng, said, ran, untyped = random.Random(1), collections.Counter(), collections.Counter(), []
     for name, plan in plans().values():
-        text = next(line for line in describe(plan).splitlines() if line.startswith("engine:"))
+        text, cost, *_ = describe(plan).splitlines()
+        assert cost == f"cost of the search: {strategy_of(plan).cost}" and strategy_of(plan).cost, name
         search = next(search for words, search in SAID.items() if words in text)
         shipped = Plan.from_json(plan.without_sql().to_json())
         for table in tables(shipped, rng):

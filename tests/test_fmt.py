@@ -205,3 +205,20 @@ class TestCommand:
         monkeypatch.setattr("sys.stdin", io.StringIO(UNTIDY))
         assert main(["fmt", "-"]) == 0
         assert capsys.readouterr().out == TIDY
+
+
+def test_automata_have_a_line_for_each_item():
+    untidy = """SELECT * FROM t match_recognize (order by t automaton(register n decimal(4, 1)=0 state q START,z final -- ends
+      ARC a from q to q on empty when n>1 set n=n+1 Arc from q to z emit( n as m )) window 5 )"""
+    tidy = """SELECT * FROM t match_recognize (
+  ORDER BY t
+  AUTOMATON (
+    REGISTER n decimal(4, 1) = 0
+    STATE q START, z FINAL -- ends
+    ARC a FROM q TO q ON EMPTY WHEN n>1 SET n = n+1
+    ARC FROM q TO z EMIT (n AS m)
+  )
+  WINDOW 5
+)"""
+    assert format_sql(untidy) == tidy
+    assert format_sql(tidy) == tidy

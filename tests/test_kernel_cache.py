@@ -14,7 +14,9 @@ import pytest
 
 import sparkcep
 from sparkcep import cli, precompile, storage
-from sparkcep.automaton.strategy import SEARCHES
+from sparkcep.automaton.strategy import SEARCHES, strategy_of
+from sparkcep.clause.parser import parse_clause
+from sparkcep.plan.build import make_plan
 from sparkcep.search import compiled as cache
 from sparkcep.search import old_kernels
 
@@ -180,7 +182,7 @@ def test_every_engine_is_compiled_ahead(capsys):
     assert cli.main(["compile"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("s  ", 1)[1] for line in lines[:-1]] == list(precompile.CLAUSES)
-    assert set(precompile.searches()) == set(SEARCHES)
+    assert {strategy_of(make_plan(parse_clause(text))).search for text in precompile.CLAUSES.values()} == set(SEARCHES)
 
 
 def test_kernels_that_nobody_uses_are_removed(tmp_path):

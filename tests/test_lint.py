@@ -54,9 +54,29 @@ FOUND = {
         f"PATTERN ((A+ B)*) WINDOW 5 ROWS {ALL} {DEFINE}",
         f"PATTERN (A+ B{{3,}}) WINDOW 5 ROWS EVENT SELECTION STRICT CONTIGUITY ALL MATCHES {DEFINE}",
     ],
+    "ENDLESS_AUTOMATON": [
+        "AUTOMATON (STATE z FINAL ARC FROM a TO b WHEN x > 1 STATE b IGNORE WHEN x > 2 ARC FROM b TO z)",
+        "AUTOMATON (STATE z FINAL ARC FROM a TO b ARC FROM b TO c ARC FROM c TO B ARC FROM c TO z)",
+    ],
+    "UNREACHABLE_STATE": ["AUTOMATON (STATE a START, z FINAL ARC FROM a TO z ARC FROM lost TO z) WINDOW 5"],
+    "NEVER_FIRST": [
+        "PATTERN (A+) DEFINE A AS x > LAST(A.x,1)",
+        "PATTERN (A+ B) DEFINE A AS y > 0 AND (abs(y) < 2) AND NOT (x <= 2 * FIRST(a.x,1) + 1)",
+        "PATTERN (B A{2,}) DEFINE A AS CAST(LAST(A.x,2) AS BIGINT) BETWEEN 1 AND 5 OR LAST(A.y,1) IN (1,2)",
+    ],
+    "SELECTION_IN_PATTERN": [
+        f"PATTERN (A SKIP TILL NEXT MATCH B) {DEFINE}",
+        f"PATTERN (A till B) {DEFINE}",
+    ],
     "UNUSED_SUBSET": [f"MEASURES count(A.*) AS n PATTERN (A B) SUBSET U = (A, B) {DEFINE.replace(', C AS x > 3', '')}"],
 }
 NOT_FOUND = {
+    "ENDLESS_AUTOMATON": [
+        "AUTOMATON (STATE z FINAL ARC FROM a TO b ARC FROM b TO b ARC FROM b TO z) WINDOW 5",
+        "AUTOMATON (STATE z FINAL ARC FROM a TO b ARC FROM b TO b ARC FROM b TO z) LIFETIME TO x + 1",
+        "AUTOMATON (STATE z FINAL ARC FROM a TO b ARC FROM b TO z)",
+    ],
+    "UNREACHABLE_STATE": ["AUTOMATON (STATE z FINAL ARC FROM a TO b ARC FROM b TO z) WINDOW 5"],
     "NO_WINDOW": [
         f"PATTERN (A B+ C) WINDOW 50 ROWS {NEXT} {DEFINE}",
         f"PATTERN (A (B+) WITHIN INTERVAL 5 MINUTES C) {NEXT} {DEFINE}",
@@ -85,6 +105,21 @@ NOT_FOUND = {
         f"AFTER MATCH SKIP PAST LAST ROW PATTERN (A+ B+) WINDOW 5 ROWS {ALL} {DEFINE}",
         f"PATTERN (A+ B+) WINDOW 5 ROWS {NEXT} {DEFINE}",
     ],
+    "NEVER_FIRST": [
+        "PATTERN (A+) DEFINE A AS x > LAST(A.x)",
+        "PATTERN (A+) DEFINE A AS x > LAST(A.x,0)",
+        "PATTERN (A+) DEFINE A AS x > PRIOR(LAST(A.x))",
+        "PATTERN (A+) DEFINE A AS x > LAST(A.x,1) OR x > 5",
+        "PATTERN (A+) DEFINE A AS x > coalesce(LAST(A.x,1),0)",
+        "PATTERN (A+) DEFINE A AS x <=> LAST(A.x,1)",
+        "PATTERN (A+) DEFINE A AS x NOT BETWEEN LAST(A.x,1) AND 5",
+        "PATTERN (B A+) DEFINE A AS x > LAST(B.x,1)",
+        "PATTERN (B A+) SUBSET U = (A, B) DEFINE A AS x > LAST(U.x,1)",
+    ],
+    "SELECTION_IN_PATTERN": [
+        "PATTERN (A NEXT B) DEFINE A AS x > 1, NEXT AS x > 2",
+        f"PATTERN (A B) {NEXT} WINDOW 5 ROWS {DEFINE}",
+    ],
     "UNUSED_SUBSET": [
         "MEASURES count(u.*) AS n PATTERN (A B) SUBSET U = (A, B) DEFINE B AS x > 2",
         "PATTERN (A B) SUBSET U = (A, B) DEFINE B AS x > avg(U.x)",
@@ -96,8 +131,10 @@ NOT_FOUND = {
 
 def defined(clause: str) -> str:
     """``clause`` without definitions of variables that its pattern does not have."""
+    if clause.startswith("AUTOMATON"):
+        return clause
     pattern = clause.partition("PATTERN")[2].partition("DEFINE")[0]
-    kept = [d for d in clause.partition("DEFINE ")[2].split(", ") if re.search(rf"\b{d[0]}\b", pattern, re.I)]
+    kept = [d for d in clause.partition("DEFINE ")[2].split(", ") if re.search(rf"\b{d.split()[0]}\b", pattern, re.I)]
     return f"{clause.partition('DEFINE ')[0]}DEFINE {', '.join(kept)}"
 
 

@@ -12,11 +12,10 @@ from decimal import Decimal
 import pytest
 
 from sparkcep.cli import main
-from sparkcep.notebook import magic, parameters, picture
+from sparkcep.notebook import magic, picture
+from sparkcep.notebook.cell import CellError, Options, bound, parameters, parse
 from sparkcep.notebook.databricks import HEADER, IPYTHON, MARKDOWN, PYTHON, SKIPPED, SQL, SourceError, read, to_notebook
-from sparkcep.notebook.failures import CellError, failure_text
 from sparkcep.notebook.jobs import Progress
-from sparkcep.notebook.options import Options, parse
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.table import Table, shown
 
@@ -68,8 +67,8 @@ def test_wrong_options_say_what_is_right(line, said):
     ],
 )
 def test_parameters(statement, expected):
-    assert parameters.names(statement) == expected
-    assert parameters.values(statement, {"low": 3}) == ({"low": 3} if "low" in expected else {})
+    assert parameters(statement) == expected
+    assert bound(statement, {"low": 3}) == ({"low": 3} if "low" in expected else {})
 
 
 def test_a_table_as_text_and_html():
@@ -124,14 +123,16 @@ class SparkError(Exception):
 
 
 def test_spark_errors_point_into_the_users_statement():
+    from sparkcep.spark.errors import shown as spark_shown
+
     clause = "SELECT *\nFROM t MATCH_RECOGNIZE (ORDER BY d MEASURES 1 AS a PATTERN (A) DEFINE A AS prize > 1)"
-    text = failure_text(SparkError("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 1 pos 99;\n'Project [prize]\n+- x", Context("prize", 99)), clause)
+    text = spark_shown(SparkError("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 1 pos 99;\n'Project [prize]\n+- x", Context("prize", 99)), clause)
     assert text.startswith("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 2, column 76\n\n== SQL (line 2, position 76) ==")
     line, mark = text.splitlines()[-2:]
     assert line[mark.index("^") :].startswith("prize") and mark.count("^") == 5
-    twice = failure_text(SparkError("[X] no", Context("prize", 99)), clause.replace("MEASURES 1", "MEASURES prize"))
+    twice = spark_shown(SparkError("[X] no", Context("prize", 99)), clause.replace("MEASURES 1", "MEASURES prize"))
     assert twice == "[X] no"  # Spark's offset is that of the rewritten text
-    plain = failure_text(SparkError("[X] near 'y'. (line 1, pos 11)", parameters={"error": "'y'"}), "SELECT y x y")
+    plain = spark_shown(SparkError("[X] near 'y'. (line 1, pos 11)", parameters={"error": "'y'"}), "SELECT y x y")
     assert plain.splitlines()[-1] == " " * 11 + "^"
 
 
@@ -180,7 +181,7 @@ def shell():
     interactive = pytest.importorskip("IPython.core.interactiveshell")
     made = interactive.InteractiveShell()
     yield made
-    magic.unload(made)
+    magic.unload_ipython_extension(made)
 
 
 def test_loading_and_unloading(shell, monkeypatch):

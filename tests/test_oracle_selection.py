@@ -242,13 +242,15 @@ def test_first_iteration_is_the_first_row_of_the_match():
     assert found(plus(cat(plus(A), B)), "abab", STRICT, FIRST, defines, v=[1, 0, 1, 0]) == ["A0 B1", "A2 B3"]
 
 
-def test_prior_inside_or_stays_null():
+def test_a_conjunct_that_is_null_by_its_prior_is_true_on_the_first_iteration():
     counted = ("=", prior(("agg", "count", "A", "*", False)), ("lit", 0))
-    # PRIOR(COUNT(A.*)) is NULL, not 0, on the first iteration: the comparison itself is taken as true once ...
+    # PRIOR(COUNT(A.*)) is NULL, not 0, on the first iteration, and then 1: the conjunct is true once, as a comparison ...
     assert found(plus(A), "aa", STRICT, FIRST, {"A": counted}) == ["A0", "A1"]
-    # ... but inside OR or NOT it is no top-level conjunct.
-    assert found(plus(A), "aa", STRICT, FIRST, {"A": ("or", counted, ("lit", False))}) == []
-    assert found(plus(A), "aa", STRICT, FIRST, {"A": ("not", ("not", counted))}) == []
+    # ... and inside OR or NOT, where it is NULL as a whole.
+    assert found(plus(A), "aa", STRICT, FIRST, {"A": ("or", counted, ("lit", False))}) == ["A0", "A1"]
+    assert found(plus(A), "aa", STRICT, FIRST, {"A": ("not", ("not", counted))}) == ["A0", "A1"]
+    # NULL AND false is false, and so is its disjunction with false.
+    assert found(plus(A), "aa", STRICT, FIRST, {"A": ("or", ("and", counted, ("lit", False)), ("lit", False))}) == []
     # A PRIOR that the user has made non-NULL is compared: 2 > 3 fails, 4 > 3 holds.
     given = (">", V, ("coalesce", prior(of("A")), ("lit", 3)))
     assert found(plus(A), "aa", STRICT, FIRST, {"A": given}, v=[2, 4]) == ["A1"]

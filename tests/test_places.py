@@ -6,7 +6,7 @@ import pytest
 
 from sparkcep.clause.lexer import WORD, tokenize
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
-from sparkcep.spark.rewriting import translated
+from sparkcep.sql.rewrite import translated
 
 CLAUSE = (
     "MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts DESC MEASURES FIRST(A.x) + 1 AS first_x, sum(y) AS total, median(z) AS half ALL ROWS PER MATCH "

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from sparkcep.clause.lexer import tokenize
+from sparkcep.clause.lexer import matching, tokenize
 from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
 from sparkcep.settings import ALWAYS, Settings
 from sparkcep.sql.cost import SURE, Sample, Sampled, few, worth
-from sparkcep.sql.rewrite import _matching, rewrite_all
+from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.sql.semijoin import Choice, Filter, Near
 from sparkcep.sql.slices import WHOLE
 from sparkcep.sql.table_names import definitions, runs_at_once
@@ -91,7 +91,7 @@ def test_what_is_worth_a_read():
 
 def names(sql):
     tokens = tokenize(sql)
-    found = definitions(tokens, _matching(tokens, "(", ")"), sql.index("HERE"))
+    found = definitions(tokens, matching(tokens), sql.index("HERE"))
     return None if found is None else [sql[a:b] for a, b in found]
 
 

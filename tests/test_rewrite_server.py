@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 
 from sparkcep.clause.parser import parse_clause  # noqa: E402
 from sparkcep.plan.build import make_plan  # noqa: E402
-from sparkcep.spark import python_functions, rewrite_server, rewriting  # noqa: E402
+from sparkcep.spark import python_functions, rewrite_server  # noqa: E402
 
 INTERVAL = "interval"
 ARRAY = {"type": "array", "elementType": "interval", "containsNull": True}
@@ -44,7 +44,7 @@ def test_what_should_not_have_been_is_told_as_such(monkeypatch, caplog):
         raise KeyError("no such thing")
 
     monkeypatch.setattr(python_functions, "analyze", broken)
-    monkeypatch.setattr(rewrite_server, "rewrite_statement", broken)
+    monkeypatch.setattr(rewrite_server, "translated", broken)
     statement = {"sql": "SELECT 1", "settings": {}, "named_markers": False}
     for request in ({"kind": "analyze", "schema": "", "distinct": True, "streaming": False}, statement):
         with caplog.at_level(logging.ERROR, logger="sparkcep"):
@@ -53,4 +53,3 @@ def test_what_should_not_have_been_is_told_as_such(monkeypatch, caplog):
         assert "KeyError: 'no such thing'" in error["description"] and "an error in sparkcep" in error["description"]
         assert isinstance(caplog.records[0].exc_info[1], KeyError)
         caplog.clear()
-    assert rewriting.rewrite_statement is not broken

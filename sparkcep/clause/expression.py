@@ -8,31 +8,30 @@ of Spark's grammar.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, STRING, WORD, Span, Token, name_of, quote
 from sparkcep.errors import LIMIT, SYNTAX, ClauseError, error_at
 
+T = TypeVar("T")
+
 MAX_DEPTH = 50  # a dozen Python frames each, below the interpreter's 1,000
 MAX_CHAIN = 2000
 
-_UNITS = frozenset(
+UNITS = frozenset(
     "YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND SECONDS "
     "MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS NANOSECOND NANOSECONDS".split()
 )
-_UNIT_FUNCTIONS = frozenset(
-    "DATEDIFF DATE_DIFF TIMESTAMPDIFF DATEADD DATE_ADD TIMESTAMPADD DATE_SUB".split()
-)
+_UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF DATEADD DATE_ADD TIMESTAMPADD DATE_SUB".split())
 _CONSTANTS = frozenset(
     "TRUE FALSE NULL CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER SESSION_USER CURRENT_TIME LOCALTIMESTAMP".split()
 )
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 _CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
 _NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
-_STOP = frozenset(
-    "AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split()
-)
+_STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split())
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,7 @@ class Expr:
 def render(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
     """``expr``'s source text with every span of ``replacements`` inside it replaced."""
     out, pos = [], expr.span.start
-    inside = sorted(
-        (s for s in replacements if s.start >= expr.span.start and s.end <= expr.span.end), key=lambda s: (s.start, -s.end)
-    )
-    for span in inside:
+    for span in sorted(filter(expr.span.holds, replacements), key=lambda s: (s.start, -s.end)):
         if span.start < pos:  # lies in an outer replacement
             continue
         out.append(text[pos : span.start])
@@ -164,6 +160,17 @@ class Cursor:
         if not self.take_word(word):
             raise self.error(f"expected {word} {why}")
 
+    def listed(self, item: Callable[[], T], separator: str = ",") -> list[T]:
+        """The items of a list, each read by ``item``."""
+        items = [item()]
+        while self.take_op(separator):
+            items.append(item())
+        return items
+
+    def span(self, start: int) -> Span:
+        """From an offset to the end of the token that was read last."""
+        return Span(start, self.tokens[self.i - 1].end)
+
     def error(self, message: str, error_class: str = "SYNTAX", sqlstate: str = SYNTAX) -> ClauseError:
         t = self.token
         if t.kind == END:
@@ -191,9 +198,7 @@ class ExpressionParser:
     def parse(self) -> Expr:
         self.nesting += 1
         if self.nesting > MAX_DEPTH:
-            raise self.c.error(
-                f"the expression is nested more than {MAX_DEPTH} deep; split it up", "EXPRESSION_TOO_DEEP", LIMIT
-            )
+            raise self.c.error(f"the expression is nested more than {MAX_DEPTH} deep; split it up", "EXPRESSION_TOO_DEEP", LIMIT)
         try:
             return self._or()
         finally:
@@ -203,17 +208,22 @@ class ExpressionParser:
         """One operand without comparison or boolean operators around it (a window size, a weight)."""
         return self._unary()
 
+    def parse_type(self) -> str:
+        """The text of a type."""
+        return self._type()
+
     # -- building -------------------------------------------------------------------------------------------
 
     def _node(self, op: str, value: object, args: tuple[Expr, ...], start: int, flags: frozenset[str] = frozenset()) -> Expr:
         depth = 1 + max((a.depth for a in args), default=0)
         if depth > MAX_DEPTH * 3:
-            raise self.c.error(
-                f"the expression has a chain of more than {MAX_DEPTH * 3} operators; use parentheses or a function",
-                "EXPRESSION_TOO_DEEP",
-                LIMIT,
-            )
-        return Expr(op, value, args, flags, Span(start, self.c.tokens[self.c.i - 1].end), depth)
+            message = f"the expression has a chain of more than {MAX_DEPTH * 3} operators; use parentheses or a function"
+            raise self.c.error(message, "EXPRESSION_TOO_DEEP", LIMIT)
+        return Expr(op, value, args, flags, self.c.span(start), depth)
+
+    def _text(self, op: str, start: int) -> Expr:
+        """A node that is kept as its text, which ends here."""
+        return self._node(op, self.c.span(start).of(self.c.text), (), start)
 
     def _or(self) -> Expr:
         return self._chain("OR", "or", self._and)
@@ -271,12 +281,10 @@ class ExpressionParser:
             if c.peek().upper in ("SELECT", "WITH") and c.peek().kind == WORD:
                 return self._node("in", "query", (left, self._primary()), start, negated)
             c.next()
-            items = self._list(")")
-            return self._node("in", None, (left, *items), start, negated)
+            return self._node("in", None, (left, *self._list()), start, negated)
         if word in ("LIKE", "ILIKE") and c.token.upper in ("ANY", "ALL", "SOME") and c.peek().text == "(":
-            c.next()
-            c.next()
-            return self._node("like", word, (left, *self._list(")")), start, negated)
+            c.i += 2
+            return self._node("like", word, (left, *self._list()), start, negated)
         args = [left, self._comparison()]
         if c.take_word("ESCAPE"):
             args.append(self._binary(0))
@@ -316,13 +324,8 @@ class ExpressionParser:
 
     def _at_binary(self, op: str) -> bool:
         c = self.c
-        if not c.at_op(op):
-            return False
-        if op == "|" and c.at_op("||"):
-            return False
-        if op == "-" and (c.at_op("->") or c.at_op("-}")):
-            return False
-        return True
+        longer = {"|": ("||",), "-": ("->", "-}")}.get(op, ())
+        return c.at_op(op) and not any(map(c.at_op, longer))
 
     def _unary(self) -> Expr:
         c = self.c
@@ -367,10 +370,7 @@ class ExpressionParser:
 
     def _dotted(self) -> str:
         c = self.c
-        parts = [c.next().text]
-        while c.take_op("."):
-            parts.append(c.next().text)
-        return ".".join(parts)
+        return ".".join(c.listed(lambda: c.next().text, "."))
 
     # -- primaries ------------------------------------------------------------------------------------------
 
@@ -380,13 +380,13 @@ class ExpressionParser:
         if t.kind == STRING:
             while c.token.kind == STRING:
                 c.next()
-            return self._node("lit", c.text[start : c.tokens[c.i - 1].end], (), start)
+            return self._text("lit", start)
         if t.kind == NUMBER:
             c.next()
-            return self._node("lit", t.text, (), start)
+            return self._text("lit", start)
         if t.kind == OP:
             return self._symbol(t, start)
-        if t.kind == QUOTED or t.kind == WORD:
+        if t.kind in (QUOTED, WORD):
             return self._word(t, start)
         raise c.error("expected an expression")
 
@@ -395,27 +395,18 @@ class ExpressionParser:
         if t.text == "(":
             if c.peek().kind == WORD and c.peek().upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
                 self._skip_parens()
-                return self._node("subquery", c.text[start : c.tokens[c.i - 1].end], (), start)
+                return self._text("subquery", start)
             lam = self._lambda_params()
             if lam:
                 return self._lambda(lam, start)
             c.next()
-            items = [self.parse()]
-            while c.take_op(","):
-                items.append(self.parse())
+            items = tuple(c.listed(self.parse))
             c.expect_op(")", "to close the parenthesis")
-            if len(items) == 1:
-                return self._node("paren", None, tuple(items), start)
-            return self._node("special", "row", tuple(items), start)
-        if t.text == ":" and c.peek().kind == WORD:
-            c.next()
-            c.next()
-            return self._node("lit", c.text[start : c.tokens[c.i - 1].end], (), start)
-        if t.text == "?":
-            c.next()
-            return self._node("lit", "?", (), start)
-        if t.text == "*":
-            c.next()
+            return self._node("paren", None, items, start) if len(items) == 1 else self._node("special", "row", items, start)
+        if t.text == "?" or (t.text == ":" and c.peek().kind == WORD):
+            c.i += 1 if t.text == "?" else 2
+            return self._text("lit", start)
+        if c.take_op("*"):
             return self._node("star", (), (), start)
         raise c.error("expected an expression")
 
@@ -435,18 +426,18 @@ class ExpressionParser:
             return self._interval(start)
         if upper in _TYPED and nxt.kind == STRING:
             c.i += 2
-            return self._node("lit", c.text[start : c.tokens[c.i - 1].end], (), start)
+            return self._text("lit", start)
         if upper == "EXISTS" and nxt.text == "(" and c.peek(2).upper in ("SELECT", "WITH", "FROM", "VALUES", "TABLE"):
             c.next()
             self._skip_parens()
-            return self._node("subquery", c.text[start : c.tokens[c.i - 1].end], (), start)
+            return self._text("subquery", start)
         if upper in ("RUNNING", "FINAL") and nxt.kind == WORD and c.peek(2).text == "(":
             c.next()
             call = self._word(c.token, c.token.start)
             if call.op != "call":
                 raise c.error(f"{upper} must stand before a function call")
             return Expr("call", call.value, call.args, call.flags | {upper.lower()}, Span(start, call.span.end), call.depth)
-        if nxt.kind == OP and nxt.text == "(" and (t.kind == WORD or t.kind == QUOTED):
+        if nxt.kind == OP and nxt.text == "(":
             return self._call(start)
         if upper in _CONSTANTS:
             c.next()
@@ -496,16 +487,10 @@ class ExpressionParser:
             if c.token.kind == WORD and c.token.upper in _CONNECTIVES and c.peek().text not in (",", ")", "."):
                 c.next()  # EXTRACT(x FROM y), TRIM(BOTH x FROM y), OVERLAY(.. PLACING ..)
                 continue
-            if not args and upper in ("EXTRACT",) and c.token.kind == WORD and c.peek().upper == "FROM":
+            if not args and upper == "EXTRACT" and c.token.kind == WORD and c.peek().upper == "FROM":
                 c.next()
                 continue
-            if (
-                not args
-                and upper in _UNIT_FUNCTIONS
-                and c.token.kind == WORD
-                and c.token.upper in _UNITS
-                and c.peek().text == ","
-            ):
+            if not args and upper in _UNIT_FUNCTIONS and c.token.kind == WORD and c.token.upper in UNITS and c.peek().text == ",":
                 unit = c.next()
                 args.append(self._node("lit", unit.upper, (), unit.start))
             elif c.token.kind in (WORD, QUOTED) and c.peek().text == "=" and c.peek(2).text == ">" and c.peek(2).start == c.peek().end:
@@ -550,10 +535,8 @@ class ExpressionParser:
             c.expect_op(")", "to close FILTER")
             flags.add("filter")
         if c.at_word("OVER"):
-            raise c.error(
-                "a window function cannot stand inside MATCH_RECOGNIZE; compute it in a subquery below the clause",
-                "WINDOW_FUNCTION",
-            )
+            message = "a window function cannot stand inside MATCH_RECOGNIZE; compute it in a subquery below the clause"
+            raise c.error(message, "WINDOW_FUNCTION")
         return self._node("call", upper, tuple(args), start, frozenset(flags))
 
     def _skip_to_close(self, args: list[Expr]) -> None:
@@ -565,11 +548,9 @@ class ExpressionParser:
             elif not c.take_op(","):
                 args.append(self.parse())
 
-    def _list(self, close: str) -> list[Expr]:
-        items = [self.parse()]
-        while self.c.take_op(","):
-            items.append(self.parse())
-        self.c.expect_op(close, "to close the list")
+    def _list(self) -> list[Expr]:
+        items = self.c.listed(self.parse)
+        self.c.expect_op(")", "to close the list")
         return items
 
     def _case(self, start: int) -> Expr:
@@ -580,8 +561,8 @@ class ExpressionParser:
         if not c.at_word("WHEN"):
             args.append(self.parse())
             shape = "o"
-        if not c.at_word("WHEN"):
-            raise c.error("expected WHEN in CASE")
+            if not c.at_word("WHEN"):
+                raise c.error("expected WHEN in CASE")
         while c.take_word("WHEN"):
             args.append(self.parse())
             c.expect_word("THEN", "after the WHEN condition")
@@ -596,21 +577,21 @@ class ExpressionParser:
     def _interval(self, start: int) -> Expr:
         c = self.c
         c.next()
-        if c.token.kind == STRING and not (c.peek().kind == WORD and c.peek().upper in _UNITS):
+        if c.token.kind == STRING and not (c.peek().kind == WORD and c.peek().upper in UNITS):
             c.next()
-            return self._node("interval", c.text[start : c.tokens[c.i - 1].end], (), start)
+            return self._text("interval", start)
         read = 0
         while True:
             j = 1 if c.token.text in ("+", "-") else 0
-            if c.peek(j).kind not in (NUMBER, STRING) or c.peek(j + 1).upper not in _UNITS:
+            if c.peek(j).kind not in (NUMBER, STRING) or c.peek(j + 1).upper not in UNITS:
                 break
             c.i += j + 2
             read += 1
-            if c.at_word("TO") and c.peek().upper in _UNITS:
+            if c.at_word("TO") and c.peek().upper in UNITS:
                 c.i += 2
         if not read:
             raise c.error("expected a number or string and a unit such as MINUTE after INTERVAL")
-        return self._node("interval", c.text[start : c.tokens[c.i - 1].end], (), start)
+        return self._text("interval", start)
 
     def _lambda_params(self) -> list[str] | None:
         """Names of ``(x, y) ->`` if that is what stands here; moves nothing."""
@@ -618,10 +599,9 @@ class ExpressionParser:
         while c.peek(j).kind in (WORD, QUOTED):
             names.append(name_of(c.peek(j)))
             j += 1
-            if c.peek(j).text == ",":
-                j += 1
-                continue
-            break
+            if c.peek(j).text != ",":
+                break
+            j += 1
         if names and c.peek(j).text == ")" and c.peek(j + 1).text == "-" and c.peek(j + 2).text == ">":
             return names
         return None
@@ -639,7 +619,7 @@ class ExpressionParser:
         if c.token.kind not in (WORD, QUOTED):
             raise c.error("expected a type name")
         first = c.next().upper
-        if first == "INTERVAL" and c.token.upper in _UNITS:
+        if first == "INTERVAL" and c.token.upper in UNITS:
             c.next()
             if c.at_word("TO"):
                 c.i += 2
@@ -658,7 +638,7 @@ class ExpressionParser:
             c.i += 3
         if c.take_word("COLLATE"):
             self._dotted()
-        return c.text[start : c.tokens[c.i - 1].end]
+        return c.span(start).of(c.text)
 
     def _skip_parens(self) -> None:
         c, depth, open_at = self.c, 0, self.c.token

@@ -63,9 +63,7 @@ def tokenize(text: str) -> list[Token]:
         piece = m.group()
         if kind == "op" and piece in "'\"`":
             what = "quoted identifier" if piece == "`" else "string literal"
-            raise error_at(
-                text, pos, pos + 20, "UNTERMINATED_LITERAL", f"the {what} that starts here has no closing {piece}"
-            )
+            raise error_at(text, pos, pos + 20, "UNTERMINATED_LITERAL", f"the {what} that starts here has no closing {piece}")
         out.append(Token(kind, piece, piece.upper() if kind == "word" else piece, pos, end))
         pos = end
     out.append(Token(END, "", "", size, size))
@@ -78,9 +76,8 @@ def comment_end(text: str, start: int) -> int:
     while depth:
         m = _COMMENT_EDGE.search(text, pos)
         if m is None:
-            raise error_at(
-                text, start, start + 20, "UNTERMINATED_COMMENT", "the comment that starts here has no closing */", SYNTAX
-            )
+            message = "the comment that starts here has no closing */"
+            raise error_at(text, start, start + 20, "UNTERMINATED_COMMENT", message, SYNTAX)
         depth += 1 if m.group() == "/*" else -1
         pos = m.end()
     return pos
@@ -98,8 +95,24 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dict[int, int]:
+    """The index of the closing bracket for that of each opening one."""
+    out, stack = {}, []
+    for i, t in enumerate(tokens):
+        if t.kind == OP and t.text == opening:
+            stack.append(i)
+        elif t.kind == OP and t.text == closing and stack:
+            out[stack.pop()] = i
+    return out
+
+
 def split_statements(text: str) -> list[str]:
     """The statements of ``text``, separated by ``;`` outside strings, comments and BEGIN ... END blocks."""
+    return [span.of(text) for span in statement_spans(text)]
+
+
+def statement_spans(text: str) -> list[Span]:
+    """The places of those statements. Raises ClauseError."""
     out, start, depth = [], 0, 0
     tokens = tokenize(text)
     for i, token in enumerate(tokens):
@@ -113,10 +126,16 @@ def split_statements(text: str) -> list[str]:
             if tokens[i + 1].upper not in ("WHILE", "FOR"):
                 depth -= 1
         elif token.kind == OP and token.text == ";" and depth == 0:
-            out.append(text[start : token.start].strip())
+            out.append(_stripped(text, start, token.start))
             start = token.end
-    out.append(text[start:].strip())
-    return [s for s in out if s and len(tokenize(s)) > 1]
+    out.append(_stripped(text, start, len(text)))
+    return [span for span in out if len(tokenize(span.of(text))) > 1]
+
+
+def _stripped(text: str, start: int, end: int) -> Span:
+    body = text[start:end].strip()
+    start = text.index(body, start)
+    return Span(start, start + len(body))
 
 
 @dataclass(frozen=True)
@@ -128,3 +147,7 @@ class Span:
 
     def of(self, text: str) -> str:
         return text[self.start : self.end]
+
+    def holds(self, other: Span) -> bool:
+        """Whether the other lies inside."""
+        return self.start <= other.start and other.end <= self.end

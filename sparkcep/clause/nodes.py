@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span, quote
-
-_NO_SPAN = Span(0, 0)
+from sparkcep.clause.lexer import Span
 
 
 @dataclass(frozen=True)
 class Node:
-    span: Span = field(default=_NO_SPAN, compare=False, kw_only=True)
+    span: Span = field(default=Span(0, 0), compare=False, kw_only=True)
 
     def children(self) -> tuple[Node, ...]:
         return ()
@@ -118,60 +116,6 @@ def walk(node: Node) -> Iterator[Node]:
 def contains(node: Node, *kinds: type) -> bool:
     """Whether a node of one of these classes is there."""
     return any(isinstance(n, kinds) for n in walk(node))
-
-
-def variable_text(name: str) -> str:
-    """A variable as it is printed: quoted where it is no plain word."""
-    plain = name.isascii() and name.isidentifier()
-    return name if plain and name.upper() not in _QUOTED else quote(name)
-
-
-# words that begin something else where a variable may stand
-_QUOTED = frozenset(
-    "PERMUTE WITHIN TO PATTERN EVENT WINDOW APPROX PREF TOP "
-    "YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND SECONDS "
-    "MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS NANOSECOND NANOSECONDS".split()
-)
-
-
-def to_text(node: Node, text: str) -> str:
-    """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
-    return _print(node, text, 0)
-
-
-# binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4
-def _print(node: Node, text: str, level: int) -> str:
-    match node:
-        case Var(name):
-            return variable_text(name)
-        case Empty():
-            return "()"
-        case Start():
-            return "^"
-        case End():
-            return "$"
-        case Alternate(items):
-            return _group(" | ".join(_print(i, text, 1) for i in items), level > 0)
-        case Conjunct(items):
-            return _group(" & ".join(_print(i, text, 2) for i in items), level > 1)
-        case Concat(items):
-            return _group(" ".join(_print(i, text, 3) for i in items), level > 2)
-        case Not(item):
-            return _group("~" + _print(item, text, 4), level > 3)
-        case Permute(items):
-            return "PERMUTE(" + ", ".join(_print(i, text, 0) for i in items) + ")"
-        case Exclude(item):
-            return "{- " + _print(item, text, 0) + " -}"
-        case Within(item, size):
-            return f"({_print(item, text, 0)}) WITHIN {size.span.of(text)}"
-        case Repeat(item, low, high, greedy):
-            body = _print(item, text, 5)
-            return _group(body + quantifier(low, high) + ("" if greedy else "?"), level > 4)
-    raise TypeError(node)
-
-
-def _group(body: str, needed: bool) -> str:
-    return f"({body})" if needed else body
 
 
 def quantifier(low: int, high: int | None) -> str:

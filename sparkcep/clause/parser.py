@@ -1,88 +1,68 @@
-"""Parser of the clause between the parentheses of MATCH_RECOGNIZE (LANGUAGE section 1)."""
+"""Parser of the clause between the parentheses of MATCH_RECOGNIZE, and of its row pattern (LANGUAGE section 1): recursive descent
+over the statement's tokens, every node with its span."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sparkcep.clause import nodes, tree
+from sparkcep.clause.automaton import AutomatonParser
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
-from sparkcep.clause.lexer import END, QUOTED, WORD, Span, Token, name_of, tokenize
-from sparkcep.clause.pattern import PatternParser
-from sparkcep.clause.tree import (
-    NEXT_ROW,
-    OMIT_EMPTY,
-    ONE_ROW,
-    PAST_LAST,
-    SHOW_EMPTY,
-    TO_FIRST,
-    TO_LAST,
-    WITH_UNMATCHED,
-    Approx,
-    Define,
-    EventSelection,
-    MatchClause,
-    Measure,
-    Preference,
-    Skip,
-    SortItem,
-    Subset,
-    Top,
-    Window,
-)
-from sparkcep.errors import LIMIT, ClauseError, error_at
+from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
+from sparkcep.errors import LIMIT, UNSUPPORTED, error_at
 
 MAX_CLAUSE = 262_144  # characters
+MAX_NESTING = 50  # of a row pattern
+MAX_BOUND = 1_000_000  # of a quantifier
 
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
+_OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "APPROX", "PREF", "TOP")  # the words that begin them
+
+# what an AUTOMATON will take, and what to do without it
+_LATER = {
+    ("CHANGES", "IN"): "match over the rows that are left: SELECT those that were inserted and not retracted below the clause",
+    ("REPORT", "CHANGES"): "leave it out: the matches of the rows that are left at the end are reported",
+    ("REPORT", "NET"): "leave it out: the matches of the rows that are left at the end are reported anyway",
+    ("SPECULATE",): "leave it out: rows are matched in the order of ORDER BY",
+}
 
 
-def parse_clause(text: str) -> MatchClause:
+def parse_clause(text: str) -> tree.MatchClause:
     """The clause whose text is ``text``, as it stands between the parentheses. Raises ClauseError."""
     _check_size(text, 0, len(text))
-    cursor = Cursor(text, tokenize(text))
-    clause = parse_at(cursor)
-    if cursor.token.kind != END:
-        raise cursor.error(f"expected the end of the clause; the order is {_ORDER}")
-    return clause
+    return _whole(Cursor(text, tokenize(text)), "the end of the clause")
+
+
+def parse_between(text: str, tokens: list[Token], open_index: int, close_index: int) -> tree.MatchClause:
+    """The clause between the parenthesis tokens at the two indexes of the statement's token list."""
+    close = tokens[close_index]
+    _check_size(text, tokens[open_index].end, close.start)
+    inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]
+    return _whole(Cursor(text, inner), "')' to close MATCH_RECOGNIZE")
 
 
 def _check_size(text: str, start: int, end: int) -> None:
     if end - start > MAX_CLAUSE:
-        raise error_at(
-            text,
-            start,
-            start + 20,
-            "CLAUSE_TOO_LARGE",
-            f"the clause has {end - start} characters; at most {MAX_CLAUSE} are read. Move long lists into a table and join it",
-            LIMIT,
-        )
+        message = f"the clause has {end - start} characters; at most {MAX_CLAUSE} are read"
+        raise error_at(text, start, start + 20, "CLAUSE_TOO_LARGE", f"{message}. Move long lists into a table and join it", LIMIT)
 
 
-def parse_between(text: str, tokens: list[Token], open_index: int, close_index: int) -> MatchClause:
-    """The clause between the parenthesis tokens at the two indexes of the statement's token list."""
-    _check_size(text, tokens[open_index].end, tokens[close_index].start)
-    close = tokens[close_index]
-    inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]
-    cursor = Cursor(text, inner)
-    clause = parse_at(cursor)
-    if cursor.token.kind != END:
-        raise cursor.error(f"expected ')' to close MATCH_RECOGNIZE; the order is {_ORDER}")
-    return clause
-
-
-def parse_at(cursor: Cursor) -> MatchClause:
-    """Reads one clause from where the cursor stands and leaves it at the first token that is no part of it."""
+def _whole(cursor: Cursor, end: str) -> tree.MatchClause:
+    """The clause that all tokens of the cursor are."""
     try:
-        return _ClauseParser(cursor).parse()
+        clause = _ClauseParser(cursor).parse()
     except RecursionError:  # a caller deep in the stack leaves less than the depth limits count on
         raise cursor.error("the clause is nested too deep; flatten it", "CLAUSE_TOO_DEEP", LIMIT) from None
+    if cursor.token.kind != END:
+        raise cursor.error(f"expected {end}; the order is {_ORDER}")
+    return clause
 
 
 class _ClauseParser:
     def __init__(self, cursor: Cursor) -> None:
         self.c = cursor
         self.expressions = ExpressionParser(cursor)
-        self.start = cursor.token.start
-
-    def expr(self) -> Expr:
-        return self.expressions.parse()
+        self.expr = self.expressions.parse
 
     def name(self, what: str) -> tuple[str, Span]:
         t = self.c.token
@@ -91,126 +71,98 @@ class _ClauseParser:
         self.c.next()
         return name_of(t), Span(t.start, t.end)
 
-    def span(self, start: int) -> Span:
-        return Span(start, self.c.tokens[self.c.i - 1].end)
-
-    def parse(self) -> MatchClause:
-        c = self.c
+    def parse(self) -> tree.MatchClause:
+        c, start = self.c, self.c.token.start
         parts: dict = {
-            "partition_by": tuple(self._many("PARTITION", self.expr)),
-            "order_by": tuple(self._many("ORDER", self._sort_item)),
-            "measures": tuple(self._measures()),
+            "partition_by": self._many("PARTITION", "BY", item=self.expr),
+            "order_by": self._many("ORDER", "BY", item=self._sort_item),
+            "measures": self._many("MEASURES", item=self._measure),
             "rows": self._rows(),
             "skip": self._skip(),
         }
         options: dict = {}
         while True:
-            start = c.token.start
+            begin = c.token.start
             found = self._option()
             if found is None:
                 break
             key, value = found
             if key in options:
-                raise error_at(c.text, start, c.token.start, "DUPLICATE_OPTION", f"{key.upper()} is written twice")
+                raise error_at(c.text, begin, c.token.start, "DUPLICATE_OPTION", f"{key.upper()} is written twice")
             options[key] = value
+        if "automaton" in options:
+            span = options["automaton"].span
+            if "pattern" in options:
+                raise error_at(c.text, span.start, span.start + 9, "AUTOMATON", "AUTOMATON stands in place of PATTERN and DEFINE; leave one of them out")
+            options["pattern"] = nodes.Empty(span=span)
         if "pattern" not in options:
-            raise c.error(f"expected PATTERN (...); the order is {_ORDER}")
-        parts.update(options)
-        parts["subsets"] = tuple(self._subsets())
-        parts["defines"] = tuple(self._defines())
-        return MatchClause(**parts, text=c.text, span=self.span(self.start))
+            raise c.error(f"expected PATTERN (...) or AUTOMATON (...); the order is {_ORDER}")
+        subsets = self._many("SUBSET", item=self._subset)
+        defines = self._many("DEFINE", item=self._define)
+        return tree.MatchClause(**parts, **options, subsets=subsets, defines=defines, text=c.text, span=c.span(start))
 
-    def _many(self, word: str, item) -> list:
-        if not self.c.take_word(word, "BY"):
-            return []
-        items = [item()]
-        while self.c.take_op(","):
-            items.append(item())
-        return items
+    def _many(self, *words: str, item: Callable) -> tuple:
+        """The items behind the words, if these stand here."""
+        return tuple(self.c.listed(item)) if self.c.take_word(*words) else ()
 
-    def _sort_item(self) -> SortItem:
+    def _sort_item(self) -> tree.SortItem:
         c = self.c
         expr = self.expr()
-        descending = False
-        if c.take_word("DESC"):
-            descending = True
-        else:
+        descending = c.take_word("DESC")
+        if not descending:
             c.take_word("ASC")
         nulls = None
         if c.take_word("NULLS"):
-            if c.take_word("FIRST"):
-                nulls = True
-            else:
+            nulls = c.take_word("FIRST")
+            if not nulls:
                 c.expect_word("LAST", "or FIRST after NULLS")
-                nulls = False
-        return SortItem(expr, descending, nulls)
+        return tree.SortItem(expr, descending, nulls)
 
-    def _measures(self) -> list[Measure]:
-        c = self.c
-        if not c.take_word("MEASURES"):
-            return []
-        out = []
-        while True:
-            expr = self.expr()
-            c.expect_word("AS", "and a name after the measure's expression")
-            name, span = self.name("a name for the measure")
-            out.append(Measure(expr, name, span))
-            if not c.take_op(","):
-                return out
+    def _measure(self) -> tree.Measure:
+        expr = self.expr()
+        self.c.expect_word("AS", "and a name after the measure's expression")
+        return tree.Measure(expr, *self.name("a name for the measure"))
 
     def _rows(self) -> str:
         c = self.c
         if c.take_word("ONE"):
             self._words("ROW", "PER", "MATCH")
-            return ONE_ROW
+            return tree.ONE_ROW
         if not c.take_word("ALL"):
-            return ONE_ROW
+            return tree.ONE_ROW
         self._words("ROWS", "PER", "MATCH")
-        if c.take_word("SHOW"):
-            self._words("EMPTY", "MATCHES")
-        elif c.take_word("OMIT"):
-            self._words("EMPTY", "MATCHES")
-            return OMIT_EMPTY
-        elif c.take_word("WITH"):
+        if c.take_word("WITH"):
             self._words("UNMATCHED", "ROWS")
-            return WITH_UNMATCHED
-        return SHOW_EMPTY
+            return tree.WITH_UNMATCHED
+        omitted = c.take_word("OMIT")
+        if omitted or c.take_word("SHOW"):
+            self._words("EMPTY", "MATCHES")
+        return tree.OMIT_EMPTY if omitted else tree.SHOW_EMPTY
 
     def _words(self, *words: str) -> None:
         for word in words:
             self.c.expect_word(word, f"in ... {' '.join(words)}")
 
-    def _skip(self) -> Skip | None:
+    def _skip(self) -> tree.Skip | None:
         c, start = self.c, self.c.token.start
         if not c.take_word("AFTER"):
             return None
         self._words("MATCH", "SKIP")
         if c.take_word("PAST"):
             self._words("LAST", "ROW")
-            return Skip(PAST_LAST, None, self.span(start))
+            return tree.Skip(tree.PAST_LAST, None, c.span(start))
         c.expect_word("TO", "or PAST LAST ROW after AFTER MATCH SKIP")
-        if c.at_word("NEXT", "ROW"):
-            c.i += 2
-            return Skip(NEXT_ROW, None, self.span(start))
-        mode = TO_LAST
-        nxt = c.peek()
-        if c.at_word("FIRST") and self._is_target(nxt):
+        if c.take_word("NEXT", "ROW"):
+            return tree.Skip(tree.NEXT_ROW, None, c.span(start))
+        first = c.at_word("FIRST")
+        keyword = (first or c.at_word("LAST")) and self._is_target(c.peek())
+        if keyword:
             c.next()
-            mode = TO_FIRST
-        elif c.at_word("LAST") and self._is_target(nxt):
-            c.next()
-        target, span = self.name("a row pattern variable")
-        return Skip(mode, target, span)
+        return tree.Skip(tree.TO_FIRST if first and keyword else tree.TO_LAST, *self.name("a row pattern variable"))
 
     def _is_target(self, token: Token) -> bool:
         """Whether FIRST or LAST before ``token`` is the keyword, not a variable of that name."""
-        if token.kind == QUOTED:
-            return True
-        if token.kind != WORD:
-            return False
-        return token.upper not in ("PATTERN", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP") or self.c.peek(2).upper in (
-            "PATTERN", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP",
-        )
+        return token.kind == QUOTED or (token.kind == WORD and (token.upper not in _OPTIONS or self.c.peek(2).upper in _OPTIONS))
 
     # -- options and PATTERN --------------------------------------------------------------------------------
 
@@ -220,9 +172,17 @@ class _ClauseParser:
             c.expect_op("(", "after PATTERN")
             if c.at_op(")"):
                 raise c.error("expected a row pattern; the empty pattern is written PATTERN (())")
-            pattern = PatternParser(c).parse()
+            pattern = _PatternParser(c).parse()
             c.expect_op(")", "to close PATTERN")
             return "pattern", pattern
+        if c.take_word("AUTOMATON"):
+            return "automaton", AutomatonParser(c).parse(start)
+        if c.take_word("LIFETIME"):
+            c.expect_word("TO", "and an expression after LIFETIME")
+            return "lifetime", tree.Lifetime(self.expr(), c.span(start))
+        for words, instead in _LATER.items():
+            if c.at_word(*words):
+                raise c.error(f"{' '.join(words)} is not answered yet; {instead}", "AUTOMATON", UNSUPPORTED)
         if c.take_word("EVENT"):
             return "selection", self._selection(start)
         if c.take_word("WINDOW") or c.take_word("WITHIN"):
@@ -239,10 +199,10 @@ class _ClauseParser:
                 scope = "PARTITION"
             elif c.take_word("OVERALL"):
                 scope = "OVERALL"
-            return "top", Top(k, scope, self.span(start))
+            return "top", tree.Top(k, scope, c.span(start))
         return None
 
-    def _selection(self, start: int) -> EventSelection:
+    def _selection(self, start: int) -> tree.EventSelection:
         c = self.c
         c.expect_word("SELECTION", "after EVENT")
         if c.take_word("STRICT"):
@@ -251,102 +211,199 @@ class _ClauseParser:
         else:
             c.expect_word("SKIP", "TILL NEXT MATCH, SKIP TILL ANY MATCH or STRICT CONTIGUITY after EVENT SELECTION")
             c.expect_word("TILL", "after SKIP")
-            if c.take_word("NEXT"):
-                strategy = "NEXT"
-            else:
+            strategy = "NEXT" if c.take_word("NEXT") else "ANY"
+            if strategy == "ANY":
                 c.expect_word("ANY", "or NEXT after SKIP TILL")
-                strategy = "ANY"
             c.expect_word("MATCH", "to end the event selection strategy")
-        report = None
-        if c.take_word("FIRST", "MATCH"):
-            report = "FIRST"
-        elif c.take_word("ALL", "MATCHES"):
-            report = "ALL"
-        return EventSelection(strategy, report, self.span(start))
+        report = "FIRST" if c.take_word("FIRST", "MATCH") else "ALL" if c.take_word("ALL", "MATCHES") else None
+        return tree.EventSelection(strategy, report, c.span(start))
 
-    def _window(self, start: int) -> Window:
-        c = self.c
-        size = self.expressions.parse_operand()
-        rows = c.take_word("ROWS")
-        slide, slide_rows = None, False
-        if c.take_word("SLIDE"):
-            slide = self.expressions.parse_operand()
-            slide_rows = c.take_word("ROWS")
-        return Window(size, rows, slide, slide_rows, self.span(start))
+    def _window(self, start: int) -> tree.Window:
+        c, operand = self.c, self.expressions.parse_operand
+        size, rows = operand(), c.take_word("ROWS")
+        slide = operand() if c.take_word("SLIDE") else None
+        return tree.Window(size, rows, slide, slide is not None and c.take_word("ROWS"), c.span(start))
 
-    def _approx(self, start: int) -> Approx:
+    def _approx(self, start: int) -> tree.Approx:
         c = self.c
         k = self.expressions.parse_operand()
         weights = []
         if c.take_word("WEIGHTS"):
             c.expect_op("(", "after WEIGHTS")
-            while True:
-                negated = c.take_op("~")
-                name, _ = self.name("a row pattern variable or EXTRA")
-                weights.append((("~" if negated else "") + name, self.expressions.parse_operand()))
-                if not c.take_op(","):
-                    break
+            weights = c.listed(self._weight)
             c.expect_op(")", "to close WEIGHTS")
-        report = None
-        if c.take_word("PROXY", "MATCHES"):
-            report = "PROXY"
-        elif c.take_word("ALL", "MATCHES"):
-            report = "ALL"
-        elif c.take_word("MATCH", "BUNDLES"):
-            report = "BUNDLES"
-        return Approx(k, tuple(weights), report, self.span(start))
+        reports = {"PROXY": ("PROXY", "MATCHES"), "ALL": ("ALL", "MATCHES"), "BUNDLES": ("MATCH", "BUNDLES")}
+        report = next((name for name, words in reports.items() if c.take_word(*words)), None)
+        return tree.Approx(k, tuple(weights), report, c.span(start))
 
-    def _pref(self, start: int) -> Preference:
+    def _weight(self) -> tuple[str, Expr]:
+        negated = self.c.take_op("~")
+        name, _ = self.name("a row pattern variable or EXTRA")
+        return ("~" if negated else "") + name, self.expressions.parse_operand()
+
+    def _pref(self, start: int) -> tree.Preference:
         c = self.c
-        objectives = []
-        while True:
-            if c.take_word("MAX"):
-                direction = "MAX"
-            else:
-                c.expect_word("MIN", "or MAX in PREF")
-                direction = "MIN"
-            c.expect_op("(", f"after {direction}")
-            objectives.append((direction, self.expr()))
-            c.expect_op(")", f"to close {direction}(")
-            if not c.take_word("AND"):
-                break
+        objectives = [self._objective()]
+        while c.take_word("AND"):
+            objectives.append(self._objective())
         combine = None
         if c.take_word("COMBINE"):
             c.expect_word("BY", "after COMBINE")
             if c.token.upper not in ("SUM", "AVG", "MIN", "MAX", "PRODUCT"):
                 raise c.error("expected SUM, AVG, MIN, MAX or PRODUCT after COMBINE BY")
             combine = c.next().upper
-        return Preference(tuple(objectives), combine, self.span(start))
+        return tree.Preference(tuple(objectives), combine, c.span(start))
+
+    def _objective(self) -> tuple[str, Expr]:
+        c = self.c
+        direction = "MAX" if c.take_word("MAX") else "MIN"
+        if direction == "MIN":
+            c.expect_word("MIN", "or MAX in PREF")
+        c.expect_op("(", f"after {direction}")
+        objective = self.expr()
+        c.expect_op(")", f"to close {direction}(")
+        return direction, objective
 
     # -- SUBSET, DEFINE -------------------------------------------------------------------------------------
 
-    def _subsets(self) -> list[Subset]:
-        c, out = self.c, []
-        if not c.take_word("SUBSET"):
-            return out
-        while True:
-            start = c.token.start
-            name, _ = self.name("a name for the subset")
-            c.expect_op("=", "after the subset's name")
-            c.expect_op("(", "before the subset's variables")
-            members = [self.name("a row pattern variable")]
-            while c.take_op(","):
-                members.append(self.name("a row pattern variable"))
-            c.expect_op(")", "to close the subset")
-            out.append(Subset(name, tuple(members), tuple(m for m, _ in members), self.span(start)))
-            if not c.take_op(","):
-                return out
+    def _subset(self) -> tree.Subset:
+        c, start = self.c, self.c.token.start
+        name, _ = self.name("a name for the subset")
+        c.expect_op("=", "after the subset's name")
+        c.expect_op("(", "before the subset's variables")
+        members = c.listed(lambda: self.name("a row pattern variable"))
+        c.expect_op(")", "to close the subset")
+        return tree.Subset(name, tuple(nodes.Var(member, span=span) for member, span in members), c.span(start))
 
-    def _defines(self) -> list[Define]:
-        c, out = self.c, []
-        if not c.take_word("DEFINE"):
-            return out
-        while True:
-            name, span = self.name("a row pattern variable")
-            c.expect_word("AS", f"after {name} in DEFINE")
-            out.append(Define(name, self.expr(), span))
-            if not c.take_op(","):
-                return out
+    def _define(self) -> tree.Define:
+        name, span = self.name("a row pattern variable")
+        self.c.expect_word("AS", f"after {name} in DEFINE")
+        return tree.Define(name, self.expr(), span)
 
 
-__all__ = ["ClauseError", "parse_at", "parse_between", "parse_clause"]
+class _PatternParser:
+    """``parse()`` reads a row pattern up to, not including, the parenthesis that closes it.
+
+    Precedence, loosest to tightest: alternation, conjunction, concatenation, negation, quantifier.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.c = cursor
+        self.nesting = 0
+
+    def parse(self) -> nodes.Node:
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            message = f"the row pattern is nested more than {MAX_NESTING} deep; flatten its groups"
+            raise self.c.error(message, "PATTERN_TOO_DEEP", LIMIT)
+        try:
+            return self._joined("|", self._conjunction, nodes.Alternate)
+        finally:
+            self.nesting -= 1
+
+    def _joined(self, op: str, lower: Callable[[], nodes.Node], kind: type[nodes.Node]) -> nodes.Node:
+        start = self.c.token.start
+        items = self.c.listed(lower, op)
+        return items[0] if len(items) == 1 else kind(tuple(items), span=self.c.span(start))
+
+    def _conjunction(self) -> nodes.Node:
+        return self._joined("&", self._concatenation, nodes.Conjunct)
+
+    def _concatenation(self) -> nodes.Node:
+        start = self.c.token.start
+        items = []
+        while self._at_factor():
+            items.append(self._factor())
+        if not items:
+            raise self.c.error("expected a row pattern variable or group; the empty pattern is written ()")
+        return items[0] if len(items) == 1 else nodes.Concat(tuple(items), span=self.c.span(start))
+
+    def _at_factor(self) -> bool:
+        t = self.c.token
+        return t.kind in (WORD, QUOTED) or (t.kind == OP and (t.text in "(^$~" or self.c.at_op("{-")))
+
+    def _factor(self) -> nodes.Node:
+        c, start = self.c, self.c.token.start
+        if not c.take_op("~"):
+            return self._quantified()
+        if c.at_op("~"):
+            raise c.error("~~ means nothing; negate a variable once")
+        return nodes.Not(self._factor(), span=c.span(start))
+
+    def _quantified(self) -> nodes.Node:
+        c, start = self.c, self.c.token.start
+        node = self._primary()
+        bounds = self._quantifier()
+        if bounds is None:
+            return node
+        greedy = not c.take_op("?")
+        if c.token.kind == OP and (c.token.text in "*+?" or self._at_bounds()):
+            raise c.error("a quantifier cannot follow a quantifier; put the quantified pattern in parentheses")
+        return nodes.Repeat(node, *bounds, greedy, span=c.span(start))
+
+    def _at_bounds(self) -> bool:
+        return self.c.token.text == "{" and not self.c.at_op("{-")
+
+    def _quantifier(self) -> tuple[int, int | None] | None:
+        c, start = self.c, self.c.token.start
+        for op, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if c.take_op(op):
+                return bounds
+        if c.at_op("{-") and c.peek(2).kind == NUMBER:
+            message = "a quantifier's bound cannot be negative; write {n}, {n,}, {,m} or {n,m}"
+            raise error_at(c.text, start, c.peek(2).end, "QUANTIFIER", message)
+        if c.token.kind != OP or not self._at_bounds():
+            return None
+        c.next()
+        low = high = self._bound()
+        if c.take_op(","):
+            high = self._bound()
+        elif low is None:
+            raise c.error("expected a number in the quantifier, as in {2}, {2,}, {,5}, {2,5} or {,}")
+        c.expect_op("}", "to close the quantifier")
+        low, end = low or 0, c.span(start).end
+        if high is not None and high < 1:
+            raise error_at(c.text, start, end, "QUANTIFIER", "the upper bound must be at least 1")
+        if high is not None and high < low:
+            message = f"the upper bound {high} is below the lower bound {low}; write {{{high},{low}}}"
+            raise error_at(c.text, start, end, "QUANTIFIER", message)
+        return low, high
+
+    def _bound(self) -> int | None:
+        c, t = self.c, self.c.token
+        if t.kind != NUMBER:
+            return None
+        if not t.text.isdigit():
+            raise c.error("a quantifier's bound must be a whole number")
+        c.next()
+        if len(t.text) > 9 or int(t.text) > MAX_BOUND:
+            raise error_at(c.text, t.start, t.end, "QUANTIFIER", f"a quantifier's bound must be at most {MAX_BOUND}", LIMIT)
+        return int(t.text)
+
+    def _primary(self) -> nodes.Node:
+        c, t, start = self.c, self.c.token, self.c.token.start
+        if c.at_word("PERMUTE") and c.peek().text == "(":
+            c.i += 2
+            items = c.listed(self.parse)
+            c.expect_op(")", "to close PERMUTE(")
+            return nodes.Permute(tuple(items), span=c.span(start)) if len(items) > 1 else items[0]
+        if t.kind in (WORD, QUOTED):
+            c.next()
+            return nodes.Var(name_of(t), span=c.span(start))
+        if c.take_op("{-"):
+            inner = self.parse()
+            c.expect_op("-}", "to close the exclusion {-")
+            return nodes.Exclude(inner, span=c.span(start))
+        if c.take_op("^"):
+            return nodes.Start(span=c.span(start))
+        if c.take_op("$"):
+            return nodes.End(span=c.span(start))
+        if c.take_op("("):
+            if c.take_op(")"):
+                return nodes.Empty(span=c.span(start))
+            inner = self.parse()
+            c.expect_op(")", "to close the group")
+            if c.take_word("WITHIN"):
+                return nodes.Within(inner, ExpressionParser(c).parse_operand(), span=c.span(start))
+            return inner
+        raise c.error("expected a row pattern variable or group")

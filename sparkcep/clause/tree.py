@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
-from sparkcep.clause.nodes import Node
+from sparkcep.clause.nodes import Node, Var
+from sparkcep.errors import SEMANTIC, ClauseError, error_at
 
 ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, WITH_UNMATCHED = "one", "show", "omit", "unmatched"
 PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST = "past_last", "next_row", "first", "last"
@@ -56,6 +58,14 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Lifetime:
+    """``LIFETIME TO end``: until when a row lives."""
+
+    end: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
 class Approx:
     k: Expr
     weights: tuple[tuple[str, Expr], ...] = ()
@@ -80,8 +90,7 @@ class Top:
 @dataclass(frozen=True)
 class Subset:
     name: str
-    members: tuple[tuple[str, Span], ...] = field(compare=False)
-    member_names: tuple[str, ...] = ()
+    members: tuple[Var, ...]
     span: Span = _span()
 
 
@@ -94,7 +103,8 @@ class Define:
 
 @dataclass(frozen=True)
 class MatchClause:
-    """What stands between the parentheses of MATCH_RECOGNIZE. ``text`` is the statement all spans point into."""
+    """What stands between the parentheses of MATCH_RECOGNIZE. ``text`` is the statement all spans point into. Beside an ``automaton`` the pattern is
+    empty."""
 
     pattern: Node
     partition_by: tuple[Expr, ...] = ()
@@ -109,5 +119,11 @@ class MatchClause:
     top: Top | None = None
     subsets: tuple[Subset, ...] = ()
     defines: tuple[Define, ...] = ()
+    automaton: Automaton | None = None
+    lifetime: Lifetime | None = None
     text: str = field(default="", compare=False, repr=False)
     span: Span = _span()
+
+    def error(self, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+        """An error at a place of the clause."""
+        return error_at(self.text, span.start, span.end, error_class, message, sqlstate)

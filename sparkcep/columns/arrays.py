@@ -28,7 +28,7 @@ def row_bytes(column: pa.Array) -> np.ndarray:
         offsets = np.asarray(column.offsets, dtype=np.int64)
         values = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"]) if pa.types.is_map(t) else column.values
         return np.diff(np.concatenate([[0], np.cumsum(row_bytes(values))])[offsets])
-    if pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t):
+    if is_text(t):
         return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
     return np.full(len(column), 0 if pa.types.is_null(t) else max(t.bit_width // 8, 1), dtype=np.int64)
 
@@ -36,8 +36,13 @@ def row_bytes(column: pa.Array) -> np.ndarray:
 def most_bytes(column: pa.Array) -> int:
     """About how many bytes the largest value takes."""
     t = column.type
-    nested = pa.types.is_nested(t) or pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t)
-    return int(row_bytes(column).max(initial=0)) if nested else int(row_bytes(column[:1]).max(initial=0))
+    differ = pa.types.is_nested(t) or is_text(t)
+    return int(row_bytes(column if differ else column[:1]).max(initial=0))
+
+
+def is_text(t: pa.DataType) -> bool:
+    """Whether the values are strings or binary."""
+    return pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
 
 
 def null_marks(column: pa.Array) -> np.ndarray:
@@ -100,24 +105,15 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
     if columns and pa.types.is_decimal(columns[0].type):
         found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
-    if columns and not (pa.types.is_string(columns[0].type) or pa.types.is_binary(columns[0].type)):
-        if not pa.types.is_large_string(columns[0].type) and not pa.types.is_large_binary(columns[0].type):
-            return [_nested_ranks(columns, i) for i in range(len(columns))], np.zeros(0, dtype=np.int64)
-    value_type = columns[0].type if columns else pa.string()
-    fixed = pa.array(list(constants), type=value_type if constants else None) if constants else None
-    pool = pc.unique(pa.chunked_array([*columns, *([fixed] if fixed is not None else [])], type=value_type)).drop_null()
-    ordered = pool.take(pc.sort_indices(pool.cast(_binary_of(value_type))))
-    found = [np.asarray(pc.index_in(c, value_set=ordered).fill_null(0)).astype(np.int64) for c in columns]
-    fixed_ranks = (
-        np.asarray(pc.index_in(fixed, value_set=ordered)).astype(np.int64) if fixed is not None else np.zeros(0, dtype=np.int64)
-    )
-    return found, fixed_ranks
-
-
-def _binary_of(t: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(t) or pa.types.is_large_binary(t):
-        return pa.large_binary()
-    return pa.binary()
+    if columns and not is_text(columns[0].type):
+        return [_nested_ranks(columns, i) for i in range(len(columns))], np.zeros(0, dtype=np.int64)
+    t = columns[0].type if columns else pa.string()
+    large = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
+    texts = [*columns, pa.array(list(constants), type=t)]
+    pool = pc.unique(pa.chunked_array(texts, type=t)).drop_null()
+    ordered = pool.take(pc.sort_indices(pool.cast(pa.large_binary() if large else pa.binary())))
+    *found, fixed = (np.asarray(pc.index_in(c, value_set=ordered).fill_null(0)).astype(np.int64) for c in texts)
+    return found, fixed
 
 
 def _nested_ranks(columns: list[pa.Array], which: int) -> np.ndarray:

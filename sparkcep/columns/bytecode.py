@@ -55,9 +55,7 @@ SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
-_FLOAT_CALLS = {
-    "sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT",
-}
+_FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
 
@@ -132,17 +130,14 @@ def compile_conditions(
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
     ``adjacent``: the rows of a match are. Raises ClauseError for type errors, with the condition's place among ``places``."""
-    compiler = _Compiler(variables, schema, ansi, adjacent)
+    compiler = ConditionCompiler(variables, schema, ansi, adjacent)
     try:
         return compiler.run(conditions)
     except ClauseError as error:
         at = next((place for place in places if place.variable == compiler.current), None)
         if at is None:
             raise
-        raise ClauseError(
-            error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, line=at.line, column=at.column,
-            fragment=at.text.split("\n")[0],
-        ) from None
+        raise error.moved(at.line, at.column, at.text.split("\n")[0]) from None
 
 
 def _error(message: str) -> ClauseError:
@@ -161,7 +156,7 @@ class _Slot(NamedTuple):
 
 
 @dataclass
-class _Compiler:
+class ConditionCompiler:
     variables: tuple[str, ...]
     schema: pa.Schema
     ansi: bool
@@ -254,11 +249,17 @@ class _Compiler:
         t = type_of(self.schema.field(name).type)
         if t.is_float:
             return t, _index(self.flts, (name, WORD))
+        self._rank(name, t)
+        return t, self._words(self.ints, name, t)
+
+    def _rank(self, name: str, t: Type) -> None:
+        """Notes that a column, or the elements of one, are held as ranks if they are."""
         if t.is_ranked:
             self.ranked[name] = str(t) if t.kind == "nested" else t.kind
-        if t.is_wide:
-            return t, _index(self.ints, (name, LOW), (name, HIGH))
-        return t, _index(self.ints, (name, WORD))
+
+    def _words(self, items: list[tuple[str, str]], name: str, t: Type) -> int:
+        """Where the words of a column's values begin."""
+        return _index(items, (name, LOW), (name, HIGH)) if t.is_wide else _index(items, (name, WORD))
 
     def slot(self, kind: str, mask: int, k: int = 0, column: int = -1, keep: int = -1, helper: int = -1) -> int:
         key = _Slot(SLOT[kind], mask, k, column, keep, helper)
@@ -266,19 +267,10 @@ class _Compiler:
         self.used.add(index)
         return index
 
-    def position_slot(self, which: str, mask: int, k: int) -> int:
-        if which == "L":
-            helper = self.position_slot("L", mask, k - 1) if k else -1
-            return self.slot("LAST", mask, k, helper=helper)
-        helper = self.position_slot("F", mask, k - 1) if k else -1
-        return self.slot("FIRST", mask, k, helper=helper)
-
-    def label_slot(self, which: str, mask: int, k: int) -> int:
-        if which == "L":
-            helper = self.label_slot("L", mask, k - 1) if k else -1
-            return self.slot("LABELLAST", mask, k, helper=helper)
-        helper = self.label_slot("F", mask, k - 1) if k else -1
-        return self.slot("LABELFIRST", mask, k, helper=helper)
+    def row_slot(self, kind: str, which: str, mask: int, k: int) -> int:
+        """The slot of the position (``kind`` "") or the LABEL of a mask's first or last row but k, and the slots that it needs."""
+        helper = self.row_slot(kind, which, mask, k - 1) if k else -1
+        return self.slot(kind + {"L": "LAST", "F": "FIRST"}[which], mask, k, helper=helper)
 
     # -- trees ----------------------------------------------------------------------------------------------
 
@@ -289,23 +281,15 @@ class _Compiler:
             return self._load(tree.column, 0, None)
         if kind == "off":
             return self._load(tree.column, tree.physical, tree.absent)
-        if kind == "nav":
-            return self._nav(tree)
-        if kind == "cls":
-            return self._classifier(tree)
+        for own, emitted in (
+            ("nav", self._nav), ("cls", self._classifier), ("agg", self._aggregate), ("by", self._by), ("lit", self._literal),
+            ("pair", self._paired), ("prior", self._prior),
+        ):  # fmt: skip
+            if kind == own:
+                return emitted(tree)
         if kind == "mno":
             self.op("MNO")
             return BIGINT
-        if kind == "agg":
-            return self._aggregate(tree)
-        if kind == "by":
-            return self._by(tree)
-        if kind == "lit":
-            return self._literal(tree)
-        if kind == "pair":
-            return self._paired(tree)
-        if kind == "prior":
-            return self._prior(tree)
         if kind == "isfirst":
             self.op("ISFIRST", self.slot("COUNT", tree.mask))
             return BOOLEAN
@@ -337,7 +321,7 @@ class _Compiler:
     def _nav(self, tree: At) -> Type:
         t, index = self.column(tree.column)
         self._reach(tree.physical)
-        slot = self.position_slot(tree.which, tree.mask, tree.logical)
+        slot = self.row_slot("", tree.which, tree.mask, tree.logical)
         other = self._absent(tree.absent, t)
         self.op("NAVF" if t.is_float else "NAVI", slot, tree.physical, index, other)
         self._high(t, "NAVH", slot, tree.physical, index + 1, other + (other >= 0))
@@ -354,16 +338,12 @@ class _Compiler:
         """Picks the element of an array column that has the numbers of the rows looked at."""
         name = tree.column
         t = type_of(self.schema.field(name).type.value_type)
-        if t.is_ranked:
-            self.ranked[name] = str(t) if t.kind == "nested" else t.kind
+        self._rank(name, t)
         _, column = self.column(tree.number)
         for row in tree.rows:
             self._reach(row.physical)
-            self.op("ROWAT", self.position_slot(row.which, row.mask, row.logical), row.physical, column)
-        if t.is_wide:
-            index = _index(self.pairs, (name, LOW), (name, HIGH))
-        else:
-            index = _index(self.pairs, (name, WORD))
+            self.op("ROWAT", self.row_slot("", row.which, row.mask, row.logical), row.physical, column)
+        index = self._words(self.pairs, name, t)
         self.op("PAIRF" if t.is_float else "PAIRI", index, len(tree.rows))
         self._high(t, "PAIRH", index + 1, index)
         return t
@@ -380,9 +360,9 @@ class _Compiler:
         if which == "cur":
             self.op("CLS", -1, physical)
         elif physical == 0:
-            self.op("CLSSLOT", self.label_slot(which, mask, logical))
+            self.op("CLSSLOT", self.row_slot("LABEL", which, mask, logical))
         else:
-            self.op("CLS", self.position_slot(which, mask, logical), physical)
+            self.op("CLS", self.row_slot("", which, mask, logical), physical)
         return STRING
 
     def _literal(self, tree: Lit) -> Type:
@@ -469,7 +449,8 @@ class _Compiler:
             elif grow:
                 self.op("SCALE", grow)
 
-    def _common(self, left: Type, right: Type, what: str) -> Type:
+    def common(self, left: Type, right: Type, what: str) -> Type:
+        """The type in which Spark compares, or joins as branches, values of two types."""
         if left == right or right.kind == "null":
             return left
         if left.kind == "null":
@@ -484,17 +465,17 @@ class _Compiler:
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
         """Emits both operands, converted to their common type; beside a decimal a whole number that stands there as such is as small as it can be."""
-        a, b = self._type(left), self._type(right)
+        a, b = self.tree_type(left), self.tree_type(right)
         if a.kind == "decimal":
             b = _literal_type(right, b)
         elif b.kind == "decimal":
             a = _literal_type(left, a)
-        target = self._common(a, b, what)
+        target = self.common(a, b, what)
         for side in (left, right):
             self._convert(self.emit(side), target)
         return target
 
-    def _type(self, tree: tuple) -> Type:
+    def tree_type(self, tree: tuple) -> Type:
         """The type of a tree, without keeping its code."""
         if tree in self.types:
             return self.types[tree]
@@ -515,7 +496,7 @@ class _Compiler:
         return BOOLEAN
 
     def _arithmetic(self, op: str, left: tuple, right: tuple) -> Type:
-        a, b = self._type(left), self._type(right)
+        a, b = self.tree_type(left), self.tree_type(right)
         if a.kind == "null" or b.kind == "null":
             self.op("NULL")
             return b if a.kind == "null" else a
@@ -540,7 +521,7 @@ class _Compiler:
         if a.is_integer and b.is_integer:
             if op == "/":
                 return self._float_arithmetic(op, left, right, a, b)
-            t = self._common(a, b, op)
+            t = self.common(a, b, op)
             self.emit(left)
             self.emit(right)
             self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], _LIMITS[t.kind], int(self.ansi))
@@ -611,9 +592,9 @@ class _Compiler:
 
     def _if(self, args: tuple) -> Type:
         """Conditions and values in turn, and the value where none holds."""
-        target = self._type(args[-1])
+        target = self.tree_type(args[-1])
         for value in args[-2::-2]:
-            target = self._common(self._type(value), target, "IF or CASE")
+            target = self.common(self.tree_type(value), target, "IF or CASE")
         ends = []
         for condition, value in zip(args[:-1:2], args[1::2]):
             self._boolean(condition, "if")
@@ -629,7 +610,7 @@ class _Compiler:
     def _coalesce(self, args: tuple) -> Type:
         target = NULL
         for arg in args:
-            target = self._common(target, self._type(arg), "COALESCE")
+            target = self.common(target, self.tree_type(arg), "COALESCE")
         jumps = []
         for i, arg in enumerate(args):
             if i:
@@ -643,7 +624,7 @@ class _Compiler:
     def _extreme(self, name: str, args: tuple) -> Type:
         target = NULL
         for arg in args:
-            target = self._common(target, self._type(arg), name.upper())
+            target = self.common(target, self.tree_type(arg), name.upper())
         for i, arg in enumerate(args):
             self._convert(self.emit(arg), target)
             if i and target.is_wide:
@@ -662,9 +643,7 @@ class _Compiler:
             return INT
         if name in _FLOAT_CALLS:
             for arg in args:
-                t = self.emit(arg)
-                self._number(t, name)
-                self._convert(t, DOUBLE)
+                self._double(self.emit(arg), name)
             self.op(_FLOAT_CALLS[name])
             return DOUBLE
         if name in ("cast", "try_cast"):
@@ -673,15 +652,13 @@ class _Compiler:
             return self._pmod(*args)
         t = self.emit(args[0])
         if name in MATH_CALLS:
-            self._number(t, name)
-            self._convert(t, DOUBLE)
+            self._double(t, name)
             self.op("MATH", MATH_CALLS.index(name))
             return DOUBLE
         if name == "round":
             return self._round(t, int(args[1].text) if len(args) > 1 else 0)
         if name == "isnan":
-            self._number(t, name)
-            self._convert(t, DOUBLE)
+            self._double(t, name)
             self.op("ISNAN")
             return BOOLEAN
         if t.kind != "interval" or name not in ("abs", "neg"):
@@ -691,7 +668,7 @@ class _Compiler:
             self.op(name.upper() + ("F" if t.is_float else "W" if t.is_wide else "I"), limit, int(self.ansi))
             return t
         if name == "sign":
-            self._convert(t, DOUBLE)
+            self._double(t, name)
             self.op("SIGNF")
             return DOUBLE
         if name in ("floor", "ceil"):
@@ -722,7 +699,7 @@ class _Compiler:
         return target
 
     def _pmod(self, left: tuple, right: tuple) -> Type:
-        a, b = self._type(left), self._type(right)
+        a, b = self.tree_type(left), self.tree_type(right)
         self._number(a, "pmod")
         self._number(b, "pmod")
         if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
@@ -733,7 +710,10 @@ class _Compiler:
 
     def _cast(self, tree: tuple, text: str, trying: bool) -> Type:
         """CAST between numbers, to a type given as in SQL; overflow is an error, NULL (TRY_CAST) or wraps (not ANSI)."""
-        t = self.emit(tree)
+        return self.cast_top(self.emit(tree), text, trying)
+
+    def cast_top(self, t: Type, text: str, trying: bool = False) -> Type:
+        """The same of the value on top of the stack, of type ``t``."""
         name, _, inside = text.replace(" ", "").partition("(")
         if t.kind == "boolean":
             t = INT
@@ -766,6 +746,11 @@ class _Compiler:
         self._widen(t)
         self.op("FITW", target.scale - t.scale, 0, target.precision, mode)
         return target
+
+    def _double(self, t: Type, name: str) -> None:
+        """Makes a DOUBLE of the number on top of the stack."""
+        self._number(t, name)
+        self._convert(t, DOUBLE)
 
     def _number(self, t: Type, name: str) -> None:
         if not t.is_number and t.kind != "null":

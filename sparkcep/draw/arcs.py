@@ -13,6 +13,7 @@ from __future__ import annotations
 import textwrap
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
+from importlib import resources
 
 from sparkcep.draw.graph import COMPLETE, TAKE, Edge, Graph, State
 
@@ -25,20 +26,7 @@ LABEL = 28  # characters of a label's line
 LEGEND = 108  # and of the legend's
 BRIEF = 80  # edges; where there are more their labels are brief
 
-STYLE = """
-.cep-bg { fill: #ffffff; } .cep-t { fill: #1f2328; } .cep-m { fill: #57606a; } .cep-b { font-weight: bold; }
-.cep-s { fill: #f6f8fa; stroke: #1f2328; stroke-width: 1.4; } .cep-i { fill: none; stroke: #1f2328; }
-.cep-take { stroke: #0b5cad; } .cep-ignore { stroke: #6e7781; stroke-dasharray: 4 3; } .cep-complete { stroke: #1a7f37; }
-.cep-take, .cep-ignore, .cep-complete { fill: none; stroke-width: 1.4; }
-.cep-h-take { fill: #0b5cad; } .cep-h-ignore { fill: #6e7781; } .cep-h-complete { fill: #1a7f37; }
-.cep-l { paint-order: stroke; stroke: #ffffff; stroke-width: 4px; stroke-linejoin: round; }
-@media (prefers-color-scheme: dark) {
-.cep-bg { fill: #0d1117; } .cep-t { fill: #e6edf3; } .cep-m { fill: #9aa4ae; } .cep-l { stroke: #0d1117; }
-.cep-s { fill: #161b22; stroke: #e6edf3; } .cep-i { stroke: #e6edf3; }
-.cep-take { stroke: #6cb6ff; } .cep-ignore { stroke: #9aa4ae; } .cep-complete { stroke: #57c964; }
-.cep-h-take { fill: #6cb6ff; } .cep-h-ignore { fill: #9aa4ae; } .cep-h-complete { fill: #57c964; }
-}
-"""
+STYLE = "\n" + resources.files("sparkcep.draw").joinpath("arcs.css").read_text("utf-8")
 
 
 def picture(graphs: list[Graph]) -> ET.Element:

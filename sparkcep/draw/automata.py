@@ -11,11 +11,14 @@ from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED
 from sparkcep.automaton.net import ACCEPT, Net, in_words
 from sparkcep.automaton.steps import BEGIN, DONE, ELEMENT, LEAVE, ROUND, choices
 from sparkcep.automaton.strategy import strategy_of
+from sparkcep.clause.automaton import ROW
+from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.nodes import quantifier
 from sparkcep.clause.tree import MatchClause
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Automaton
 from sparkcep.sql.describe import STRATEGIES, condition_texts, window_texts
 
 MAX_STATES = 200  # drawn; an automaton may have thousands
@@ -32,19 +35,42 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
     written = {d.variable.lower(): _one_line(d.condition.span.of(clause.text)) for d in clause.defines}
     texts = tuple(written.get(v.lower(), "") for v in plan.variables)
     strategy = strategy_of(plan)
-    if strategy.approximate is not None:
-        graph = _approximate(plan, strategy.plan, strategy.approximate, texts)
-    elif strategy.conjunction is not None:
+    if plan.automaton is not None:
+        return _cut(_of_automaton(plan, plan.automaton, clause))
+    if plan.approximate is not None:
+        graph = _approximate(plan, strategy.plan, strategy.automaton, texts)
+    elif strategy.conjoined:
         passed = "any row may be passed over" if plan.selection.strategy == "ANY" else "each side passes over rows that it could not take"
-        graph = _of_net(plan, strategy.conjunction, texts, f"conjunction, {STRATEGIES[plan.selection.strategy]}: {passed}")
-    elif strategy.selection is not None:
-        graph = _of_net(plan, strategy.selection, texts, f"event selection, {STRATEGIES[plan.selection.strategy]}")
+        graph = _of_net(plan, strategy.automaton, texts, f"conjunction, {STRATEGIES[plan.selection.strategy]}: {passed}")
+    elif strategy.net is not None:
+        graph = _of_net(plan, strategy.net, texts, f"event selection, {STRATEGIES[plan.selection.strategy]}")
     else:
         graph = _exact(strategy.program, texts)
     legend = [(v, text) for v, text in zip(plan.variables, texts) if text]
     legend += [("any row", ", ".join(free))] if (free := [v for v, text in zip(plan.variables, texts) if not text]) else []
     legend += window_texts(plan)
     return _cut(replace(graph, legend=tuple(legend)))
+
+
+def _of_automaton(plan: Plan, automaton: Automaton, clause: MatchClause) -> Graph:
+    """States and arcs as they are written, the start first."""
+    numbers = [automaton.start, *(n for n in range(len(automaton.states)) if n != automaton.start)]
+    place = {number: i for i, number in enumerate(numbers)}
+    states = tuple(State(automaton.states[n], complete=n in automaton.final) for n in numbers)
+
+    def text(expr: Expr) -> str:
+        return _one_line(expr.span.of(clause.text))
+
+    leaving: list[list[Edge]] = [[] for _ in numbers]
+    for arc, written in zip(automaton.arcs, clause.automaton.arcs, strict=True):
+        notes = [f"on {arc.on}"] if arc.on != ROW else []
+        notes += [f"{s.register} := {text(s.value)}" for s in written.sets] + [f"emit {text(e.value)} as {e.name}" for e in written.emits]
+        source, target = place[arc.source], place[arc.target]
+        name = written.name or ("row" if arc.on == ROW else "no row")
+        leaving[source].append(Edge(source, target, TAKE, name, text(written.when) if written.when else "", tuple(notes)))
+    edges = tuple(edge for found in leaving for edge in _ordered(found))
+    registers = [(r.name, " ".join([r.type.upper(), *(["=", text(w.initial)] if w.initial else [])])) for r, w in zip(automaton.registers, clause.automaton.registers)]
+    return Graph("automaton: all matches, adjacent rows", states, edges, (*registers, *window_texts(plan)))
 
 
 def _one_line(text: str) -> str:

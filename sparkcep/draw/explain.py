@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from sparkcep.settings import DEFAULT, Settings
+from sparkcep.sql.rewrite import rewrite_all
+
+if TYPE_CHECKING:
+    from sparkcep.sql.rewritten import Rewritten
 
 TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
 
@@ -15,14 +23,11 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
     :func:`sparkcep.rewrite` does.
     """
     from sparkcep.sql.describe import NO_CLAUSE, describe
-    from sparkcep.sql.rewrite import rewrite_all
 
     if format not in FORMATS:
         raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
     if format != TEXT:
-        from sparkcep.draw import explain_page
-
-        return (explain_page.as_svg if format == SVG else explain_page.as_html)([sql], settings)
+        return drawn([sql], format, settings)
     text, found = rewrite_all(sql, settings)
     if not found:
         return f"{NO_CLAUSE}\n"
@@ -31,3 +36,35 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
         about = [item.choice] if item.choice else []
         parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan, item.filtering, item.slicing)]), ""]
     return "\n".join(parts)
+
+
+def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) -> str:
+    """The automata of the clauses of all statements as one picture (SVG), one below the other; or a page (HTML) with the
+    statements, the text that runs in their place, and the plan and the automaton of each clause. Raises as :func:`explain`."""
+    from sparkcep.draw.arcs import picture, svg_text
+    from sparkcep.draw.automata import graph_of
+    from sparkcep.draw.page import page
+    from sparkcep.sql.describe import NO_CLAUSE
+
+    rewritten = [(sql, *rewrite_all(sql, settings)) for sql in statements]
+    if format == HTML:
+        return page("explain.html", no_clause=NO_CLAUSE, statements=[explained(*one) for one in rewritten])
+    graphs = [graph_of(item.plan, item.clause) for *_, found in rewritten for item in found]
+    if not graphs:
+        raise ValueError(f"{NO_CLAUSE}; there is no automaton to draw")
+    if len(graphs) > 1:
+        graphs = [replace(g, title=f"{i}. {g.title}") for i, g in enumerate(graphs, 1)]
+    return svg_text(picture(graphs))
+
+
+def explained(sql: str, rewritten: str, found: Sequence[Rewritten]) -> dict[str, object]:
+    """A statement, the text that runs in its place, and the picture and the plan of each clause, for a page."""
+    from markupsafe import Markup
+
+    from sparkcep.draw.arcs import picture, svg_text
+    from sparkcep.draw.automata import graph_of
+    from sparkcep.sql.describe import describe
+
+    drawn = [Markup(svg_text(picture([graph_of(item.plan, item.clause)]))) for item in found]
+    plans = [describe(item.plan, item.filtering, item.slicing) for item in found]
+    return {"sql": sql.strip(), "rewritten": rewritten, "clauses": list(zip(drawn, plans))}

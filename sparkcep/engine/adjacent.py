@@ -25,15 +25,15 @@ class Adjacent:
         self.distinct = distinct_variables(task.prepared.conditions)
         self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, task.prepared.state_live)
 
-    def over(self, chunk: Chunk, open: Open, open_end: bool) -> Matches:
-        return _Matches(self, chunk, open, open_end)
+    def over(self, chunk: Chunk, open: Open) -> Matches:
+        return _Matches(self, chunk, open)
 
 
 class _Matches(Matches):
     name, scattered = ADJACENT, False
 
-    def __init__(self, search: Adjacent, chunk: Chunk, open: Open, open_end: bool) -> None:
-        super().__init__(search.task, chunk, open, open_end)
+    def __init__(self, search: Adjacent, chunk: Chunk, open: Open) -> None:
+        super().__init__(search.task, chunk, open)
         self.search, self.memo = search, search.task.prepared.memo
         if self.memo == codes.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
             self.memo = codes.HASHED
@@ -50,7 +50,7 @@ class _Matches(Matches):
         program = task.prepared.strategy.program
         return kernels.match_partitions(
             search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.data.conditions,
-            self.data.rows, self.scratch, self.open.cut, self.open_end, task.ahead, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
+            self.data.rows, self.scratch, self.opens, task.ahead, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, self.state,
             room.events, room.labels,
         )

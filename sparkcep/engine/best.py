@@ -70,13 +70,14 @@ def top_matches(
 
     ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable or COMPLETE, target; ``letters`` int64 (rows): bit v where the
     row fulfils variable v; ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows
-    of each window, ``high`` behind the last. Without them: the partition is one window; ``span`` int64 (rows), ascending: then a
-    match that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
+    of each window, ``high`` behind the last. Without them: the partition is one window. ``span`` int64 (rows), ascending: a match that
+    ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
     window from scratch); ``max_bytes``: of lists and results. Raises TooMuchStateError.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
     n = len(letters)
+    bounded = low is not None and high is not None
     if low is None or high is None:
         low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
@@ -84,10 +85,29 @@ def top_matches(
         raise ValueError("windows must be in ascending order, inside the partition")
     weights = np.asarray(weights)
     letters = np.asarray(letters, dtype=np.int64)
+    if bounded and span is not None:
+        if (span[np.maximum(high - 1, 0)] > low)[high > low].any():
+            return _each(first, edges, letters, weights, k, low, high, span, keys, max_bytes)
+        span = None
     task = _Task(np.asarray(first, dtype=np.int64), np.asarray(edges, dtype=np.int64), low, high, span, keys, width, max_bytes)
     if weights.dtype.kind in "iu":
         return task.run_integers(letters, weights.astype(np.int64), k)
     return task.run_floats(letters, weights.astype(np.float64), k)
+
+
+def _each(
+    first: np.ndarray, edges: np.ndarray, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, span: np.ndarray,
+    keys: Keys | None, max_bytes: int,
+) -> Ranked:
+    """The same, each window by itself."""
+    parts = []
+    for w, (begin, end) in enumerate(zip(low.tolist(), high.tolist())):
+        at = slice(begin, end)
+        own = keys and Keys(keys.keyed, keys.left[:, at], keys.right[:, at])
+        found = top_matches(first, edges, letters[at], weights[:, at], k, span=np.maximum(span[at] - begin, 0), keys=own, max_bytes=max_bytes)
+        parts.append((np.full(len(found.score), w), found.score, np.diff(found.offsets), found.rows + begin, found.edges))
+    window, score, sizes, rows, taken = map(np.concatenate, zip(*parts))
+    return Ranked(window, score, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), rows, taken)
 
 
 class _Automaton(NamedTuple):
@@ -198,7 +218,7 @@ class _Task:
         slack = np.inf if up.any() or down.any() else self._slack(letters, float(finite.max(initial=0.0)))
         without_nan = _without(letters, nan)
         if up.any() and down.any():
-            found = _united([self._run(_without(without_nan, bad), weights, k, slack) for bad in (up, down)], k)
+            found = united([self._run(_without(without_nan, bad), weights, k, slack) for bad in (up, down)], k)
         else:
             found = self._run(without_nan, weights, k, slack)
         if not nan.any() and not (up.any() and down.any()):
@@ -215,7 +235,7 @@ class _Task:
         any_nan, any_up, any_down = (
             np.add.reduceat(f, firsts.offsets[:-1]) > 0 if len(f) else np.zeros(0, dtype=bool) for f in flags
         )
-        return _united([found, _chosen(firsts, any_nan | (any_up & any_down), np.nan)], k)
+        return united([found, _chosen(firsts, any_nan | (any_up & any_down), np.nan)], k)
 
     def longest_in(self, rows: int) -> int:
         return rows if self.longest < 0 else min(rows, self.longest)
@@ -357,7 +377,7 @@ def _chosen(found: Ranked, which: np.ndarray, score: float) -> Ranked:
     return Ranked(found.window[which], np.full(int(which.sum()), score), offsets, found.rows[events], found.edges[events])
 
 
-def _united(parts: list[Ranked], k: int) -> Ranked:
+def united(parts: list[Ranked], k: int) -> Ranked:
     """The ``k`` best of each window among the matches of all parts."""
     unique = {(w, rows, edges): s for part in parts for w, s, rows, edges in part.matches()}
 
@@ -373,7 +393,7 @@ def _united(parts: list[Ranked], k: int) -> Ranked:
     lengths = [len(rows) for _, _, rows, _ in kept]
     return Ranked(
         np.array([w for w, *_ in kept], dtype=np.int64),
-        np.array([s for _, s, *_ in kept], dtype=np.float64),
+        np.array([s for _, s, *_ in kept], dtype=parts[0].score.dtype),
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         np.array([r for *_, rows, _ in kept for r in rows], dtype=np.int64),
         np.array([e for *_, edges in kept for e in edges], dtype=np.int64),

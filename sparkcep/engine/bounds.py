@@ -10,9 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sparkcep.columns.types import Type, decimal_of
+
 EXACT = 1 << 53  # whole numbers below are exact in floating arithmetic
 FINITE = 1e300  # floating numbers below are far from infinity
 FLOATING = 0
+CHOICES = {"least", "greatest"}
+SUMS = {"+", "-", "neg", "abs", *CHOICES}  # what gives whole numbers of whole numbers, in the same unit
 
 Interval = tuple[float, float, int]
 
@@ -59,6 +63,8 @@ def _range(operation: str, parts: list[Interval]) -> tuple[float, float]:
     low, high, _ = parts[0]
     if operation == "neg":
         return -high, -low
+    if operation == "abs":
+        return 0.0, max(abs(low), abs(high))
     if operation == "sqrt":
         return 0.0, math.sqrt(max(high, 0.0))
     if operation == "/":
@@ -74,3 +80,17 @@ def _range(operation: str, parts: list[Interval]) -> tuple[float, float]:
         return min(ends), max(ends)
     choose = min if operation == "least" else max
     return choose(low, other_low), choose(high, other_high)
+
+
+def operations(tree: tuple) -> set[str]:
+    """Names of the operations of a tree, and ``lit`` where it has numbers."""
+    if tree[0] == "leaf":
+        return set()
+    return {tree[0]}.union(*(operations(operand) for operand in tree[1:] if tree[0] != "lit"))
+
+
+def keeps_scale(types: list[Type]) -> bool:
+    """Whether sums of numbers of these types keep every decimal place: Spark cuts those of more than 38 digits."""
+    widened = [decimal_of(t) for t in types]
+    scale = max(t.scale for t in widened)
+    return max(t.precision - t.scale for t in widened) + scale + len(types) <= 38

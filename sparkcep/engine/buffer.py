@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,20 @@ PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its part
 @dataclass
 class Chunk:
     """The rows that are looked at together: ``columns`` by name, ``offsets`` int64 of their partitions. ``place`` gives the
-    rows' positions in their partitions."""
+    rows' positions in their partitions; ``going`` bool (partitions): whether rows of each may still come; ``least``: how many
+    rows of those must be kept."""
 
     table: pa.Table
     columns: dict[str, pa.Array]
     offsets: np.ndarray
     place: Callable[[np.ndarray], np.ndarray]
+    going: np.ndarray
+    least: int = 0
+
+    @staticmethod
+    def whole(table: pa.Table, names: Iterable[str], offsets: np.ndarray) -> Chunk:
+        """Rows of partitions that are there as a whole; ``names``: the columns looked at."""
+        return Chunk(table, columns_of(table, names), offsets, from_first_row, np.zeros(len(offsets) - 1, dtype=bool))
 
     @property
     def rows(self) -> int:
@@ -44,13 +53,23 @@ class Chunk:
         """int64: the number of the partition of each of the rows."""
         return np.searchsorted(self.offsets, rows, side="right") - 1
 
-    def first(self, parts: int) -> Chunk:
-        """The first partitions alone."""
-        if parts == self.parts:
+    def ended(self) -> Chunk:
+        """The partitions alone of which no rows may come."""
+        parts = np.flatnonzero(~self.going)
+        if len(parts) == self.parts:
             return self
-        rows = int(self.offsets[parts])
-        columns = {name: column.slice(0, rows) for name, column in self.columns.items()}
-        return Chunk(self.table.slice(0, rows), columns, self.offsets[: parts + 1], self.place)
+        sizes = np.diff(self.offsets)[parts]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        if len(parts) == 0 or parts[-1] == len(parts) - 1:  # the first ones: their rows need not be copied
+            table = self.table.slice(0, int(offsets[-1]))
+        else:
+            table = self.table.take(pa.array(ranges(self.offsets[parts], sizes))).combine_chunks()
+        return Chunk.whole(table, self.columns, offsets)
+
+
+def columns_of(table: pa.Table, names: Iterable[str]) -> dict[str, pa.Array]:
+    """Columns of a table by name, each contiguous."""
+    return {name: flat(table.column(name)) for name in names}
 
 
 def from_first_row(offsets: np.ndarray) -> np.ndarray:
@@ -58,47 +77,51 @@ def from_first_row(offsets: np.ndarray) -> np.ndarray:
     return ranges(0, np.diff(offsets))
 
 
+@dataclass(frozen=True)
+class Left:
+    """What a search leaves of a chunk: ``rows`` int64, those that are looked at again, and in ``open`` what it must know of the
+    partitions that go on, which become the first ones. ``again``: whether it looks at them from their start again."""
+
+    open: Any
+    rows: np.ndarray
+    again: bool = True
+
+
 class Buffer:
     """Batches until there are enough rows; ``names``: the columns looked at, ``keys``: those that cut partitions."""
 
     def __init__(self, names: list[str], keys: tuple[str, ...], chunk_rows: int) -> None:
         self.names, self.keys, self.chunk_rows = names, keys, chunk_rows
-        self.batches: list[pa.RecordBatch] = []
         self._hold([], chunk_rows)
-
-    @property
-    def rows(self) -> int:
-        return sum(batch.num_rows for batch in self.batches)
 
     def add(self, batch: pa.RecordBatch) -> bool:
         """Takes a batch, and says whether there are enough rows for a search."""
         self.batches.append(batch)
-        self._rows += batch.num_rows
+        self.rows += batch.num_rows
         self._bytes += batch.nbytes
-        return self._rows >= self._wanted or self._bytes >= self._wanted_bytes
+        return self.rows >= self._wanted or self._bytes >= self._wanted_bytes
 
-    def chunk(self, place: Callable[[np.ndarray], np.ndarray] = from_first_row) -> Chunk:
-        """All rows held."""
+    def chunk(self, place: Callable[[np.ndarray], np.ndarray], last: bool) -> Chunk:
+        """All rows held, of whose last partition more may come unless they are the ``last``."""
         table = pa.Table.from_batches(self.batches).combine_chunks()
-        columns = {name: flat(table.column(name)) for name in self.names}
-        return Chunk(table, columns, boundaries([columns[c] for c in self.keys], table.num_rows), place)
+        columns = columns_of(table, self.names)
+        offsets = boundaries([columns[c] for c in self.keys], table.num_rows)
+        going = np.zeros(len(offsets) - 1, dtype=bool)
+        going[-1] = not last
+        # one row tells whether the next is of the same partition
+        return Chunk(table, columns, offsets, place, going, least=1)
 
-    def keep(self, chunk: Chunk, row: int) -> None:
-        """Keeps the rows from ``row`` on. The next search waits until there are twice as many, so that the work stays linear."""
-        kept = chunk.table.slice(row)
+    def keep(self, chunk: Chunk, left: Left) -> None:
+        """Keeps the rows that are looked at again. Where that is from their start, the next search waits until there are twice as
+        many, so that the work stays linear."""
+        rows = len(left.rows)
         # a copy, so that the dropped rows' buffers are freed
-        batches = [pa.record_batch([pc.take(flat(c), pa.array(np.arange(len(c)))) for c in kept.columns], schema=kept.schema)] if kept.num_rows else []
-        self._hold(batches, max(self.chunk_rows, 2 * kept.num_rows))
-
-    def keep_some(self, table: pa.Table) -> None:
-        """Keeps rows of which none will be looked at from its start again."""
-        self._hold(table.combine_chunks().to_batches(), table.num_rows + self.chunk_rows)
-
-    def clear(self) -> None:
-        self._hold([], self.chunk_rows)
+        kept = [pc.take(flat(c), pa.array(left.rows)) for c in chunk.table.columns] if rows else []
+        batches = [pa.record_batch(kept, schema=chunk.table.schema)] if rows else []
+        self._hold(batches, max(self.chunk_rows, 2 * rows) if left.again else rows + self.chunk_rows)
 
     def _hold(self, batches: list[pa.RecordBatch], wanted: int) -> None:
         """The next search waits until there are ``wanted`` rows, or twice the bytes held now."""
-        self.batches, self._rows = batches, sum(batch.num_rows for batch in batches)
+        self.batches, self.rows = batches, sum(batch.num_rows for batch in batches)
         self._bytes = sum(batch.nbytes for batch in batches)
         self._wanted, self._wanted_bytes = wanted, max(CHUNK_BYTES, 2 * self._bytes)

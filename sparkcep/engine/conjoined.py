@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,17 +21,18 @@ from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds
 from sparkcep.engine.best import Ranked, top_matches
+from sparkcep.engine.bounds import SUMS, keeps_scale, operations
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import LESS
 from sparkcep.engine.found import matches_of
 from sparkcep.engine.join import Item, Joined, Queue, RankJoin
-from sparkcep.engine.joined import SUMS, keeps_scale, operations
 from sparkcep.engine.letters import kernel_data
 from sparkcep.engine.listing import Listing
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.ranked import Best, Rankings, Span, timed
 from sparkcep.engine.sequences import rising_leaves, value
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.walk import windowed
 from sparkcep.engine.weights import float_weights, whole_weights
 from sparkcep.engine.windows import Slides, plan_windows
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
@@ -40,6 +42,21 @@ DEEPEST = 64  # times k: so many matches of a side are read before all are liste
 
 class _DeeperError(Exception):
     """More matches of a side are needed."""
+
+
+class _Stream(NamedTuple):
+    """The rows of one side. ``backs`` int64 (rows): where matches begin, at the earliest, that end with each row, if a window bounds the side."""
+
+    letters: np.ndarray
+    weights: np.ndarray
+    backs: np.ndarray | None
+
+    @staticmethod
+    def of(letters: np.ndarray, weights: np.ndarray, within: tuple[np.ndarray, np.ndarray] | None) -> _Stream:
+        return _Stream(letters, weights, None) if within is None else _Stream(timed(letters, within[0][None]), weights, within[1])
+
+    def part(self, rows: slice) -> _Stream:
+        return _Stream(self.letters[rows], self.weights[:, rows], None if self.backs is None else np.maximum(self.backs[rows] - rows.start, 0))
 
 
 class Sides(Rankings):
@@ -61,7 +78,7 @@ class Sides(Rankings):
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where only all matches tell them."""
         ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
-        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends[0])
+        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends[:1])
         taken = sum(1 << v for v in {int(v) for side in self.sides for v in side.edges[:, E_VAR]} if v >= 0)
         shared = bool((np.bitwise_count(letters & taken) > 1).any())
         if shared and self.score.across:
@@ -73,10 +90,11 @@ class Sides(Rankings):
         # of two matches of a side the better one then makes the better match; where one is the beginning of the other, the rows of other sides tell which is
         alike = None not in self.lengths and not shared
         self.strict = not self.floating and not operations(self.score.tree) - {"+", "-", "neg"} and alike
+        streams = [_Stream.of(letters, own, self.within(chunk, side)) for side, own in enumerate(weights)]
         found = []
         for span in self.spans(chunk, sliding):
             try:
-                best = self._of_partition(span, letters[span.rows], [own[:, span.rows] for own in weights])
+                best = self._of_partition(span, [stream.part(span.rows) for stream in streams], ends[0, span.rows] - span.low)
             except TooMuchStateError:
                 raise self.task.failures.state(span.low, chunk.columns, LESS) from None
             except TooManyStepsError:
@@ -86,37 +104,55 @@ class Sides(Rankings):
             found.append(best)
         return found
 
-    def _of_partition(self, span: Span, letters: np.ndarray, weights: list[np.ndarray]) -> Best | None:
-        """The best of a partition; None where only all matches tell them."""
-        streams = self._streams(letters, weights, self.top, span.first, span.until)
-        bounds = [np.searchsorted(stream.window, np.arange(len(span.numbers) + 1)) for stream in streams]
-        matches = [stream.matches() for stream in streams]
-        windows, results = [], []
-        for w in range(len(span.numbers)):
-            some = [own[at[w] : at[w + 1]] for own, at in zip(matches, bounds)]
-            if all(some):
-                at = slice(0, len(letters)) if span.first is None or span.until is None else slice(int(span.first[w]), int(span.until[w]))
-                best = self._of_window(some, letters[at], [own[:, at] for own in weights], at.start)
-                if best is None:
+    def _of_partition(self, span: Span, streams: list[_Stream], ends: np.ndarray) -> Best | None:
+        """The best of a partition; None where only all matches tell them. ``ends``: where the window ends that begins with each row."""
+        first, until, numbers = span.first, span.until, span.numbers
+        gliding = first is None and windowed(self.task)
+        if gliding:
+            # a match lies in the window that begins with its first row, and so in the first of those that end there
+            first = np.flatnonzero((ends > np.arange(len(ends))) & (np.diff(ends, prepend=-1) > 0))
+            until = ends[first]
+        elif first is None or until is None:
+            first, until = np.zeros(1, dtype=np.int64), np.full(1, len(ends), dtype=np.int64)
+        ranked = self._ranked(streams, self.top, first, until)
+        at = [np.searchsorted(stream.window, np.arange(len(first) + 1)) for stream in ranked]
+        matches = [stream.matches() for stream in ranked]
+        windows: list[int] = []
+        results: list[tuple[Joined, tuple]] = []
+        for w, rows in enumerate(map(slice, first.tolist(), until.tolist())):
+            some = [own[low[w] : low[w + 1]] for own, low in zip(matches, at)]
+            if not all(some) or (gliding and len(results) == self.top and self.merge([own[0][1] for own in some]) < results[-1][0].score):
+                continue
+            best = self._of_window(some, [stream.part(rows) for stream in streams], rows.start)
+            if best is None:
+                return None
+            if gliding:
+                results = sorted({(found[:2], pairs): (found, pairs) for found, pairs in (*results, *best)}.values())[: self.top + 1]
+                if any(a[0][:2] == b[0][:2] for a, b in pairwise(results)):
                     return None
+                del results[self.top :]
+            else:
                 results += best
                 windows += [w] * len(best)
-        sizes = np.array([len(pairs) for pairs in results], dtype=np.int64)
-        flat = np.array([pair for pairs in results for pair in pairs], dtype=np.int64).reshape(-1, 2)
-        return Best(matches_of(span.part, sizes, flat[:, 1].astype(np.uint8), flat[:, 0] + span.low), span.numbers[np.array(windows, dtype=np.int64)])
+        pairs = [pairs for _, pairs in results]
+        sizes = np.array(list(map(len, pairs)), dtype=np.int64)
+        flat = np.array([pair for some in pairs for pair in some], dtype=np.int64).reshape(-1, 2)
+        found = matches_of(span.part, sizes, flat[:, 1].astype(np.uint8), flat[:, 0] + span.low)
+        return Best(found, np.zeros(len(pairs), dtype=np.int64) if gliding else numbers[np.array(windows, dtype=np.int64)])
 
-    def _streams(self, letters: np.ndarray, weights: list[np.ndarray], k: int, first=None, until=None) -> list[Ranked]:
+    def _ranked(self, streams: list[_Stream], k: int, first: np.ndarray | None = None, until: np.ndarray | None = None) -> list[Ranked]:
         """The ``k`` best matches of each side in each window."""
         return [
-            top_matches(side.first, side.edges[:, [E_VAR, E_TARGET]], letters, own, k, first, until, max_bytes=self.task.limits.max_state_bytes)
-            for side, own in zip(self.sides, weights)
+            top_matches(
+                side.first, side.edges[:, [E_VAR, E_TARGET]], stream.letters, stream.weights, k, first, until, span=stream.backs,
+                max_bytes=self.task.limits.max_state_bytes,
+            )
+            for side, stream in zip(self.sides, streams)
         ]
 
-    def _of_window(
-        self, matches: list[list[tuple]], letters: np.ndarray, weights: list[np.ndarray], base: int
-    ) -> list[list[tuple[int, int]]] | None:
-        """Pairs (row, label) of the k best matches of a window; None where the best of the sides do not tell them. ``matches``:
-        the best of each side; ``base``: the window's first row."""
+    def _of_window(self, matches: list[list[tuple]], streams: list[_Stream], base: int) -> list[tuple[Joined, tuple]] | None:
+        """The k best matches of a window, each with its pairs (row, label); None where the best of the sides do not tell them. ``matches``:
+        the best of each side; ``streams``: of the window's rows; ``base``: the first of these."""
         depth = self.top
         while True:
             try:
@@ -128,11 +164,11 @@ class Sides(Rankings):
                     return None
                 matches = [
                     [(w, score, tuple(row + base for row in rows), edges) for w, score, rows, edges in stream.matches()]
-                    for stream in self._streams(letters, weights, depth)
+                    for stream in self._ranked(streams, depth)
                 ]
         if any(a[:2] == b[:2] for a, b in pairwise(best)):
             return None
-        return [self._pairs(result, matches) for result in best[: self.top]]
+        return [(result, self._pairs(result, matches)) for result in best[: self.top]]
 
     def _join(self, matches: list[list[tuple]], depth: int) -> list[Joined]:
         """The k best joined matches and, where equal ones may differ in labels only, the next. Raises _DeeperError where the
@@ -147,13 +183,13 @@ class Sides(Rankings):
         more = 0 if self.strict else 1
         return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, self.task.limits.max_steps).run()
 
-    def _pairs(self, result: Joined, matches: list[list[tuple]]) -> list[tuple[int, int]]:
+    def _pairs(self, result: Joined, matches: list[list[tuple]]) -> tuple[tuple[int, int], ...]:
         """(row, label) of a joined match, in row order; a row that serves several sides once for each."""
         pairs = []
         for side, own, identity in zip(self.sides, matches, result.identities):
             _, _, rows, edges = own[identity]
             pairs += zip(rows, side.edges[list(edges), E_LABEL].tolist())
-        return sorted(pairs, key=lambda pair: pair[0])
+        return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
     def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray) -> list[np.ndarray] | None:
         """What each row adds to the score of each side; None where the sums are not those of Spark."""

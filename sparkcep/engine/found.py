@@ -47,7 +47,7 @@ class Found:
         sizes = np.maximum(events[:, E_ROWS], 0)
         at = ranges(events[:, E_LABELS], sizes)
         events[:, E_LABELS] = np.cumsum(sizes) - sizes
-        return Found(events, self.labels[at], self.rows[at], self.paths[at])
+        return Found(events, *(values[at] if len(values) else values for values in (self.labels, self.rows, self.paths)))
 
     def each(self) -> list[tuple[int, list[int], list[int]]]:
         """Each match as (partition, rows, labels)."""

@@ -1,12 +1,13 @@
-"""Runs side by side, row by row: those of equal futures are one class (SASE+, sections 5.1 to 5.3). A class carries numbers of
-matches, or their graph."""
+"""Runs side by side, row by row, over whole partitions: what the kernel works on, and the numbers and graphs of the matches of
+each last row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from sparkcep.automaton.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.automaton.strategy import FRONT
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Round, doubled, scratch
@@ -15,141 +16,215 @@ from sparkcep.engine.numbers import MAX_COUNT
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.walk import CONTIGUITY, completion_ends, net_of, windowed
 from sparkcep.engine.windows import plan_windows
-from sparkcep.search import machine
-from sparkcep.search import merged as merging
+from sparkcep.search import cargo, codes, futures, machine
+from sparkcep.search import front as fronts
+from sparkcep.search.chains import NONE
 
 CLASSES, NODES, STARTS = 64, 1024, 8  # places at first
 OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
+_NONE = np.zeros(0, dtype=np.int64)
 
 # last rows, how many matches end at each (None where nobody asks), and their graphs as ``match_graphs`` takes them
 Ended = tuple[np.ndarray, list[int] | None, np.ndarray, np.ndarray]
 
 
+def front_arrays(net: Net) -> fronts.FrontArrays:
+    """The net with its edges by variable."""
+    edges = net.edges
+    source = np.repeat(np.arange(net.nodes), np.diff(net.first))
+    taking = np.flatnonzero(edges[:, E_VAR] >= 0)
+    by_edge = taking[np.argsort(edges[taking, E_VAR], kind="stable")]
+    count = len(net.variables)
+    by_first = np.searchsorted(edges[by_edge, E_VAR], np.arange(count + 1)).astype(np.int64)
+    accept, accept_end = (np.full(net.nodes, NONE, dtype=np.int64) for _ in range(2))
+    for e in np.flatnonzero(edges[:, E_VAR] == ACCEPT).tolist():
+        node = source[e]
+        for target, fits in ((accept, not edges[e, E_AT_END]), (accept_end, True)):
+            if fits and (target[node] < 0 or edges[e, E_COST] < edges[target[node], E_COST]):
+                target[node] = e
+    tested = sum(1 << v for v in range(count) if by_first[v + 1] > by_first[v])
+    return fronts.FrontArrays(edges, by_first, by_edge, source.astype(np.int64), net.masks, accept, accept_end, np.int64(tested))
+
+
+def empty_classes(nodes: int, size: int, windows: int) -> futures.Classes:
+    """Room for ``size`` classes without values."""
+    no_values = np.zeros((size, 0))
+    return futures.Classes(
+        head=np.full((1, nodes), NONE, dtype=np.int64),
+        until=np.zeros(size, dtype=np.int64),
+        pending=np.zeros((size, 2), dtype=np.int64),
+        info=np.zeros((size, 4), dtype=np.int64),
+        ends=np.zeros((size, windows), dtype=np.int64),
+        hi=no_values.view(np.int64),
+        hf=no_values,
+        bits=no_values.view(np.int64),
+        free=np.zeros(size, dtype=np.int64),
+        table=np.zeros(4 * size, dtype=np.int64),
+    )
+
+
 class Front:
-    """Finds the last rows of matches; ``drawing``: with their graphs."""
+    """The net of a plan, and which values of a match tell the futures of its runs apart."""
 
-    def __init__(self, task: Task, drawing: bool) -> None:
-        self.task, self.drawing = task, drawing
-        automaton, conditions = task.prepared.strategy.automaton, task.prepared.conditions
-        self.net = net_of(task.prepared)
-        self.window_live = live_windows(automaton)
-        self.present = only_present(conditions)
-        self.read = columns_read(conditions)
-
-    def of(self, chunk: Chunk) -> Iterator[Ended]:
-        """The last rows of whole partitions, some at a time."""
-        return _Round(self, chunk).rounds()
+    def __init__(self, task: Task) -> None:
+        self.task, prepared = task, task.prepared
+        automaton, conditions = prepared.strategy.automaton, prepared.conditions
+        self.net, self.nodes = front_arrays(automaton), automaton.nodes
+        live = prepared.state_live
+        self.telling = live, live.any(axis=1).astype(np.uint8), live_windows(automaton), only_present(conditions), columns_read(conditions)
 
 
-class _Round(Round):
-    name, place, detail = FRONT, merging.M_ROW, merging.M_DETAIL
+class SideBySide(Round):
+    """The search over whole partitions. ``by_class``: the arrays of its cargo that have a row for each class."""
 
-    def __init__(self, front: Front, chunk: Chunk) -> None:
+    name = FRONT
+    by_class: tuple[str, ...] = ()
+    cargo: Any
+
+    def __init__(self, front: Front, chunk: Chunk, pruning: bool) -> None:
         super().__init__(front.task, chunk)
-        self.front, prepared = front, self.task.prepared
-        self.windows, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
-        self.windowed = windowed(self.task)
-        self.ends = completion_ends(prepared, front.net, self.data, True)
-        self.scratch = scratch(prepared.conditions, chunk.rows + 1)
-        self.scratch.labels[:] = machine.UNTAKEN
-        starts = STARTS if self.windowed and not front.drawing else 1
-        self.classes = _classes(CLASSES, self.windows.shape[0], len(self.task.slots), starts)
-        self.graph = _graph(NODES)
-        self.output = _output(OUTPUT_ITEMS if front.drawing else 1)
-        self.state = np.zeros(merging.MERGED_STATE, dtype=np.int64)
+        self.front, task, data = front, self.task, self.data
+        self.windows, _ = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
+        self.when, self.until = np.arange(chunk.rows), self.windows[0] - 1
+        self.opens, self.slots = np.zeros((chunk.parts, codes.OPEN_FIELDS), dtype=np.int64), np.zeros(chunk.parts, dtype=np.int64)
+        self.opens[:, codes.O_START] = chunk.offsets[:-1]
+        self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
+        columns = data.rows.ints, data.rows.flts.view(np.int64), data.rows.inull, data.rows.fnull
+        self.classes = empty_classes(front.nodes, CLASSES, len(self.windows))
+        # the values of classes stand behind those of the rows, so that a condition reads them as those of a row before
+        work = scratch(task.prepared.conditions, chunk.rows + CLASSES)
+        work.labels[:] = machine.UNTAKEN
+        ends = completion_ends(task.prepared, net_of(task.prepared), data, pruning)
+        self.looking = fronts.Looking(futures.Values(*front.telling, *columns), self.windows, ends, data.conditions, data.rows, work, np.int64(chunk.rows))
+        self._place_values()
+
+    def _place_values(self) -> None:
+        if len(self.task.slots):
+            hi, hf = (a[self.chunk.rows :] for a in (self.looking.scratch.hi, self.looking.scratch.hf))
+            self.classes = self.classes._replace(hi=hi, hf=hf, bits=hf.view(np.int64))
+
+    def carried(self) -> tuple:
+        """The cargo as the kernel takes it: numbers, graph, runs."""
+        raise NotImplementedError
 
     def run(self) -> int:
-        front = self.front
-        return merging.merge_partitions(
-            front.net, CONTIGUITY[self.task.plan.selection.strategy], self.task.limits.merging, merging.GRAPHS if front.drawing else merging.COUNTS, self.windowed,
-            self.windows, front.window_live, front.present, front.read, self.ends, self.ends.shape[1] > 0, self.data.conditions, self.data.rows, self.scratch,
-            np.int64(self.chunk.rows), self.classes, self.graph, self.output, self.state,
+        task, front = self.task, self.front
+        return fronts.front_partitions(
+            front.net, CONTIGUITY[task.plan.selection.strategy], task.limits.merging, windowed(task), self.data.rows.letters, self.chunk.offsets, self.when, self.until,
+            self.opens, self.slots, np.int64(0), self.looking, self.classes, *self.carried(), self.state,
         )
 
     def grow(self) -> None:
-        if self.state[merging.M_DETAIL] == merging.CLASSES_FULL:
-            self.classes = _grown_classes(self.classes, self.state)
-        elif self.state[merging.M_DETAIL] == merging.STARTS_FULL:
-            self.classes = _more_starts(self.classes, self.state)
+        if self.state[codes.S_DETAIL] == fronts.CLASSES_FULL:
+            self._more_classes()
         else:
-            self.graph = merging.Graph(*map(doubled, self.graph))
-        self.check(sum(a.nbytes for a in (*self.classes, *self.graph)))
+            self.more_cargo()
+        self.check(self.nbytes())
+
+    def more_cargo(self) -> None:
+        """Room for more of what classes carry."""
+        raise NotImplementedError
+
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (*self.classes, *self.cargo))
+
+    def _more_classes(self) -> None:
+        head, work, rows = self.classes.head, self.looking.scratch, self.chunk.rows
+        self.classes = futures.Classes(*map(doubled, self.classes))._replace(head=head)
+        self.classes.table[:] = 0
+        self.cargo = self.cargo._replace(**{name: doubled(getattr(self.cargo, name)) for name in self.by_class})
+        if len(self.task.slots):
+            hi, hf = (np.concatenate([a, np.zeros_like(a[rows:])]) for a in (work.hi, work.hf))
+            self.looking = self.looking._replace(scratch=work._replace(hi=hi, hf=hf, hbits=hf.view(np.int64)))
+        self._place_values()
+        if self.state[futures.F_HASHED]:
+            futures.refill(self.classes)
+
+
+class ByLastRows(SideBySide):
+    """Numbers, or graphs, of the matches that end at each row."""
 
     def widen(self, kept: bool) -> None:
-        """The output is empty now; a graph that did not fit into it has its size in the state."""
-        if self.wanted > len(self.output.items):
-            self.output = _output(2 * self.wanted)
+        """The output is empty now."""
 
     def found(self) -> Ended:
-        output, state, plan = self.output, self.state, self.task.plan
-        count, items = int(state[merging.M_OUT]), int(state[merging.M_ITEMS])
-        self.wanted = 0 if count else int(state[merging.M_DETAIL])
-        self.task.looks += int(state[merging.M_LOOKS])
-        state[merging.M_OUT] = state[merging.M_ITEMS] = state[merging.M_LOOKS] = 0
+        output, state = self.cargo, self.state
+        count, items = int(state[codes.S_EVENTS]), int(state[codes.S_LABELS])
+        self.task.looks += int(state[fronts.R_LOOKS])
+        state[codes.S_EVENTS] = state[codes.S_LABELS] = state[fronts.R_LOOKS] = 0
         rows, numbers = output.rows[:count].copy(), None
-        if plan.counting:
-            numbers = [low + (high << 64) for low, high in output.sums[:count].tolist()]
-            for row, about, number in zip(rows.tolist(), output.about[:count].tolist(), numbers):
+        if self.task.plan.counting:
+            numbers = [low + (high << 64) for low, high in output.totals[:count].tolist()]
+            for row, about, number in zip(rows.tolist(), output.totals_about[:count].tolist(), numbers):
                 # the words hold numbers modulo 2**128, which is above what a DECIMAL(38) holds
                 if about >= 2 * MAX_COUNT or number >= 10**38:
                     raise self.task.failures.count(row, self.chunk.columns)
-        return rows, numbers, output.until[: count + 1], output.items[:items]
+        return rows, numbers, *self.graphs(count, items)
+
+    def graphs(self, count: int, items: int) -> tuple[np.ndarray, np.ndarray]:
+        """The graphs of so many rows, as ``match_graphs`` takes them."""
+        return _NONE, _NONE
 
 
-def _classes(size: int, windows: int, slots: int, starts: int) -> merging.Classes:
-    hf = np.zeros((size, slots), dtype=np.float64)
-    return merging.Classes(
-        info=np.zeros((size, 5), dtype=np.int64),
-        ends=np.zeros((size, windows), dtype=np.int64),
-        hi=np.zeros((size, slots), dtype=np.int64),
-        hf=hf,
-        bits=hf.view(np.int64),
-        alive=np.zeros(size, dtype=np.int64),
-        free=np.zeros(size, dtype=np.int64),
-        table=np.zeros(4 * size, dtype=np.int64),
-        pending=np.zeros((size, 4), dtype=np.int64),
-        sums=np.zeros((size, starts, 2), dtype=np.uint64),
-        about=np.zeros((size, starts), dtype=np.float64),
-        added=np.zeros((size, starts, 2), dtype=np.uint64),
-        added_about=np.zeros((size, starts), dtype=np.float64),
-        starts=np.full(starts, -1, dtype=np.int64),
-    )
+class Counted(ByLastRows):
+    """Numbers of matches."""
+
+    by_class = ("sums", "about", "added", "added_about")
+
+    def __init__(self, front: Front, chunk: Chunk) -> None:
+        super().__init__(front, chunk, True)
+        starts = STARTS if windowed(self.task) else 1
+        self.cargo = cargo.Numbers(
+            *_sums(CLASSES, starts), *_sums(CLASSES, starts), np.full(starts, -1, dtype=np.int64), np.zeros(OUTPUT_ROWS, dtype=np.int64), *_sums(OUTPUT_ROWS + 1),
+        )
+
+    def carried(self) -> tuple:
+        return self.cargo, None, None
+
+    def more_cargo(self) -> None:
+        """Room for twice as many starts; each stands at its number modulo their count."""
+        size = len(self.cargo.starts)
+        numbers = np.arange(self.state[cargo.K_OLDEST], self.state[cargo.K_NEXT])
+        fresh = {"starts": np.full(2 * size, -1, dtype=np.int64)}
+        fresh["starts"][numbers % (2 * size)] = self.cargo.starts[numbers % size]
+        for name in self.by_class:
+            old = getattr(self.cargo, name)
+            fresh[name] = np.zeros((old.shape[0], 2 * size, *old.shape[2:]), dtype=old.dtype)
+            fresh[name][:, numbers % (2 * size)] = old[:, numbers % size]
+        self.cargo = self.cargo._replace(**fresh)
 
 
-def _grown_classes(classes: merging.Classes, state: np.ndarray) -> merging.Classes:
-    grown = merging.Classes(*map(doubled, classes))
-    grown = grown._replace(bits=grown.hf.view(np.int64), table=np.zeros_like(grown.table), starts=classes.starts)
-    if state[merging.M_HASHED]:
-        merging.refill(grown, int(state[merging.M_ALIVE]))
-    return grown
+class Drawn(ByLastRows):
+    """Graphs of matches."""
+
+    by_class = ("tail", "start")
+
+    def __init__(self, front: Front, chunk: Chunk) -> None:
+        super().__init__(front, chunk, True)
+        working = [np.zeros(NODES, dtype=np.int64) for _ in range(6)]
+        self.cargo = cargo.Graph(
+            *(np.zeros(CLASSES, dtype=np.int64) for _ in range(2)), np.zeros((NODES, 6), dtype=np.int64), *working, *_sums(NODES), np.zeros(OUTPUT_ROWS, dtype=np.int64),
+            *_sums(OUTPUT_ROWS), np.zeros(OUTPUT_ROWS + 1, dtype=np.int64), np.zeros((OUTPUT_ITEMS, 5), dtype=np.int64),
+        )
+
+    def carried(self) -> tuple:
+        return None, self.cargo, None
+
+    def more_cargo(self) -> None:
+        if not cargo.drop_nodes(self.cargo, self.state):
+            nodes = cargo.Graph._fields[2:11]
+            self.cargo = self.cargo._replace(**{name: doubled(getattr(self.cargo, name)) for name in nodes})
+
+    def widen(self, kept: bool) -> None:
+        """The output is empty now; a graph that did not fit into it has its size in the state."""
+        if self.wanted > len(self.cargo.items):
+            self.cargo = self.cargo._replace(items=np.zeros((2 * self.wanted, 5), dtype=np.int64))
+
+    def graphs(self, count: int, items: int) -> tuple[np.ndarray, np.ndarray]:
+        self.wanted = 0 if count else int(self.state[codes.S_DETAIL])
+        return self.cargo.until[: count + 1], self.cargo.items[:items]
 
 
-def _more_starts(classes: merging.Classes, state: np.ndarray) -> merging.Classes:
-    """Room for twice as many starts; each stands at its number modulo their count."""
-    size = len(classes.starts)
-    numbers = np.arange(state[merging.M_OLDEST], state[merging.M_NEXT])
-    fresh = {}
-    for name in ("sums", "about", "added", "added_about"):
-        old = getattr(classes, name)
-        fresh[name] = np.zeros((old.shape[0], 2 * size, *old.shape[2:]), dtype=old.dtype)
-        fresh[name][:, numbers % (2 * size)] = old[:, numbers % size]
-    starts = np.full(2 * size, -1, dtype=np.int64)
-    starts[numbers % (2 * size)] = classes.starts[numbers % size]
-    return classes._replace(**fresh, starts=starts)
-
-
-def _graph(size: int) -> merging.Graph:
-    return merging.Graph(
-        np.zeros((size, 6), dtype=np.int64), *(np.zeros(size, dtype=np.int64) for _ in range(6)),
-        np.zeros((size, 2), dtype=np.uint64), np.zeros(size, dtype=np.float64),
-    )
-
-
-def _output(items: int) -> merging.Output:
-    return merging.Output(
-        rows=np.zeros(OUTPUT_ROWS, dtype=np.int64),
-        sums=np.zeros((OUTPUT_ROWS, 2), dtype=np.uint64),
-        about=np.zeros(OUTPUT_ROWS, dtype=np.float64),
-        until=np.zeros(OUTPUT_ROWS + 1, dtype=np.int64),
-        items=np.zeros((items, 5), dtype=np.int64),
-    )
+def _sums(*shape: int) -> tuple[np.ndarray, np.ndarray]:
+    """Zeros as two words each, and as floats."""
+    return np.zeros((*shape, 2), dtype=np.uint64), np.zeros(shape, dtype=np.float64)

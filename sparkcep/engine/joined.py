@@ -15,21 +15,19 @@ import pyarrow as pa
 from sparkcep.automaton.net import E_LABEL, E_VAR
 from sparkcep.automaton.strategy import SEQUENCES
 from sparkcep.columns.arrays import null_marks, words
-from sparkcep.columns.types import INT_BITS, Type, decimal_of, type_of
+from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds
+from sparkcep.engine.bounds import CHOICES, SUMS, keeps_scale, operations
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import matches_of
 from sparkcep.engine.letters import kernel_data
 from sparkcep.engine.listing import Listing
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.ranked import Best, Rankings, Span, timed
-from sparkcep.engine.sequences import top_sequences
+from sparkcep.engine.ranked import Best, Far, Rankings, Span, timed
+from sparkcep.engine.sequences import best_of, top_sequences
 from sparkcep.engine.tables import Tables
-from sparkcep.engine.walk import windowed
 from sparkcep.engine.windows import Slides, plan_windows
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
-
-CHOICES, SUMS = {"least", "greatest"}, {"+", "-", "neg", "least", "greatest"}
 
 
 class Sequences(Rankings):
@@ -38,7 +36,7 @@ class Sequences(Rankings):
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         super().__init__(task, listing, tables)
         assert self.ranking.monotone is not None
-        edges = task.prepared.strategy.automaton.edges[list(task.prepared.strategy.chain)]
+        edges = task.prepared.strategy.sides[0].edges[list(task.prepared.strategy.chain)]
         self.taken = edges[:, E_VAR].tolist()
         self.written = edges[:, E_LABEL].astype(np.uint8)
         self.monotone = self.ranking.monotone
@@ -50,10 +48,11 @@ class Sequences(Rankings):
 
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where only all matches tell them."""
-        ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
-        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends[0])
+        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0])
+        within = self.within(chunk)
         weights = self._weights(chunk.columns, letters)
-        if weights is None:
+        far = Far.of(self.task.prepared.strategy.far, chunk.columns)
+        if weights is None or far is None:
             return None
         left_out = np.zeros(chunk.rows, dtype=bool)
         for i, (variable, column) in enumerate(self.monotone.leaves):
@@ -69,11 +68,10 @@ class Sequences(Rankings):
             letters = np.where(missing | unordered, letters & ~np.int64(1 << variable), letters)
             left_out |= missing | unordered
         self.task.ran.add(SEQUENCES)
-        strata = sum((letters >> v & 1) << j for j, v in enumerate(self.taken))
         found = []
         for span in self.spans(chunk, sliding):
             try:
-                best = self._of_partition(span, strata[span.rows], weights[:, span.rows], ends[0, span.rows], bool(left_out[span.rows].any()))
+                best = self._of_partition(span, letters[span.rows], weights[:, span.rows], far.part(span.rows), within, bool(left_out[span.rows].any()))
             except TooMuchStateError:
                 return None  # as many may be all matches
             except TooManyStepsError as error:
@@ -83,13 +81,18 @@ class Sequences(Rankings):
             found.append(best)
         return found
 
-    def _of_partition(self, span: Span, strata: np.ndarray, weights: np.ndarray, ends: np.ndarray, left_out: bool) -> Best | None:
+    def _of_partition(
+        self, span: Span, letters: np.ndarray, weights: np.ndarray, far: Far, within: tuple[np.ndarray, np.ndarray] | None, left_out: bool,
+    ) -> Best | None:
         """The best of a partition; None where matches whose score is NULL come next. ``left_out``: whether there are such."""
-        within = np.clip(ends, span.low, span.high) - span.low if span.first is None and windowed(self.task) else None
-        found = top_sequences(
-            self.tree, strata, weights, self.ranking.top, span.first, span.until, ends=within,
-            max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
-        )
+        ends = None if within is None else np.clip(within[0][span.rows], span.low, span.high) - span.low
+        found = best_of([
+            top_sequences(
+                self.tree, sum((some >> v & 1) << j for j, v in enumerate(self.taken)), weights, self.ranking.top, span.first, span.until, ends=ends,
+                max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
+            )
+            for some in far.apart(letters)
+        ], self.ranking.top, len(self.taken))  # fmt: skip
         if left_out and (np.bincount(found.window, minlength=len(span.numbers)) < self.ranking.top).any():
             return None
         count, size = found.rows.shape
@@ -122,17 +125,3 @@ def renumbered(tree: tuple, strata: list[int]) -> tuple:
     if tree[0] == "leaf":
         return ("leaf", strata[tree[1]])
     return tree if tree[0] == "lit" else (tree[0], *(renumbered(operand, strata) for operand in tree[1:]))
-
-
-def operations(tree: tuple) -> set[str]:
-    """Names of the operations of a tree, and ``lit`` where it has numbers."""
-    if tree[0] == "leaf":
-        return set()
-    return {tree[0]}.union(*(operations(operand) for operand in tree[1:] if tree[0] != "lit"))
-
-
-def keeps_scale(types: list[Type]) -> bool:
-    """Whether sums of numbers of these types keep every decimal place: Spark cuts those of more than 38 digits."""
-    widened = [decimal_of(t) for t in types]
-    scale = max(t.scale for t in widened)
-    return max(t.precision - t.scale for t in widened) + scale + len(types) <= 38

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sparkcep.automaton.strategy import FRONT, GRAPH, NUMBERS
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import last_rows
-from sparkcep.engine.front import Front
+from sparkcep.engine.front import Counted, Drawn, Ended, Front
 from sparkcep.engine.listing import Listing, listed
 from sparkcep.engine.numbers import Numbers
 from sparkcep.engine.outputs import decimals, match_graphs
@@ -39,7 +39,7 @@ class ByLastRow:
         strategy = task.prepared.strategy
         self.drawing = strategy.question == GRAPH
         self.numbers = Numbers(task) if strategy.search == NUMBERS else None
-        self.front = Front(task, self.drawing) if strategy.search == FRONT else None
+        self.front = Front(task) if strategy.search == FRONT else None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         for ending in self._endings(chunk):
@@ -55,17 +55,21 @@ class ByLastRow:
         if self.numbers is not None:
             yield Ending(*self.numbers.of(chunk))
         elif self.front is not None and self.drawing:
-            for rows, numbers, until, items in self.front.of(chunk):
+            for rows, numbers, until, items in self._ended(chunk):
                 yield Ending(rows, numbers, match_graphs(until, items, self.task.plan.variables))
         elif self.front is not None:
-            yield self._counted(chunk, self.front)
+            yield self._counted(chunk)
         else:
             yield self._traced(chunk) if self.drawing else self._tallied(chunk)
 
-    def _counted(self, chunk: Chunk, front: Front) -> Ending:
+    def _ended(self, chunk: Chunk) -> Iterator[Ended]:
+        assert self.front is not None
+        return (Drawn if self.drawing else Counted)(self.front, chunk).rounds()
+
+    def _counted(self, chunk: Chunk) -> Ending:
         """Numbers only: the matches of too many classes for the memory allowed are listed."""
         try:
-            found = list(front.of(chunk))
+            found = list(self._ended(chunk))
         except MatchRuntimeError as error:
             if error.error_class != "SPARKCEP.STATE_LIMIT":
                 raise

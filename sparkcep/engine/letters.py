@@ -55,9 +55,9 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
     for variable in range(len(plan.variables)):
         if c.shift_entry[variable] >= 0:
             _mark(c, variable, data)
-    if strategy.approximate is not None:
+    if strategy.net is not None and strategy.net.copies is not None:
         # a copy takes the rows that do not fulfil the row-local part of another's condition
-        for copy, of in strategy.approximate.copies.complements:
+        for copy, of in strategy.net.copies.complements:
             letters &= ~(((letters >> of) & 1) << copy)
     return data
 

@@ -1,19 +1,21 @@
-"""Matches one by one: in a stream of rows that are kept only from where the search stands, or of whole partitions."""
+"""Matches one by one: of rows that are kept only from where the search stands, or of whole partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.buffer import Buffer, Chunk
+from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import Room, Round
 from sparkcep.engine.found import WIDTH, WITH_ERRORS, Found
+from sparkcep.engine.kept import Kept
 from sparkcep.engine.prepared import Task
+from sparkcep.engine.state import LISTED, WHOLE
 from sparkcep.engine.windows import plan_windows
 from sparkcep.search import codes
 
@@ -28,29 +30,92 @@ _NO_MARKS = np.zeros(0, dtype=np.uint8)
 
 @dataclass(frozen=True)
 class Open:
-    """Where a search stands in the partition that the kept rows belong to. ``start``, ``number``, ``covered``: the next start
-    row, the last match's number, the row up to which matches reach; ``cut``: whether rows of the partition are gone,
-    ``dropped``: how many; ``taken``: marks of the kept rows that are in a match."""
+    """Where a search stands in partitions that go on, of which the kept rows are; they are the first ones of the next buffer.
+    int64 (partitions): ``rows``, how many of each are kept; ``start`` and ``covered``, the next start row and the row up to
+    which matches reach, counted from the first kept one; ``number`` of the last match; ``dropped``, how many rows are gone.
+    ``taken`` uint8: marks of the kept rows that are in a match, where rows in none are asked for."""
 
-    start: int = 0
-    number: int = 0
-    covered: int = 0
-    cut: bool = False
-    dropped: int = 0
-    taken: np.ndarray = field(default_factory=lambda: _NO_MARKS)
+    rows: np.ndarray
+    start: np.ndarray
+    number: np.ndarray
+    covered: np.ndarray
+    dropped: np.ndarray
+    taken: np.ndarray
+
+    @staticmethod
+    def of(rows: np.ndarray) -> Open:
+        """Partitions that are searched from their first row on."""
+        none = np.zeros(len(rows), dtype=np.int64)
+        return Open(rows, none, none, none, none, _NO_MARKS)
+
+    def gone(self, parts: int) -> np.ndarray:
+        """int64: how many rows of each partition of a buffer came before it."""
+        return np.pad(self.dropped, (0, parts - len(self.rows)))
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
         """The number of each row of a buffer in its partition."""
-        out = ranges(0, np.diff(offsets))
-        out[: int(offsets[1])] += self.dropped
+        return ranges(self.gone(len(offsets) - 1), np.diff(offsets))
+
+    def opens(self, chunk: Chunk) -> np.ndarray:
+        """The same as kernels have it: int64 (partitions, OPEN_FIELDS), rows counted from the first of the buffer."""
+        out, count = np.zeros((chunk.parts, codes.OPEN_FIELDS), dtype=np.int64), len(self.rows)
+        out[:, codes.O_START] = out[:, codes.O_COVERED] = chunk.offsets[:-1]
+        out[:count, codes.O_START] += self.start
+        out[:count, codes.O_COVERED] += self.covered
+        out[:count, codes.O_NUMBER] = self.number
+        out[:count, codes.O_CUT] = self.dropped > 0
+        out[:, codes.O_GOING] = chunk.going
         return out
+
+    def left(self, chunk: Chunk, opens: np.ndarray, first: np.ndarray, back: int, taken: np.ndarray | None = None) -> Left:
+        """What is left of a chunk that was searched from here. ``opens``: as the kernel left them; ``first`` int64: of each partition
+        that goes on the first row that a later attempt may take, and ``back``: how many rows before it that may look at;
+        ``taken`` uint8 (rows): marks of those in a match."""
+        parts = np.flatnonzero(chunk.going)
+        low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
+        start, number, covered = opens[parts, : codes.O_CUT].T
+        first = np.clip(first - back, low, np.maximum(high - chunk.least, low))
+        rows = ranges(first, high - first)
+        dropped = self.gone(chunk.parts)[parts] + first - low
+        return Left(Open(high - first, start - first, number, np.maximum(covered - first, 0), dropped, _NO_MARKS if taken is None else taken[rows]), rows)
+
+
+class ListedForm:
+    """How :class:`Open` is kept as bytes."""
+
+    kind, numbers, arrays = LISTED, 4, (np.dtype(np.uint8),)
+
+    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        numbers = np.stack([open.start, open.number, open.covered, open.dropped], axis=1)
+        return numbers, [(open.taken, open.rows if len(open.taken) else np.zeros_like(open.rows))]
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
+        taken, counts = arrays[0]
+        if len(taken) and not np.array_equal(counts, rows):
+            raise ValueError("marks of other rows")
+        return Open(rows, *numbers.T, taken)
+
+
+class WholeForm:
+    """Of partitions that are searched when they are there as a whole only their rows are kept."""
+
+    kind, numbers, arrays = WHOLE, 0, ()
+
+    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        return np.zeros((len(open.rows), 0), dtype=np.int64), []
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
+        return Open.of(rows)
+
+
+NOTHING_OPEN = Open.of(np.zeros(0, dtype=np.int64))
 
 
 class Search(Protocol):
     """What finds matches one by one."""
 
-    def over(self, chunk: Chunk, open: Open, open_end: bool) -> Matches:
-        """The search over a buffer, from where it stands. ``open_end``: whether its last partition may go on."""
+    def over(self, chunk: Chunk, open: Open) -> Matches:
+        """The search over a buffer, from where it stands."""
         ...
 
 
@@ -61,16 +126,23 @@ class Matches(Round):
     state_size = codes.STATE_SIZE
     scattered = True  # whether other rows may stand between those of a match
 
-    def __init__(self, task: Task, chunk: Chunk, open: Open, open_end: bool, *, width: int = WIDTH, negates: bool = False) -> None:
+    def __init__(self, task: Task, chunk: Chunk, open: Open, *, width: int = WIDTH, negates: bool = False) -> None:
         super().__init__(task, chunk)
-        self.open, self.open_end, self.negates = open, open_end, negates
+        self.open, self.negates = open, negates
+        self.opens = open.opens(chunk)
         self.state = np.zeros(self.state_size, dtype=np.int64)
-        self.state[codes.S_START], self.state[codes.S_NUMBER], self.state[codes.S_COVERED] = open.start, open.number, open.covered
+        self.state[[codes.S_START, codes.S_NUMBER, codes.S_COVERED]] = self.opens[0, [codes.O_START, codes.O_NUMBER, codes.O_COVERED]]
         self.room = Room(max(1024, chunk.rows // 8), max(1024, chunk.rows), width, rows=self.scattered, paths=width == WITH_ERRORS)
         self.taken = np.zeros(chunk.rows if self.scattered else 0, dtype=np.uint8)
-        self.taken[: len(open.taken)] = open.taken
+        if len(open.taken):
+            self.taken[ranges(chunk.offsets[: len(open.rows)], open.rows)] = open.taken
         if self.scattered:
             self.windows, self.backs = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
+
+    def rounds(self) -> Iterator[Found]:
+        """What it finds; under TOP only what may be among the best."""
+        found, ranking = super().rounds(), self.task.plan.ranking
+        return Kept(self.task, self.chunk, self.data.rows.letters).of(found) if ranking is not None and ranking.top else found
 
     def grow(self) -> None:
         raise AssertionError("it has all the room it needs")
@@ -85,16 +157,15 @@ class Matches(Round):
     def found(self) -> Found:
         return self.room.found(self.state)
 
-    def first_needed(self, start: int) -> int:
-        """The first row that attempts from row ``start`` on may look at."""
+    def left(self) -> Left:
+        """Where the partitions that go on stand, and their rows that later attempts may look at."""
+        parts = np.flatnonzero(self.chunk.going)
+        first = self.opens[parts, codes.O_START]
         if self.negates:
             # a row still to come looks back no farther than the last one here
-            start = min(start, int(self.backs[min(start, len(self.backs) - 1)]))
-        return start - self.task.back
-
-    def taken_from(self, row: int) -> np.ndarray:
-        """Marks of the rows from ``row`` on that are in a match, where rows in none are asked for."""
-        return self.taken[row:].copy() if self.task.plan.rows == "unmatched" else _NO_MARKS
+            first = np.minimum(first, self.backs[np.clip(first, self.chunk.offsets[parts], self.chunk.offsets[parts + 1] - 1)])
+        marked = self.scattered and self.task.plan.rows == "unmatched"
+        return self.open.left(self.chunk, self.opens, first, self.task.back, self.taken if marked else None)
 
 
 Listing = Callable[[], Search]
@@ -102,55 +173,39 @@ Listing = Callable[[], Search]
 
 def listed(search: Search, chunk: Chunk) -> Iterator[Found]:
     """The matches of whole partitions, some at a time."""
-    return search.over(chunk, Open(), False).rounds()
+    return search.over(chunk, NOTHING_OPEN).rounds()
 
 
 class Streaming:
-    """Lists matches of partitions that may go on; ``report`` makes output of those found."""
+    """Lists matches as they are decided; ``report`` makes output of those found."""
+
+    form = ListedForm()
 
     def __init__(self, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
-        self.search, self.report = search, report
-        self.open = Open()
+        self.search, self.report, self.begin = search, report, NOTHING_OPEN
 
-    def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]:
-        """Searches the rows held, of which more are to come unless they are the ``last``, and drops those that no later attempt
-        can need."""
-        chunk = buffer.chunk(self.open.positions)
-        matches = self.search.over(chunk, self.open, not last)
+    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+        """Searches the rows at hand, and leaves those that a later attempt may look at."""
+        matches = self.search.over(chunk, open)
         for found in matches.rounds():
             if len(found.events):
                 yield from self.report(chunk, found)
-        if last:
-            buffer.clear()
-            return
-        low, suspended, state = int(chunk.offsets[-2]), matches.outcome == codes.SUSPENDED, matches.state
-        start = max(int(state[codes.S_START]), low) if suspended else chunk.rows
-        cut = min(max(low, matches.first_needed(start)), chunk.rows - 1)
-        same = chunk.parts == 1  # the partition that was open before
-        self.open = Open(
-            start=start - cut,
-            number=int(state[codes.S_NUMBER]) if suspended else 0,
-            covered=max(0, int(state[codes.S_COVERED]) - cut) if suspended else 0,
-            cut=cut > low or (self.open.cut and same),
-            dropped=cut - low + (self.open.dropped if same else 0),
-            taken=matches.taken_from(cut),
-        )
-        buffer.keep(chunk, cut)
+        return matches.left()
 
 
 class Whole:
     """Answers for whole partitions: a match may end in any row to come. ``answer`` makes their output."""
 
-    def __init__(self, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
-        self.answer = answer
+    form = WholeForm()
 
-    def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]:
-        """Answers for the partitions that are there as a whole, and keeps the rows of the one that may go on."""
-        chunk = buffer.chunk()
-        done = chunk.parts if last else chunk.parts - 1
-        if done:
-            yield from self.answer(chunk.first(done))
-        if last:
-            buffer.clear()
-        else:
-            buffer.keep(chunk, int(chunk.offsets[-2]))
+    def __init__(self, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
+        self.answer, self.begin = answer, NOTHING_OPEN
+
+    def over(self, chunk: Chunk, _: Open) -> Generator[pa.Table, None, Left]:
+        """Answers for the partitions that are there as a whole, and leaves the rows of those that may go on."""
+        ended = chunk.ended()
+        if ended.rows:
+            yield from self.answer(ended)
+        going = np.flatnonzero(chunk.going)
+        sizes = np.diff(chunk.offsets)[going]
+        return Left(Open.of(sizes), ranges(chunk.offsets[going], sizes))

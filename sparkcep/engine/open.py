@@ -6,8 +6,8 @@ A plan's strategy names the search; here a buffer, that search and a report of w
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +15,20 @@ import pyarrow as pa
 from sparkcep.automaton import strategy as s
 from sparkcep.automaton.steps import too_complex
 from sparkcep.automaton.strategy import strategy_of
+from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
+from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
-from sparkcep.engine.buffer import Buffer, Chunk
+from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
 from sparkcep.engine.classes import BestOfLastRows
+from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
-from sparkcep.engine.conjunction import Conjunction
 from sparkcep.engine.found import Found
 from sparkcep.engine.joined import Sequences
 from sparkcep.engine.last_rows import ByLastRow
+from sparkcep.engine.lifetimes import check_lifetimes
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Listing, Streaming, Whole
 from sparkcep.engine.live import program_live, selection_live
@@ -33,6 +36,7 @@ from sparkcep.engine.prepared import Prepared, Task, output_schema
 from sparkcep.engine.proxies import Proxies
 from sparkcep.engine.ranked import Paths
 from sparkcep.engine.reporter import Reporter
+from sparkcep.engine.state import Form, StateBytes
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
@@ -53,8 +57,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         line, column, text = plan.place
         raise too_complex(error.message, line, column, text) from None
     plan = strategy.plan
-    adjacent = plan.adjacent
-    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=adjacent)
+    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent)
     out = output_schema(plan, schema)
     if plan.ranking:
         _check_objectives(plan.ranking, schema, out)
@@ -64,10 +67,14 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         if plan.slide:
             check_slide(plan.windows[0], plan.slide, schema)
     memo, live = codes.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
-    if strategy.selection is not None:
-        live = selection_live(strategy.selection, conditions)
-    elif strategy.search == s.ADJACENT and strategy.forgets is None:
-        memo, live = program_live(strategy.program, conditions)
+    if plan.automaton is not None:
+        check_lifetimes(plan, schema)
+        return Prepared(strategy, schema, conditions, out, memo, live, compile_automaton(plan.automaton, schema, plan.ansi))
+    if strategy.net is None:
+        if strategy.forgets is None:
+            memo, live = program_live(strategy.program, conditions)
+    elif not strategy.conjoined:
+        live = selection_live(strategy.net, conditions)
     return Prepared(strategy, schema, conditions, out, memo, live)
 
 
@@ -80,10 +87,13 @@ def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> No
 
 
 class Passage(Protocol):
-    """Goes through the rows of a buffer: what it keeps of them it leaves there, with what it must know of them in a record of
-    its own."""
+    """Goes through the rows of a chunk. ``begin``: what it knows before the first; what it knows then it leaves with the rows
+    that it looks at again. ``form``: how that is kept as bytes."""
 
-    def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]: ...
+    begin: Any
+    form: Form
+
+    def over(self, chunk: Chunk, open: Any) -> Generator[pa.Table, None, Left]: ...
 
 
 class Engine:
@@ -91,6 +101,7 @@ class Engine:
 
     def __init__(self, task: Task, buffer: Buffer, passage: Passage) -> None:
         self.task, self.buffer, self.passage = task, buffer, passage
+        self.open = passage.begin
 
     @property
     def prepared(self) -> Prepared:
@@ -99,12 +110,48 @@ class Engine:
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
         """Takes a batch; yields output tables as partitions are decided."""
         if batch.num_rows and self.buffer.add(batch):
-            yield from self.passage.process(self.buffer, False)
+            yield from self._search(False)
 
     def finish(self) -> Iterator[pa.Table]:
         """No more rows will come."""
         if self.buffer.rows:
-            yield from self.passage.process(self.buffer, True)
+            yield from self._search(True)
+
+    def _search(self, last: bool) -> Iterator[pa.Table]:
+        chunk = self.buffer.chunk(self.open.positions, last)
+        left = yield from self.passage.over(chunk, self.open)
+        self.open = left.open
+        self.buffer.keep(chunk, left)
+
+
+class OpenPartitions:
+    """Searches partitions of which rows come little by little, many at a time; what is kept of each is bytes between the calls."""
+
+    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None) -> None:
+        """``schema``: of all columns of the rows that come."""
+        self.task, self.schema = Task.of(prepared, limits), schema
+        self.passage = _passage(self.task)
+        self.bytes = StateBytes(schema, self.passage.form)
+
+    def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
+        """Yields output of the matches that are decided now, and returns the state of each partition for the next call.
+
+        ``rows``: those that came, partition by partition, in order; int64 ``sizes``: how many of each; ``states``: what the last
+        call gave, b"" for a new partition; ``going`` bool: whether more rows may come. Raises MatchRuntimeError.
+        """
+        open, kept = self.bytes.read(states)
+        old = open.rows
+        # of each partition first the kept rows, then those that came
+        both = np.stack([old, sizes], axis=1).ravel()
+        first = np.stack([np.cumsum(old) - old, kept.num_rows + np.cumsum(sizes) - sizes], axis=1).ravel()
+        table = pa.concat_tables([kept, rows.select(self.schema.names)]).take(pa.array(ranges(first, both))).combine_chunks()
+        offsets = np.concatenate([[0], np.cumsum(old + sizes)])
+        if not table.num_rows:
+            return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
+        columns = columns_of(table, self.task.prepared.input_schema.names)
+        left = yield from self.passage.over(Chunk(table, columns, offsets, open.positions, going), open)
+        written = iter(self.bytes.written(left.open, table.take(pa.array(left.rows)), left.open.rows))
+        return [next(written) if goes else b"" for goes in going.tolist()]
 
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> Engine:
@@ -117,15 +164,18 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 def _passage(task: Task) -> Passage:
     """Buffers, search and report, as the strategy has them."""
     strategy, tables = task.prepared.strategy, Tables(task)
-    reporter = Reporter(task.plan, strategy.approximate) if strategy.approximate is not None else None
+    reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
     if reporter is not None and strategy.question in (s.CHEAPEST, s.BUNDLED):
         if strategy.search == s.PROXIES:
             return Proxies(task, reporter, tables)
         return Whole(BestOfLastRows(task, Walk(task) if strategy.search == s.WALK else None, reporter, tables).answer)
+    if strategy.search == s.COMPUTATIONS:
+        search = Computations(task, tables)
+        return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
     # built where something lists matches, and then once
-    listing: Listing = functools.cache(functools.partial(Conjunction if strategy.conjunction is not None else Walk, task))
+    listing: Listing = functools.cache(functools.partial(Walk, task))
     if strategy.question in (s.COUNTED, s.GRAPH):
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:

@@ -15,7 +15,7 @@ from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
-from sparkcep.plan.records import ALL_ROWS, Aggregate, Classifier, Leaf, LeafSpec, Value
+from sparkcep.plan.records import ALL_ROWS, Aggregate, Classifier, Leaf, LeafSpec, OfComputation, Value
 from sparkcep.search.codes import E_LABELS, E_NUMBER, E_ROWS, E_START
 
 ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label
@@ -61,7 +61,7 @@ class Rows:
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     """The Arrow type of a leaf; Spark's result type of the aggregate."""
     kind = spec.kind
-    if kind == "nav":
+    if kind in ("nav", "match_from", "match_to"):
         return schema.field(spec.column).type
     if kind == "cls":
         return pa.string()
@@ -199,6 +199,11 @@ def _number(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Arra
 def _by_event(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     return rows.by_event[spec.kind].take(pa.array(rows.out_event, mask=unmatched))
+
+
+def _of_computation(spec: OfComputation, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    unmatched = rows.events[rows.out_event, E_ROWS] < 0
+    return rows.by_event[f"{spec.kind}{spec.number}"].take(pa.array(rows.out_event, mask=unmatched))
 
 
 def _window_edge(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
@@ -387,5 +392,6 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
     **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
-    **dict.fromkeys(("window_start", "window_end"), _window_edge),
+    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to"), _by_event),
+    **dict.fromkeys(("register", "emit"), _of_computation),
 }

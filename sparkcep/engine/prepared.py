@@ -9,15 +9,17 @@ import pyarrow as pa
 
 from sparkcep.automaton.strategy import Strategy
 from sparkcep.columns.bytecode import Conditions
+from sparkcep.columns.registers import Compiled, emit_types, register_type
 from sparkcep.engine.failures import Failures
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.outputs import leaf_type
 from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import LeafSpec
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the table function's ``analyze`` hands to its workers. ``memo``: how failed states of the adjacent search are
+    """What the table function's ``analyze`` hands to its workers. ``compiled``: the bytecode of an automaton. ``memo``: how failed states of the adjacent search are
     remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of each."""
 
     strategy: Strategy
@@ -26,6 +28,7 @@ class Prepared:
     output_schema: pa.Schema
     memo: int
     state_live: np.ndarray
+    compiled: Compiled | None = None
 
     @property
     def plan(self) -> Plan:
@@ -83,8 +86,15 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
         fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
-    fields += [pa.field(name, leaf_type(spec, schema)) for name, spec in plan.leaves]
+    fields += [pa.field(name, _computed_type(plan, spec, schema) or leaf_type(spec, schema)) for name, spec in plan.leaves]
     if plan.given:
         named = {f.name: f for f in fields}
         fields = [named[name] for name in plan.given]
     return pa.schema(fields)
+
+
+def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType | None:
+    """The type of a register or of EMIT's column; None for other leaves."""
+    if spec.kind == "register":
+        return register_type(plan.automaton.registers[spec.number])
+    return emit_types(plan.automaton, schema, plan.ansi)[spec.number] if spec.kind == "emit" else None

@@ -6,114 +6,126 @@ only, wherever they lie in the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import hashlib
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.automaton.net import E_LABEL, E_TARGET
 from sparkcep.automaton.strategy import PROXIES
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.buffer import Buffer, Chunk
-from sparkcep.engine.chains import empty_chains, proxy_arrays, wider_chains
+from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import Room, Round
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.front import front_arrays
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
+from sparkcep.engine.runs import compacted, empty_runs, node_classes, with_room
+from sparkcep.engine.state import CHEAPEST
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.walk import CONTIGUITY, windowed
 from sparkcep.engine.windows import Measured
-from sparkcep.search import codes
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.search import cargo, chains, codes
 from sparkcep.search import derivations as finding
-from sparkcep.search import proxies as proxying
+from sparkcep.search import front as fronts
+from sparkcep.search.chains import NONE
 
-ENTRIES = 1 << 14  # of chains at first
+ENTRIES = 1 << 14  # of runs, at first
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class _Bundle:
-    """A bundle that may go on: its best match, the rows of its first and last match points, and their number."""
+class Bundles:
+    """Bundles that may go on, one of a partition at most: the best match of each, and int64 the rows of its first and last match points and
+    their number."""
 
     best: Found
-    first: int
-    last: int
-    size: int
+    first: np.ndarray
+    last: np.ndarray
+    sizes: np.ndarray
 
-    def moved(self, kept: np.ndarray) -> _Bundle:
-        """The same in a buffer of the rows ``kept``, in its first partition."""
-        found = self.best
-        found.events[:, codes.E_PART] = 0
-        found.events[:, codes.E_START] = np.searchsorted(kept, found.events[:, codes.E_START])
-        first, last = np.searchsorted(kept, [self.first, self.last]).tolist()
-        return replace(self, best=replace(found, rows=np.searchsorted(kept, found.rows)), first=first, last=last)
+
+    def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> Bundles:
+        """The same where partitions have the numbers ``parts``, and rows those that ``place`` gives."""
+        if not len(self.sizes):
+            return self
+        best = replace(self.best, events=self.best.events.copy(), rows=place(self.best.rows))
+        best.events[:, codes.E_PART], best.events[:, codes.E_START] = parts[best.events[:, codes.E_PART]], place(best.events[:, codes.E_START])
+        return Bundles(best, place(self.first), place(self.last), self.sizes)
+
+
+NO_BUNDLES = Bundles(Found.none(WITH_ERRORS), _NONE, _NONE, _NONE)
 
 
 @dataclass(frozen=True)
 class Open:
-    """Where the search stands in the partition that the kept rows belong to. ``known`` int64: positions of the kept rows that
-    were searched, the first ones of the buffer; ``taken`` uint8: which of those are in a reported match; ``next``: the position
-    of the row behind them; ``going``: whether the partition began in an earlier buffer; ``number``: of its last match;
-    ``reported``: how many of its bundles were reported; ``bundle``: the one that may go on; ``chains``, ``used``: the entries of
-    its runs; ``live``, ``fresh`` int64 (nodes): the run of each node."""
+    """Where the search stands in partitions that go on, of which the kept rows are; they are the first ones of the next buffer.
 
-    live: np.ndarray
-    fresh: np.ndarray
+    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``, the position of the row behind
+    these; ``number`` of the last match; ``reported``, how many bundles. ``places`` int64, ``taken`` uint8: position of each row searched, and whether it
+    is in a reported match. ``runs``, ``used``: the entries of the runs; ``run`` int64 (partitions, nodes): the run of each node. ``bundles``: those that may go on.
+    Rows are counted over all kept ones."""
+
+    rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
+    next: np.ndarray = field(default_factory=lambda: _NONE)
+    number: np.ndarray = field(default_factory=lambda: _NONE)
+    reported: np.ndarray = field(default_factory=lambda: _NONE)
+    places: np.ndarray = field(default_factory=lambda: _NONE)
     taken: np.ndarray = field(default_factory=lambda: _NONE.astype(np.uint8))
-    next: int = 0
-    going: bool = False
-    number: int = 0
-    reported: int = 0
-    bundle: _Bundle | None = None
-    chains: proxying.Chains | None = None
+    runs: cargo.Runs | None = None
     used: int = 0
-
-    @staticmethod
-    def empty(nodes: int) -> Open:
-        return Open(np.full(nodes, -1, dtype=np.int64), np.full(nodes, -1, dtype=np.int64))
-
-    @property
-    def begin(self) -> int:
-        """The row of the buffer that the search goes on from."""
-        return len(self.known)
+    run: np.ndarray = field(default_factory=lambda: _NONE)
+    bundles: Bundles = NO_BUNDLES
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
         """The number of each row of a buffer in its partition."""
-        out = ranges(0, np.diff(offsets))
-        if self.going:
-            out[: self.begin] = self.known
-            out[self.begin : int(offsets[1])] += self.next - self.begin
+        first = np.zeros(len(offsets) - 1, dtype=np.int64)
+        first[: len(self.rows)] = self.next - self.known
+        out = ranges(first, np.diff(offsets))
+        out[ranges(offsets[: len(self.rows)], self.known)] = self.places
+        return out
+
+    def opens(self, chunk: Chunk) -> np.ndarray:
+        """The same as the kernel has it."""
+        out, count = np.zeros((chunk.parts, codes.OPEN_FIELDS), dtype=np.int64), len(self.rows)
+        out[:, codes.O_START] = chunk.offsets[:-1]
+        out[:count, codes.O_START] += self.known
+        out[:count, codes.O_NUMBER] = self.number
+        out[:count, codes.O_CUT] = self.next > 0
+        out[:, codes.O_GOING] = chunk.going
         return out
 
 
 class Proxies:
     """Finds the best match of each last row, or bundle, in one pass over the rows."""
 
+    begin = Open()
+
     def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
-        self.net = proxy_arrays(task.prepared.strategy.automaton)
-        self.open = Open.empty(task.prepared.strategy.automaton.nodes)
+        self.net = front_arrays(task.prepared.strategy.automaton)
+        self.form = ProxyForm(self.net)
+        # where a match may have to end with its partition, a row is decided when the next one is there
+        self.ahead = max(task.ahead, int((self.net.accept != self.net.accept_end).any()))
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
         self.neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in task.plan.leaves)
 
-    def process(self, buffer: Buffer, last: bool) -> Iterator[pa.Table]:
-        """Searches the rows held, and keeps those that are looked at again."""
-        chunk = buffer.chunk(self.open.positions)
-        work = _Pass(self, chunk, last)
+    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+        """Searches the rows at hand, and leaves those that are looked at again."""
+        work = _Pass(self, chunk, open)
         for found in work.rounds():
             yield from self.tables.of(chunk, work.reported(found))
-        begin = chunk.rows if last else max(int(work.state[codes.S_START]), int(chunk.offsets[-2]))
-        kept = np.zeros(0, dtype=np.int64) if last else work.compacted(begin)
-        stays = np.zeros(chunk.rows, dtype=bool)
-        stays[kept], stays[begin:] = True, True
+        left = work.left()
         if self.task.plan.rows == "unmatched":
-            none = self.reporter.reported(Found.none(WITH_ERRORS), work.places, chunk)
-            yield from self.tables.of(chunk, with_unmatched(none, np.flatnonzero(~stays), chunk, work.taken))
-        if last:
-            buffer.clear()
-            return
-        self.open = work.left_open(kept, begin)
-        buffer.keep_some(chunk.table.take(pa.array(np.flatnonzero(stays))))
+            none = self.reporter.reported(Found.none(WITH_ERRORS), work.measured, chunk)
+            gone = np.delete(np.arange(chunk.rows), left.rows)
+            yield from self.tables.of(chunk, with_unmatched(none, gone, chunk, work.taken))
+        return left
 
 
 class _Pass(Round):
@@ -121,35 +133,47 @@ class _Pass(Round):
 
     name = PROXIES
 
-    def __init__(self, search: Proxies, chunk: Chunk, last: bool) -> None:
+    def __init__(self, search: Proxies, chunk: Chunk, open: Open) -> None:
         super().__init__(search.task, chunk)
-        self.search, self.last = search, last
-        self.open = open = search.open
-        self.bundle = open.bundle
-        self.bundles = (0, open.reported)  # a partition of the buffer, and its bundles reported so far
-        self.places: Measured = search.reporter.places(chunk)
-        self.letters = np.where(self.places.null, 0, self.data.rows.letters)
+        self.search, self.open = search, open
+        self.reported_bundles = np.zeros(chunk.parts, dtype=np.int64)
+        self.reported_bundles[: len(open.rows)] = open.reported
+        self.measured: Measured = search.reporter.places(chunk)
+        self.letters = np.where(self.measured.null, 0, self.data.rows.letters)
         self.taken = np.zeros(chunk.rows, dtype=np.uint8)
-        self.taken[: open.begin] = open.taken
-        self.state = np.zeros(proxying.PROXY_STATE, dtype=np.int64)
-        self.state[codes.S_START], self.state[codes.S_NUMBER], self.state[proxying.P_USED] = open.begin, open.number, open.used
-        self.chains = open.chains if open.chains is not None else empty_chains(ENTRIES, self.places.until.dtype)
+        self.taken[ranges(chunk.offsets[: len(open.rows)], open.known)] = open.taken
         size = max(1024, chunk.rows // 4)
         self.room = Room(size, 4 * size, WITH_ERRORS, paths=True)
+        self.opens = open.opens(chunk)
+        self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
+        self.state[[codes.S_START, codes.S_NUMBER]] = self.opens[0, [codes.O_START, codes.O_NUMBER]]
+        self.state[cargo.K_ENTRIES] = self.state[cargo.K_KEPT] = open.used
+        # partitions that are open before or behind the buffer have classes of their own
+        own = chunk.going.copy()
+        own[: len(open.rows)] = True
+        self.slots = np.cumsum(own) * own
+        self.runs = (open.runs or empty_runs(0, ENTRIES, chunk.positions, self.room))._replace(positions=chunk.positions)
+        head = np.full((1 + int(own.sum()), len(search.net.masks)), NONE, dtype=np.int64)
+        self.classes = node_classes(head, self.runs, len(search.net.by_edge), self.measured.until.dtype)
+        # behind the kept rows of each partition stand those that came
+        place = ranges(chunk.offsets[: len(open.rows)], open.rows)
+        self.bundles = open.bundles.moved(np.arange(chunk.parts), place.__getitem__)
+        if open.used:
+            self.runs.at[: open.used] = place[self.runs.at[: open.used]]
+            head[1 : 1 + len(open.rows)] = open.run
+            cargo.resume(self.classes, self.runs, self.measured.until)
 
     def run(self) -> int:
-        open, room, places = self.open, self.room, self.places
-        return proxying.proxy_partitions(
-            self.search.net, self.task.plan.selection.strategy == "STRICT", self.letters, self.chunk.offsets, places.when, places.until, self.chunk.positions,
-            open.going, not self.last, self.task.ahead, open.live, open.fresh, self.chains, self.state, room.events, room.labels, room.rows, room.paths,
+        self.runs = with_room(self.runs, self.room)
+        return fronts.front_partitions(
+            self.search.net, CONTIGUITY[self.task.plan.selection.strategy], True, windowed(self.task), self.letters, self.chunk.offsets, self.measured.when,
+            self.measured.until, self.opens, self.slots, np.int64(self.search.ahead), None, self.classes, None, None, self.runs, self.state,
         )
 
     def grow(self) -> None:
         """Entries that no run has any more make room for new ones."""
-        used = proxying.compact(self.chains, self.open.live, int(self.state[proxying.P_USED]))
-        self.state[proxying.P_USED] = used
-        self.chains = wider_chains(self.chains, used, max(2 * used, used + 2 * len(self.search.net.by_edge)))
-        self.check(sum(a.nbytes for a in self.chains))
+        self.classes, self.runs = compacted(self.classes, self.runs, self.state, 2 * len(self.search.net.by_edge))
+        self.check(sum(a.nbytes for a in (*self.classes, *self.runs)))
 
     def widen(self, kept: bool) -> None:
         self.room.widen(int(self.state[codes.S_DETAIL]), self.task.limits.max_state_bytes)
@@ -167,62 +191,162 @@ class _Pass(Round):
         return found
 
     def _bundled(self, found: Found) -> Found:
-        """The bundles of matches; one that may go on is kept."""
-        open_part = int(self.state[codes.S_PART]) if self.outcome == codes.FULL or not self.last else -1
+        """The bundles of matches; those that may go on are kept."""
+        may_go_on = self.chunk.going.copy()
+        if self.outcome == codes.FULL:
+            may_go_on[int(self.state[codes.S_PART]) :] = True
         points = finding.last_rows(found.events, found.rows)
-        firsts, sizes = points.copy(), np.ones(len(points), dtype=np.int64)
-        if self.bundle is not None:
-            found = self.bundle.best.joined(found)
-            points = np.concatenate([[self.bundle.last], points])
-            firsts = np.concatenate([[self.bundle.first], firsts])
-            sizes = np.concatenate([[self.bundle.size], sizes])
+        firsts, sizes = points, np.ones(len(points), dtype=np.int64)
+        before = self.bundles
+        if len(before.sizes):
+            found = before.best.joined(found)
+            order = np.argsort(found.events[:, codes.E_PART], kind="stable")
+            found = found.chosen(order)
+            points, firsts, sizes = (np.concatenate(pair)[order] for pair in ((before.last, points), (before.first, firsts), (before.sizes, sizes)))
         if not len(points):
-            return self.search.reporter.reported(found, self.places, self.chunk)
-        groups = bundle_groups(found.events[:, codes.E_PART], points, self.places)
+            return self.search.reporter.reported(found, self.measured, self.chunk)
+        groups = bundle_groups(found.events[:, codes.E_PART], points, self.measured)
         heads = np.flatnonzero(np.diff(groups, prepend=-1))
         tails = np.append(heads[1:], len(groups)) - 1
         best = found.chosen(finding.best_of(found.events, found.rows, groups, self.search.net.edges))
-        totals = np.add.reduceat(sizes, heads)
-        first, last = firsts[heads], points[tails]
-        done = len(heads)
-        self.bundle = None
-        if best.events[-1, codes.E_PART] == open_part:
-            done -= 1
-            self.bundle = _Bundle(best.chosen(np.array([done])), int(first[-1]), int(last[-1]), int(totals[-1]))
-        best = best.chosen(np.arange(done))
-        out = self.search.reporter.bundles(best, first[:done], last[:done], totals[:done], self.chunk)
-        if done:
-            # numbers go on from the bundles reported before
-            number = out.events[:, codes.E_NUMBER]
-            number[out.events[:, codes.E_PART] == self.bundles[0]] += self.bundles[1]
-            self.bundles = (int(out.events[-1, codes.E_PART]), int(number[-1]))
+        totals, first, last = np.add.reduceat(sizes, heads), firsts[heads], points[tails]
+        parts = best.events[:, codes.E_PART]
+        going = may_go_on[parts] & (np.diff(parts, append=-1) != 0)  # the last one of its partition
+        done = ~going
+        self.bundles = Bundles(best.chosen(np.flatnonzero(going)), first[going], last[going], totals[going])
+        out = self.search.reporter.bundles(best.chosen(np.flatnonzero(done)), first[done], last[done], totals[done], self.chunk)
+        # numbers go on from the bundles reported before
+        parts = out.events[:, codes.E_PART]
+        out.events[:, codes.E_NUMBER] += self.reported_bundles[parts]
+        np.add.at(self.reported_bundles, parts, 1)
         return out
 
-    def compacted(self, begin: int) -> np.ndarray:
-        """The rows before ``begin`` that are looked at again: those of runs, of a bundle that may go on, and their neighbours."""
-        low = int(self.chunk.offsets[-2])
-        self.used = proxying.compact(self.chains, self.open.live, int(self.state[proxying.P_USED]))
-        wanted = [self.chains.at[: self.used]]
-        if self.bundle is not None:
-            wanted += [self.bundle.best.rows, np.array([self.bundle.first, self.bundle.last])]
-        known = np.unique(np.concatenate(wanted))
-        first = int(known[0]) if self.search.neighbours and len(known) else begin
-        # one at least: it tells whether the next row is of the same partition
-        return np.union1d(known, np.arange(max(low, first - max(self.task.back, 1)), begin))
-
-    def left_open(self, kept: np.ndarray, begin: int) -> Open:
-        """The partition that goes on behind row ``begin``, in a buffer that begins with the rows ``kept``."""
-        chunk, positions = self.chunk, self.chunk.positions
-        self.chains.at[: self.used] = np.searchsorted(kept, self.chains.at[: self.used])
-        return replace(
-            self.open,
-            known=positions[kept],
-            taken=self.taken[kept],
-            next=int(positions[begin]) if begin < chunk.rows else int(positions[-1]) + 1,
-            going=begin > int(chunk.offsets[-2]) or (self.open.going and chunk.parts == 1),
-            number=int(self.state[codes.S_NUMBER]),
-            reported=self.bundles[1] if self.bundles[0] == chunk.parts - 1 else 0,
-            bundle=self.bundle.moved(kept) if self.bundle is not None else None,
-            chains=self.chains,
-            used=self.used,
+    def left(self) -> Left:
+        """Where the partitions that go on stand, and the rows that are looked at again: those not searched yet, those of runs and of bundles that
+        may go on, and their neighbours."""
+        chunk, open, bundles = self.chunk, self.open, self.bundles
+        parts = np.flatnonzero(chunk.going)
+        if not len(parts):
+            return Left(Open(), _NONE)
+        low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
+        begin = np.clip(self.opens[parts, codes.O_START], low, high)
+        self.state[cargo.K_KEPT] = self.state[cargo.K_ENTRIES]
+        cargo.compact(self.classes, self.runs, self.state)
+        used = int(self.state[cargo.K_ENTRIES])
+        looked = np.unique(np.concatenate([self.runs.at[:used], bundles.best.rows, bundles.first, bundles.last]))
+        first = begin
+        if self.search.neighbours:
+            least = chunk.offsets[1:].copy()
+            np.minimum.at(least, chunk.partition_of(looked), looked)
+            first = np.minimum(begin, least[parts])
+        first = np.maximum(low, first - max(self.task.back, chunk.least))
+        kept = np.union1d(looked, ranges(first, high - first))
+        begins, known = np.searchsorted(kept, low), np.searchsorted(kept, begin) - np.searchsorted(kept, low)
+        searched = kept[ranges(begins, known)]
+        base, number = np.zeros((2, chunk.parts), dtype=np.int64)
+        base[: len(open.rows)] = open.next - open.known
+        number[parts] = np.arange(len(parts))
+        self.runs.at[:used] = np.searchsorted(kept, self.runs.at[:used])
+        return Left(
+            Open(
+                rows=np.searchsorted(kept, high) - begins,
+                known=known,
+                next=base[parts] + begin - low,
+                number=self.opens[parts, codes.O_NUMBER],
+                reported=self.reported_bundles[parts],
+                places=chunk.positions[searched],
+                taken=self.taken[searched],
+                runs=self.runs,
+                used=used,
+                run=self.classes.head[self.slots[parts]],
+                bundles=bundles.moved(number, functools.partial(np.searchsorted, kept)),
+            ),
+            kept,
+            again=False,
         )
+
+
+class ProxyForm:
+    """How :class:`Open` is kept as bytes: of each run its entries (kept row, edge, entry before), and of a bundle the rows and edges of its best match.
+    Their numbers mean something for one net only, whose fingerprint stands with them."""
+
+    kind, numbers = CHEAPEST, 9
+    arrays = tuple(np.dtype(t) for t in (np.int64, np.uint8, np.int32, np.int32, np.int32, np.int32))
+
+    def __init__(self, net: fronts.FrontArrays) -> None:
+        self.edges = net.edges
+        self.nodes = len(net.masks)
+        text = hashlib.sha256(b"".join(a.tobytes() for a in (net.edges, net.source, net.accept_end)))
+        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
+
+    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        count, bundles = len(open.rows), open.bundles
+        offsets = np.concatenate([[0], np.cumsum(open.rows)])
+        runs = open.runs
+        at, pool = (runs.at[: open.used], runs.pool[: open.used]) if runs is not None else (_NONE, np.zeros((0, chains.C_FIELDS), dtype=np.int64))
+        # an entry stands behind those before it, also among those of its partition
+        part = np.searchsorted(offsets, at, side="right") - 1
+        order = np.argsort(part, kind="stable")
+        entries = np.bincount(part, minlength=count)
+        first = np.cumsum(entries) - entries
+        place = np.empty(open.used, dtype=np.int64)
+        place[order] = np.arange(open.used) - first[part[order]]
+        before = pool[:, chains.C_PARENT]
+        before = np.where(before == NONE, NONE, place[before]) if open.used else before
+        table = np.stack([at - offsets[part], pool[:, chains.C_EDGE], before], axis=1)[order].astype(np.int32)
+        run = open.run if open.used else np.full((count, 0), NONE)
+        of, node = np.nonzero(run != NONE)
+        live = place[run[of, node]].astype(np.int32)
+        numbers = np.zeros((count, self.numbers), dtype=np.int64)
+        numbers[:, 1:5] = np.stack([open.known, open.next, open.number, open.reported], axis=1)
+        best, own = bundles.best, bundles.best.events[:, codes.E_PART]
+        points = np.stack([bundles.sizes, bundles.first - offsets[own], bundles.last - offsets[own], best.events[:, codes.E_ACCEPT]], axis=1)
+        numbers[own, 5:] = points
+        numbers[:, 0] = np.where(numbers.any(axis=1) | (open.rows > 0), self.fingerprint, 0)
+        sizes = np.zeros(count, dtype=np.int64)
+        sizes[own] = best.events[:, codes.E_ROWS]
+        matched = best.chosen(np.argsort(own))
+        return numbers, [
+            (open.places, open.known), (open.taken, open.known), (table.ravel(), 3 * entries), (live, np.bincount(of, minlength=count)),
+            ((matched.rows - np.repeat(offsets[:-1], sizes)).astype(np.int32), sizes), (matched.paths.astype(np.int32), sizes),
+        ]
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
+        count, offsets = len(rows), np.cumsum(rows) - rows
+        if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
+            raise MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: it is of a clause with another pattern; begin without it", sqlstate="22000")
+        (places, known), (taken, marks), (table, cells), (live, lives), (matched, sizes), (paths, edges) = arrays
+        entries = cells // 3
+        _, stands, next, number, reported, bundled, first_point, last_point, accepting = numbers.T
+        table = table.reshape(-1, 3).astype(np.int64)
+        before, begin = table[:, 2], np.repeat(np.cumsum(entries) - entries, entries)
+        fits = [
+            (known == stands) & (marks == stands) & (stands <= rows) & (cells % 3 == 0) & (edges == sizes) & ((bundled > 0) == (sizes > 0)),
+            (table[:, 0] >= 0) & (table[:, 0] < np.repeat(rows, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(self.edges)),
+            (before >= NONE) & (before < np.arange(len(table)) - begin),
+            (live >= 0) & (live < np.repeat(entries, lives)), (matched >= 0) & (matched < np.repeat(rows, sizes)), (paths >= 0) & (paths < len(self.edges)),
+            (bundled == 0) | ((np.minimum(first_point, last_point) >= 0) & (np.maximum(first_point, last_point) < rows) & (accepting >= 0) & (accepting < len(self.edges))),
+        ]  # fmt: skip
+        if not all(map(np.all, fits)):
+            raise ValueError("numbers of other rows")
+        at = table[:, 0] + np.repeat(offsets, entries)
+        parents = np.where(before == NONE, NONE, before + begin)
+        position = np.zeros(int(rows.sum()), dtype=np.int64)
+        position[ranges(offsets, known)] = places
+        pool = np.zeros((max(len(at), ENTRIES), chains.C_FIELDS), dtype=np.int64)
+        cargo.rebuild(pool, parents, table[:, 1], position[at])
+        run = np.full((count, self.nodes), NONE, dtype=np.int64)
+        of = np.repeat(np.arange(count), lives)
+        entry = live + (np.cumsum(entries) - entries)[of]
+        run[of, self.edges[table[entry, 1], E_TARGET]] = entry
+        own = np.flatnonzero(bundled)
+        events = np.zeros((len(own), WITH_ERRORS), dtype=np.int64)
+        lengths, rows_of = sizes[own], matched + np.repeat(offsets, sizes)
+        events[:, codes.E_PART], events[:, codes.E_ROWS], events[:, codes.E_LABELS] = own, lengths, np.cumsum(lengths) - lengths
+        events[:, codes.E_START], events[:, codes.E_ACCEPT] = rows_of[events[:, codes.E_LABELS]], accepting[own]
+        best = Found(events, self.edges[paths, E_LABEL].astype(np.uint8), rows_of, paths.astype(np.int64))
+        bundles = Bundles(best, (offsets + first_point)[own], (offsets + last_point)[own], bundled[own])
+        nothing = np.zeros(0, dtype=np.int64)
+        padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
+        runs = cargo.Runs(nothing, pool, padded, nothing, np.zeros((0, WITH_ERRORS), dtype=np.int64), np.zeros(0, dtype=np.uint8), nothing, nothing)
+        return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, bundles)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.net import E_LABEL, E_TARGET, E_VAR
+from sparkcep.automaton import links
+from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.automaton.strategy import PATHS
-from sparkcep.columns.arrays import equal_codes, numbered
+from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
-from sparkcep.engine.best import Keys, top_matches
+from sparkcep.engine.best import Keys, top_matches, united
 from sparkcep.engine.bounds import EXACT
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import LESS
@@ -26,11 +28,12 @@ from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import windowed
 from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
-from sparkcep.engine.windows import Slides, plan_windows
+from sparkcep.engine.windows import Slides, plan_windows, window_ends
 from sparkcep.errors import TooMuchStateError
 from sparkcep.plan.records import Ranking, Term
 from sparkcep.search.codes import E_PART
 
+MOST_SHIFTS = 64  # of the numbers in a band
 SPARE = 1024  # matches that are held beside twice the best
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
 
@@ -78,6 +81,17 @@ class Rankings:
                 first, until, numbers = sliding.of(part)
                 yield Span(part, low, high, first - low, until - low, numbers)
 
+    def within(self, chunk: Chunk, side: int = 0) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where the windows end and begin that bound each match of a side, or of the pattern, beside sliding ones, for each row; None where there are
+        none."""
+        plan, columns = self.task.plan, chunk.columns
+        outer = [0] if windowed(self.task) and not plan.slide and not self.task.prepared.strategy.conjoined else []
+        windows = [plan.windows[w] for w in (*outer, *self.task.prepared.strategy.spans[side])]
+        if not windows:
+            return None
+        ends, backs = zip(*(window_ends(w.kind, w.size, columns.get(w.order), chunk.offsets) for w in windows))
+        return np.min(ends, axis=0), np.max(backs, axis=0)
+
     def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[pa.Table]:
         """Output of the best matches, with their ``ranks`` if they are complete and in order; of all matches, for Spark to rank,
         where the best are not known."""
@@ -112,32 +126,41 @@ class Paths(Rankings):
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where paths do not tell them."""
         letters = kernel_data(self.task.prepared, chunk).rows.letters
-        keys, weights = self._keys(chunk), self._weights(chunk, letters)
+        linked, weights = self._links(chunk), self._weights(chunk, letters)
         # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
-        if keys is None or weights is None or self._unclear(self.ranking.terms, chunk.columns, letters):
+        if linked is None or weights is None or self._unclear(self.ranking.terms, chunk.columns, letters):
             return None
         self.task.ran.add(PATHS)
-        ends, backs = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
-        letters = timed(letters, ends[0])
+        letters, within = timed(letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0]), self.within(chunk)
         found = []
         for span in self.spans(chunk, sliding):
             try:
-                found.append(self._of_partition(span, letters[span.rows], weights[:, span.rows], keys, backs[span.rows]))
+                backs = None if within is None else np.maximum(within[1][span.rows] - span.low, 0)
+                found.append(self._of_partition(span, letters[span.rows], weights[:, span.rows], linked.part(span.rows), backs))
             except OverflowError:
                 return None  # sums are too large
             except TooMuchStateError:
                 raise self.task.failures.state(span.low, chunk.columns, LESS) from None
         return found
 
-    def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, keys: tuple[Keys, ...], backs: np.ndarray) -> Best:
-        automaton = self.task.prepared.strategy.automaton
-        within = np.maximum(backs, span.low) - span.low if span.first is None and windowed(self.task) else None
-        cut = Keys(keys[0].keyed, keys[0].left[:, span.rows], keys[0].right[:, span.rows]) if keys else None
-        found = top_matches(
-            automaton.first, automaton.edges[:, [E_VAR, E_TARGET]], letters, weights, self.ranking.top, span.first, span.until, span=within, keys=cut,
-            max_bytes=self.task.limits.max_state_bytes,
-        )
-        labels = automaton.edges[found.edges, E_LABEL].astype(np.uint8)
+    def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: _Links, backs: np.ndarray | None) -> Best:
+        """The best of a partition. Those of rows that agree in other values are found apart."""
+        top, parts, held = self.ranking.top, [], 0
+        for some in linked.far.apart(letters):
+            found = top_matches(
+                linked.first, linked.edges, some, weights, top, span.first, span.until, span=backs, keys=linked.keys,
+                max_bytes=self.task.limits.max_state_bytes,
+            )
+            if len(found.score):
+                parts.append(found)
+                held += len(found.score)
+            if len(parts) > 1 and held > 2 * top * len(span.numbers) + SPARE:
+                parts = [united(parts, top)]
+                held = len(parts[0].score)
+        if not parts:
+            return Best(Found.none(), np.zeros(0, dtype=np.int64))
+        found = parts[0] if len(parts) == 1 else united(parts, top)
+        labels = self.task.prepared.strategy.sides[0].edges[linked.original[found.edges], E_LABEL].astype(np.uint8)
         return Best(matches_of(span.part, np.diff(found.offsets), labels, found.rows + span.low), span.numbers[found.window])
 
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
@@ -189,28 +212,109 @@ class Paths(Rankings):
                     return True
         return False
 
-    def _keys(self, chunk: Chunk) -> tuple[Keys, ...] | None:
-        """What the conditions between neighbours compare, of all rows, if there are any; None where the types of both sides
-        differ."""
+    def _links(self, chunk: Chunk) -> _Links | None:
+        """What the conditions between rows of a match compare; None where the types of both sides differ, or bands are too wide."""
         strategy, columns, rows = self.task.prepared.strategy, chunk.columns, chunk.rows
-        links, automaton = strategy.links, strategy.automaton
-        assert links is not None
-        if not any(links.nodes):
-            return ()
-        left, right = np.full((len(links.nodes), rows), -1, dtype=np.int64), np.full((len(links.edges), rows), -1, dtype=np.int64)
-        keyed = np.array([len(names) > 0 for names in links.nodes], dtype=np.uint8)
-        for node in np.flatnonzero(keyed).tolist():
-            edges = [e for e in range(int(automaton.first[node]), int(automaton.first[node + 1])) if links.edges[e]]
-            codes = equal_codes([[columns[c] for c in links.nodes[node]], *([columns[c] for c in links.edges[e]] for e in edges)])
+        found, automaton = strategy.links, strategy.sides[0]
+        assert found is not None
+        shifts = [_shifts(band, columns) for band in found.bands]
+        if None in shifts:
+            return None
+        counts = np.array([len(some) for some in shifts if some is not None], dtype=np.int64)
+        original = np.repeat(np.arange(len(counts)), counts)
+        first = np.concatenate([[0], np.cumsum(counts)])[automaton.first]
+        edges, rights = automaton.edges[original][:, [E_VAR, E_TARGET]], [right for some in shifts for right in some or ()]
+        keys = None
+        if any(found.nodes):
+            left, right = np.full((len(found.nodes), rows), -1, dtype=np.int64), np.full((len(edges), rows), -1, dtype=np.int64)
+            keyed = np.array([len(names) > 0 for names in found.nodes], dtype=np.uint8)
+            for node in np.flatnonzero(keyed).tolist():
+                own = [e for e in range(int(first[node]), int(first[node + 1])) if edges[e, 0] != ACCEPT]
+                banded = any(rights[e] is not None for e in own)
+                taken = [columns[c] for c in found.nodes[node]]
+                if banded:
+                    taken[-1] = taken[-1].cast(pa.int64())
+                codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
+                if codes is None:
+                    return None
+                left[node], right[own] = codes[0], codes[1:]
+            keys = Keys(keyed, left, right)
+        far = Far.of(strategy.far, columns)
+        return None if far is None else _Links(first, edges, original, keys, far)
+
+
+class Far(NamedTuple):
+    """Equalities of all rows of two variables: these, and int64 (2, rows) what their rows must agree in, below 0 where nothing agrees."""
+
+    tests: tuple[tuple[tuple[int, int], np.ndarray], ...]
+
+    @staticmethod
+    def of(far: tuple[links.Far, ...], columns: dict[str, pa.Array]) -> Far | None:
+        """None where the types of both sides differ."""
+        found = []
+        for variables, names in far:
+            codes = equal_codes([[columns[name]] for name in names])
             if codes is None:
                 return None
-            left[node], right[edges] = codes[0], codes[1:]
-        return (Keys(keyed, left, right),)
+            found.append((variables, codes))
+        return Far(tuple(found))
+
+    def part(self, rows: slice) -> Far:
+        return Far(tuple((variables, codes[:, rows]) for variables, codes in self.tests))
+
+    def apart(self, letters: np.ndarray, at: int = 0) -> Iterator[np.ndarray]:
+        """The letters of the rows in all ways to agree."""
+        if at == len(self.tests):
+            yield letters
+            return
+        variables, codes = self.tests[at]
+        values = [code[(letters >> v & 1).astype(bool) & (code >= 0)] for v, code in zip(variables, codes)]
+        for value in np.intersect1d(*values).tolist():
+            some = letters
+            for v, code in zip(variables, codes):
+                some = np.where(code == value, some, some & ~np.int64(1 << v))
+            yield from self.apart(some, at + 1)
+
+
+class _Links(NamedTuple):
+    """The automaton, with an edge for each difference that a band allows, and what its rows compare. ``original`` int64 (edges): the strategy's edges."""
+
+    first: np.ndarray
+    edges: np.ndarray
+    original: np.ndarray
+    keys: Keys | None
+    far: Far
+
+    def part(self, rows: slice) -> _Links:
+        keys = self.keys and Keys(self.keys.keyed, self.keys.left[:, rows], self.keys.right[:, rows])
+        return self._replace(keys=keys, far=self.far.part(rows))
+
+
+def _shifts(band: links.Band | None, columns: dict[str, pa.Array]) -> list[pa.Array | None] | None:
+    """For each copy of an edge what the key of the row taken next is in a band, whose lower end or number is that of the row before: one copy for each
+    difference; None where they are too many, or numbers are not whole."""
+    if band is None:
+        return [None]
+    if not all(type_of(columns[name].type).is_integer for name in band[1:]):
+        return None
+    number, low, high = (columns[name].cast(pa.int64()) for name in band[1:])
+    there = ~(np.asarray(low.is_null()) | np.asarray(high.is_null()))
+    values, floor, ceiling = words(number), words(low), words(high)
+    far = max((abs(int(x)) for own in (values, floor, ceiling) for x in (own.min(initial=0), own.max(initial=0))), default=0)
+    if far > 1 << 61:
+        return None
+    width = (ceiling - floor)[there]
+    if not len(width) or width.max() >= MOST_SHIFTS or (band.own and width.min() != width.max()):
+        return None
+    shifts = range(int(width.max()) + 1)
+    if band.own:
+        return [pa.array(values - shift, mask=np.asarray(number.is_null())) for shift in shifts]
+    return [pa.array(floor + shift, mask=~there | (floor + shift > ceiling)) for shift in shifts]
 
 
 def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Letters of rows; those whose time is NULL are in no match. ``ends``: where a window that begins with each row ends."""
-    return np.where(ends > np.arange(len(letters)), letters, 0)
+    """Letters of rows; those whose time is NULL are in no match. ``ends`` (windows, rows): where the windows that begin with each row end."""
+    return np.where((ends > np.arange(len(letters))).all(axis=0), letters, 0)
 
 
 def _held(matches: list[tuple]) -> int:

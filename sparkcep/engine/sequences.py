@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparkcep.columns.arrays import numbered
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
 from sparkcep.search import bounded as mk
 
@@ -47,12 +48,14 @@ def top_sequences(
     """The ``k`` best of each window among the sequences of one row of each stratum, in the order of the strata and of the rows.
 
     ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``, ``high`` int64 (windows), both
-    ascending: rows of each window, ``high`` behind the last; without them all rows are one window, and ``ends`` int64 (rows), ascending, may bound
+    ascending: rows of each window, ``high`` behind the last; without them all rows are one window. ``ends`` int64 (rows), ascending, may bound
     each sequence by its first row. Ties: the lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's
     search, and of its results. Raises TooManyStepsError, TooMuchStateError.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
+    if low is not None and high is not None and ends is not None:
+        return _each(tree, letters, weights, k, low, high, ends, max_steps, max_bytes)
     m, n = weights.shape
     if low is None or high is None:
         low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
@@ -80,6 +83,35 @@ def top_sequences(
             raise TooManyStepsError(int(state[mk.S_WINDOW]))
     window, scores, rows = (np.concatenate(parts) for parts in zip(*found))
     return Sequences(window, scores, rows)
+
+
+def _each(
+    tree: tuple, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, ends: np.ndarray, max_steps: int, max_bytes: int,
+) -> Sequences:
+    """The same, each window by itself."""
+    parts = []
+    for w, (begin, end) in enumerate(zip(low.tolist(), high.tolist())):
+        at = slice(begin, end)
+        try:
+            found = top_sequences(
+                tree, letters[at], weights[:, at], k, ends=np.clip(ends[at] - begin, 0, end - begin), max_steps=max_steps, max_bytes=max_bytes
+            )
+        except TooManyStepsError:
+            raise TooManyStepsError(w) from None
+        parts.append((np.full(len(found.score), w), found.score, found.rows + begin))
+    return Sequences(*map(np.concatenate, zip(*parts))) if parts else Sequences(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, len(weights)), np.int64))
+
+
+def best_of(parts: list[Sequences], k: int, strata: int) -> Sequences:
+    """The ``k`` best of each window among the results of several searches of the same windows."""
+    if len(parts) == 1:
+        return parts[0]
+    window = np.concatenate([np.zeros(0, dtype=np.int64), *(part.window for part in parts)])
+    score = np.concatenate([np.zeros(0), *(part.score for part in parts)])
+    rows = np.concatenate([np.zeros((0, strata), dtype=np.int64), *(part.rows for part in parts)])
+    order = np.lexsort((*rows.T[::-1], -score, window))
+    order = order[numbered(window[order]) < k]
+    return Sequences(window[order], score[order], rows[order])
 
 
 def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:

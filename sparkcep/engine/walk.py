@@ -1,5 +1,5 @@
 """Event selection, depth first: rows of a match need not be adjacent (SASE+, section 5). With an approximate automaton it lists
-the matches of least cost."""
+the matches of least cost; the sides of ``p & q`` it searches side by side, and holds all matches of a start row at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.automaton.net import E_CHECK, E_NOT, E_VAR
-from sparkcep.automaton.strategy import WALK
+from sparkcep.automaton.strategy import CONJUNCTION, WALK
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import distinct_variables, scratch
 from sparkcep.engine.found import WIDTH, WITH_ERRORS
@@ -22,8 +22,6 @@ from sparkcep.search import walk as walking
 MAX_ENDS_BYTES = 1 << 28  # of a table of completions
 MEMO_ENTRIES = 1 << 16
 CONTIGUITY = {"STRICT": codes.STRICT, "NEXT": codes.NEXT, "ANY": codes.ANY}
-_NO_PATH = np.zeros(0, dtype=np.int64)
-_EXACT = walking.Errors(_NO_PATH, np.zeros((0, 3), dtype=np.int64), _NO_PATH)
 
 
 def windowed(task: Task) -> bool:
@@ -45,7 +43,7 @@ class Negations:
     @staticmethod
     def of(prepared: Prepared) -> Negations:
         automaton, conditions = prepared.strategy.automaton, prepared.conditions
-        negated = int(np.bitwise_or.reduce(automaton.edges[:, E_NOT], initial=0))
+        negated = int(np.bitwise_or.reduce(automaton.edges[:, E_NOT], initial=0)) | sum({1 << int(v) for v in automaton.checks[:, 0]})
         variables = range(len(prepared.plan.variables))
         late = sum(1 << v for v in variables if negated >> v & 1 and conditions.entry[v] >= 0)
         slots = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
@@ -53,11 +51,19 @@ class Negations:
         mixed = sum(
             1 << v for v in variables if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in slots))
         )
-        at_start = bool((automaton.edges[: automaton.first[1], E_NOT] != 0).any())
+        at_start = bool(len(automaton.checks) or automaton.edges[: automaton.first[1], E_NOT].any())
         return Negations(negated & ~late, late, mixed, at_start)
 
+    def counted(self, letters: np.ndarray, variables: int) -> walking.Negated:
+        """As the kernel has them."""
+        sums = np.zeros((variables, len(letters) + 1 if self.local else 1), dtype=np.int32)
+        for v in range(variables):
+            if self.local >> v & 1:
+                np.cumsum((letters >> v) & 1, out=sums[v, 1:])
+        return walking.Negated(np.int64(self.local), np.int64(self.late), np.int64(self.mixed), sums)
 
-def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
+
+def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
     """The automaton as the kernels have it. ``late``: the negated variables whose conditions may read any slot of the finished
     match."""
     automaton, conditions = prepared.strategy.automaton, prepared.conditions
@@ -72,20 +78,20 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.SelectionArrays:
             local[node] = sum({1 << int(edge[E_VAR]) for e, edge in taking if e != looking[0]})
     live = prepared.state_live
     valued = np.ones(automaton.nodes, dtype=np.uint8) if late else live.any(axis=1).astype(np.uint8)
-    return walking.SelectionArrays(automaton.first, automaton.edges, automaton.masks, automaton.accepts(), live, alone, local, valued)
+    return walking.NetArrays(automaton.first, automaton.edges, automaton.masks, automaton.accepts(), live, alone, local, valued)
 
 
-def completion_ends(prepared: Prepared, net: walking.SelectionArrays, data: Data, wanted: bool) -> np.ndarray:
+def completion_ends(prepared: Prepared, net: walking.NetArrays, data: Data, wanted: bool) -> np.ndarray:
     """int64 (nodes, rows): by when runs can complete, by conditions local to their rows; (0, 0) where the table would be too
     large or is not ``wanted``."""
-    nodes, rows = len(net.masks), len(data.rows.letters)
+    nodes, rows, sided = len(net.masks), len(data.rows.letters), prepared.strategy.conjoined
     if not wanted or nodes * rows * 8 > MAX_ENDS_BYTES:
         return np.zeros((0, 0), dtype=np.int64)
     ends = np.empty((nodes, rows), dtype=np.int64)
     plain = not prepared.conditions.has_history and len(prepared.plan.windows) == 1
-    walking.completion_ends(
-        net.first, net.edges, net.masks, net.accepts, data.rows.letters, data.rows.offsets, CONTIGUITY[prepared.plan.selection.strategy], plain, ends
-    )
+    # a side ignores rows by its own strategy, so what holds for sides together is a lower bound: any row may be ignored
+    strategy = codes.ANY if sided else CONTIGUITY[prepared.plan.selection.strategy]
+    walking.completion_ends(net, data.rows.letters, data.rows.offsets, strategy, plain, sided, ends)
     return ends
 
 
@@ -94,50 +100,70 @@ class Walk:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        prepared, approximate = task.prepared, task.prepared.strategy.approximate
+        plan, prepared, limits, automaton = task.plan, task.prepared, task.limits, task.prepared.strategy.automaton
+        self.sided = prepared.strategy.conjoined
         self.negations = Negations.of(prepared)
         self.net = net_of(prepared, self.negations.late)
-        self.all = task.plan.reports_all
-        self.ambiguous = self.all and prepared.strategy.automaton.ambiguous
-        self.remembers = task.limits.merging and prepared.conditions.has_history and prepared.strategy.forgets is None
-        self.distinct = distinct_variables(prepared.conditions)
-        self.errors = _EXACT
-        if approximate is not None:
-            original = np.array(approximate.copies.original, dtype=np.int64)
-            self.errors = walking.Errors(original, approximate.sources, approximate.first_source)
+        self.sides = self.plain = None
+        if self.sided:
+            self.sides = walking.Sides(automaton.checks, automaton.blockers, np.int64(automaton.across(prepared.conditions)))
+        else:
+            exact = automaton.copies is None
+            original = np.array(() if exact else automaton.copies.original, dtype=np.int64)
+            first_source = automaton.first_source[:0] if exact else automaton.first_source
+            self.plain = walking.Plain(distinct_variables(prepared.conditions), original, automaton.sources, first_source)
+        strategy = CONTIGUITY[plan.selection.strategy]
+        self.how = walking.How(
+            strategy=strategy,
+            # later rows complete no earlier, unless only the partition's last row completes
+            monotone=(self.sided or strategy == codes.ANY) and not bool((self.net.accepts == 2).any()),
+            report_all=plan.reports_all,
+            shortest=plan.non_overlapping,
+            ambiguous=self.sided or (plan.reports_all and bool(automaton.ambiguous)),
+            windowed=windowed(task),
+            memo=limits.merging and not self.sided and prepared.conditions.has_history and prepared.strategy.forgets is None,
+            unmatched=plan.rows == "unmatched",
+            skip=SKIPS[plan.skip.mode],
+            skip_mask=plan.skip.targets,
+            max_steps=limits.max_steps,
+            max_matches=limits.max_matches,
+            ahead=task.ahead,
+        )
 
-    def over(self, chunk: Chunk, open: Open, open_end: bool) -> Matches:
-        return _Matches(self, chunk, open, open_end)
+    def over(self, chunk: Chunk, open: Open) -> Matches:
+        return _Matches(self, chunk, open)
 
 
 class _Matches(Matches):
-    name, state_size = WALK, codes.SELECTION_STATE + 1
+    state_size = codes.SELECTION_STATE
 
-    def __init__(self, search: Walk, chunk: Chunk, open: Open, open_end: bool) -> None:
-        width = WITH_ERRORS if search.errors is not _EXACT else WIDTH
-        super().__init__(search.task, chunk, open, open_end, width=width, negates=search.negations.at_start)
+    def __init__(self, search: Walk, chunk: Chunk, open: Open) -> None:
+        task, automaton, rows = search.task, search.task.prepared.strategy.automaton, chunk.rows
+        self.name = CONJUNCTION if search.sided else WALK
+        super().__init__(task, chunk, open, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
         self.search = search
-        plan, rows = self.task.plan, chunk.rows
-        self.sums = self._prefix_sums()
-        self.ends = completion_ends(self.task.prepared, search.net, self.data, self.task.limits.merging)
-        key = 3 + len(plan.windows) - 1 + 2 * len(self.task.prepared.conditions.slots)
-        self.scratch = scratch(self.task.prepared.conditions, rows, entries=self._memo_entries(key) if search.remembers else 1, width=key)
+        conditions = task.prepared.conditions
+        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, task.limits.merging))
+        self.negated = search.negations.counted(self.data.rows.letters, len(task.plan.variables))
+        longest = int(np.diff(chunk.offsets).max(initial=0))
+        if search.how.windowed:
+            longest = min(longest, int((self.windows[0] - np.arange(rows)).max(initial=0)))
+        depth = longest * automaton.sides + 2  # (row, variable) pairs of a match, at most, and a frame before and behind them
+        key = 3 + len(task.plan.windows) - 1 + 2 * len(conditions.slots)
+        entries = self._memo_entries(key) if search.how.memo else 1
+        # values of rows, with sides after each pair of a match, and two for judging a finished one
+        self.scratch = scratch(conditions, rows + (depth if search.sided else 0) + 2, entries=entries, width=key)
         self.scratch.labels[:] = machine.UNTAKEN
-        self.work = walking.SelectionScratch(
-            frames=np.empty((rows + 2, 8), dtype=np.int64),
-            opened=np.full((rows + 2, len(plan.windows) + 1), -1, dtype=np.int64),
-            best=np.empty((rows + 1 if plan.non_overlapping else 1, 2), dtype=np.int64),
+        best = 2 * depth if search.how.shortest else 1
+        self.work = walking.Work(
+            frames=np.empty((depth, walking.FRAME), dtype=np.int64),
+            opened=np.full((depth, len(task.plan.windows)), -1, dtype=np.int64),
+            since=np.empty((depth if search.sided else 1, automaton.sides), dtype=np.int64),
+            best_rows=np.empty(best, dtype=np.int64),
+            best_labels=np.empty(best, dtype=np.uint8),
             taken=self.taken,
+            seen=np.zeros((1, 2), dtype=np.int64),
         )
-
-    def _prefix_sums(self) -> np.ndarray:
-        """int32 (variables, rows + 1): how many rows before each fulfil a row-local negated condition."""
-        local, letters, variables = self.search.negations.local, self.data.rows.letters, len(self.task.plan.variables)
-        sums = np.zeros((variables, len(letters) + 1 if local else 1), dtype=np.int32)
-        for v in range(variables):
-            if local >> v & 1:
-                np.cumsum((letters >> v) & 1, out=sums[v, 1:])
-        return sums
 
     def _memo_entries(self, key: int) -> int:
         """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more
@@ -148,15 +174,13 @@ class _Matches(Matches):
         return max(min(wanted, 1 << max(fits, 1).bit_length() - 1), MEMO_ENTRIES)
 
     def run(self) -> int:
-        search, task, plan, room = self.search, self.task, self.task.plan, self.room
-        negations, limits = search.negations, task.limits
-        return walking.select_partitions(
-            search.net, CONTIGUITY[plan.selection.strategy], search.all, plan.non_overlapping, search.ambiguous, windowed(task), self.windows, self.backs,
-            np.int64(negations.local), np.int64(negations.late), np.int64(negations.mixed), self.sums, self.ends, self.ends.shape[1] > 0,
-            self.data.conditions, self.data.rows, self.scratch, self.work, search.remembers, self.open.cut, self.open_end, task.ahead,
-            plan.rows == "unmatched", SKIPS[plan.skip.mode], np.int64(plan.skip.targets), limits.max_steps, limits.max_matches, search.distinct, self.state,
-            room.events, room.labels, room.rows, search.errors, room.paths,
+        search, room, work = self.search, self.room, self.work
+        if search.how.ambiguous:
+            work = work._replace(seen=np.zeros((1 << (2 * len(room.events)).bit_length(), 2), dtype=np.int64))
+        return walking.walk_partitions(
+            search.net, search.plain, search.sides, search.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work,
+            self.opens, self.state, walking.Output(room.events, room.labels, room.rows, room.paths),
         )
 
     def keeps(self) -> bool:
-        return self.search.ambiguous and self.state[codes.S_ACTIVE] == 1
+        return self.state[codes.S_REPEATS] == 1

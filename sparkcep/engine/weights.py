@@ -25,11 +25,11 @@ def scores(
     missing = np.isnan(sums)
     for term in terms:
         if term.kind == "sum" and columns[term.column].null_count:
-            missing |= gather.match_sums(events, labels, scattered, _values(term, columns, variables)) == 0
+            missing |= gather.match_sums(events, labels, scattered, known_values(term, columns, variables)) == 0
     return pa.array(sums, mask=missing)
 
 
-def _values(term: Term, columns: dict[str, pa.Array], variables: int) -> np.ndarray:
+def known_values(term: Term, columns: dict[str, pa.Array], variables: int) -> np.ndarray:
     """float64 (variables, rows): 1 where a row has a value for a term."""
     there, mask = 1.0 - null_marks(columns[term.column]), term.mask
     return np.array([there if mask == ALL_ROWS or mask >> v & 1 else np.zeros(len(there)) for v in range(variables)])
@@ -43,7 +43,7 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
         if column:
             t = type_of(columns[column].type)
             added = words(columns[column]) / 10**t.scale if t.scale else words(columns[column]).astype(np.float64)
-            added = np.where(null_marks(columns[column]) == 1, np.nan if kind == "row" else 0.0, added)
+            added = np.where(null_marks(columns[column]) == 1, 0.0 if kind == "sum" else np.nan, added)
         for v in range(variables):
             if mask == -1 or mask >> v & 1:
                 out[v] += sign * added
@@ -88,6 +88,8 @@ def keeps_types(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: 
         rows = len(letters)
         own = words(columns[column])[:rows][(letters & mask != 0) & (null_marks(columns[column])[:rows] == 0)]
         low, high, _ = bounds.of_values(sign * own, bits)
+        if kind == "branch":
+            low, high = min(low, 0.0), max(high, 0.0)
         whole = whole[0] + low, whole[1] + high, max(whole[2], bits)
         if not bounds.fits(whole):
             return False
@@ -96,7 +98,7 @@ def keeps_types(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: 
 
 def _bits(column: str, kind: str, columns: dict[str, pa.Array]) -> int:
     """Of the integers of one row; 0 of what is no integer or has 64 bits."""
-    bits = INT_BITS.get(type_of(columns[column].type).kind, 64) if column and kind == "row" else 64
+    bits = INT_BITS.get(type_of(columns[column].type).kind, 64) if column and kind in ("row", "branch") else 64
     return bits if bits < 64 else 0
 
 
@@ -146,6 +148,6 @@ class MatchScores:
         if there is None:
             return len(own) * values
         known = [row for row in own if there[row]]
-        if not known:
+        if len(known) < len(own) if self.terms[term].kind == "branch" else not known:
             return None
         return 0 if self.weights is not None else sum(values[row] for row in known)

@@ -1,4 +1,4 @@
-"""Where windows end, as arrays: one pass of binary search over the order column."""
+"""Where windows end, as arrays, and which sliding windows there are."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import SEMANTIC, ClauseError, TooMuchStateError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS, common_unit
 from sparkcep.plan.records import Slide, Window
+from sparkcep.search import windows as searching
 
 _TOP = np.iinfo(np.int64).max
 _UNSIGNED_TOP = np.iinfo(np.uint64).max
@@ -129,37 +130,12 @@ def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarr
     values, null = _ordered(column, False)
     scaled = _scaled(kind, size, type_of(column.type))
     ends, backs = at.copy(), at + 1
-    for begin, end in zip(offsets.tolist(), offsets[1:].tolist()):
-        kept = np.flatnonzero(~null[begin:end])
-        if len(kept) == 0:
-            continue
-        first, last = begin + int(kept[0]), begin + int(kept[-1]) + 1
-        inside = _float_window if values.dtype.kind == "f" else _whole_window
-        until, since = inside(values[first:last], scaled)
-        ends[first:last], backs[first:last] = first + until, first + since
+    reach = _next_whole(scaled)
+    if values.dtype.kind == "f":
+        searching.float_windows(values, null, offsets, _float(scaled), ends, backs)
+    else:
+        searching.whole_windows(values, null, offsets, np.uint64(min(reach, _UNSIGNED_TOP)), reach > _UNSIGNED_TOP, ends, backs)
     return ends, backs
-
-
-def _float_window(x: np.ndarray, size: Fraction) -> tuple[np.ndarray, np.ndarray]:
-    """For each of the sorted values the first place outside a window that begins with it, and the first inside one that ends with it."""
-    if x[0] > x[-1]:
-        x = -x  # descending: the distance counts
-    reach = _float(size)
-    # values so large that adding the size rounds to themselves are inside their own window
-    ends = np.searchsorted(x, np.maximum(x + reach, np.nextafter(x, np.inf)), side="left")
-    return ends, np.searchsorted(x, np.minimum(x - reach, np.nextafter(x, -np.inf)), side="right")
-
-
-def _whole_window(x: np.ndarray, size: Fraction) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`_float_window`, of whole numbers, which are apart by the next whole number or more."""
-    # counted from the least int64, no distance is too large for 64 bits
-    places = (~x if x[0] > x[-1] else x).view(np.uint64) ^ _HALF
-    reach = _next_whole(size)
-    if reach > _UNSIGNED_TOP:
-        return np.full(len(x), len(x)), np.zeros(len(x), dtype=np.int64)
-    ends = np.searchsorted(places, places + np.uint64(reach), side="left")
-    backs = np.searchsorted(places, places - np.uint64(reach), side="right")
-    return np.where(places > np.uint64(_UNSIGNED_TOP - reach), len(x), ends), np.where(places < np.uint64(reach), 0, backs)
 
 
 def check_slide(window: Window, slide: Slide, schema: pa.Schema) -> None:
@@ -255,17 +231,24 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int) -> tuple[
     return ranges(bottom, counts), counts
 
 
-def sliding_windows(
+def windows_holding(
     window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
-) -> tuple[np.ndarray, pa.Array, pa.Array]:
-    """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin at the
-    multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on. Raises TooMuchStateError where they are more
-    than ``most``."""
+) -> tuple[np.ndarray, np.ndarray, _Grid]:
+    """(match int64, number, grid) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin at the multiples of
+    the step, as those of Spark's window() function do; of rows, from the partition's first on. Raises TooMuchStateError where they are more than
+    ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)
     values = positions if column is None else words(column)
     ends = np.stack([values[first], values[last]])
     numbers, counts = _listed(grid, grid.exact(ends.min(axis=0)), grid.exact(ends.max(axis=0)), most)
-    which = np.repeat(np.arange(len(first)), counts)
+    return np.repeat(np.arange(len(first)), counts), numbers, grid
+
+
+def sliding_windows(
+    window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
+) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window, as above."""
+    which, numbers, grid = windows_holding(window, slide, column, positions, first, last, most)
     return which, *grid.values(numbers)
 
 

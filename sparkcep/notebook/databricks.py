@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparkcep.notebook.failures import CellError
+from sparkcep.notebook.cell import CellError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -122,7 +122,7 @@ def to_notebook(text: str) -> NotebookNode:
 def prepare(shell: InteractiveShell) -> None:
     """Gives ``shell`` the magics, ``spark`` (over Spark Connect if SPARK_REMOTE is set, else local) and ``display``. Raises
     CellError."""
-    from sparkcep.notebook import load_ipython_extension
+    from sparkcep.notebook.magic import load_ipython_extension
     from sparkcep.notebook.session import session_of
 
     load_ipython_extension(shell)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from sparkcep.errors import ToolError
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 
-class NotebookError(Exception):
+class NotebookError(ToolError):
     """A notebook cannot be run, or a cell failed. The message says which and why."""
 
 
@@ -79,11 +82,6 @@ def output_text(cell: NotebookNode) -> str:
 
 
 def _need_libraries() -> None:
-    try:
-        import ipykernel  # noqa: F401
-        import nbclient  # noqa: F401
-        import nbformat  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name not in ("ipykernel", "nbclient", "nbformat"):
-            raise
-        raise NotebookError(f"running notebooks needs {error.name}: pip install 'sparkcep[notebook]'") from None
+    for library in ("ipykernel", "nbclient", "nbformat"):
+        if find_spec(library) is None:
+            raise NotebookError(f"running notebooks needs {library}: pip install 'sparkcep[notebook]'")

@@ -6,14 +6,13 @@ never inside a call to the JVM or to a Connect server, where an interrupt would 
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparkcep.notebook.failures import Interrupted
+from sparkcep.notebook.cell import Interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +39,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
     from pyspark import InheritableThread
 
     from sparkcep.spark.connection import is_connect
+    from sparkcep.spark.errors import without_log
 
     jobs = _RemoteJobs(session) if is_connect(session) else _ClassicJobs(session)
     ended, cancel = threading.Event(), threading.Event()
@@ -49,11 +49,12 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
 
     def target() -> None:
         try:
-            jobs.begin(about)
-            try:
-                got.append(work())
-            finally:
-                jobs.end()
+            with without_log():  # the cell shows its errors
+                jobs.begin(about)
+                try:
+                    got.append(work())
+                finally:
+                    jobs.end()
         except BaseException as error:  # raised again in the caller's thread
             raised.append(error)
         finally:
@@ -67,7 +68,6 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
             else:
                 seen = jobs.progress()
 
-    _quiet()
     threads = [InheritableThread(target=f, session=session, name=_THREAD) for f in (target, watch)]
     try:
         threads[0].start()
@@ -87,18 +87,6 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
     if raised:
         raise raised[0]
     return got[0]
-
-
-def _quiet() -> None:
-    """Keeps pyspark from logging the errors of our threads, because the cell shows them."""
-    from pyspark.logger import PySparkLogger
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).addFilter(_not_ours)  # once, however often it is added
-
-
-def _not_ours(record: logging.LogRecord) -> bool:
-    return record.threadName != _THREAD
 
 
 class _ClassicJobs:

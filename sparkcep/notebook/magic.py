@@ -11,9 +11,8 @@ from IPython.core.magic import no_var_expand
 
 from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
-from sparkcep.notebook import jobs, parameters, picture
-from sparkcep.notebook.failures import CellError, failure_text, pointed
-from sparkcep.notebook.options import Options, parse
+from sparkcep.notebook import jobs, picture
+from sparkcep.notebook.cell import CellError, Options, bound, parameters, parse
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.session import session_of
 from sparkcep.notebook.table import Table
@@ -38,8 +37,8 @@ def names() -> tuple[str, ...]:
     return ("sparkcep",) if "DATABRICKS_RUNTIME_VERSION" in os.environ else ("sparkcep", "sql")
 
 
-def load(shell: InteractiveShell) -> None:
-    """Registers the magics. :func:`unload` puts back the ones that had their names."""
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Registers the magics in ``shell``; starts no Spark."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     registered = shell.magics_manager.magics
     cells = Cells(shell)
@@ -49,8 +48,8 @@ def load(shell: InteractiveShell) -> None:
         shell.register_magic_function(cells.sql, "line_cell", name)
 
 
-def unload(shell: InteractiveShell) -> None:
-    """Takes the magics away again."""
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Takes the magics away, and puts back the ones that had their names before."""
     registered = shell.magics_manager.magics
     for (kind, name), before in _before.items():
         registered[kind].pop(name, None)
@@ -82,7 +81,7 @@ class Cells:
         try:
             statements = split_statements(options.sql)
         except ClauseError as error:
-            raise CellError(pointed(error, options.sql)) from None
+            raise CellError(error.over(options.sql)) from None
         if not statements:
             raise CellError("there is no SQL in this cell, only comments")
         return self._explained(statements) if options.explain else self._run(statements, options)
@@ -99,7 +98,7 @@ class Cells:
             try:
                 parts.append(explain(statement, settings=settings).rstrip())
             except ClauseError as error:
-                raise CellError(pointed(error, statement)) from None
+                raise CellError(error.over(statement)) from None
         return _Explained("\n\n".join(parts))
 
     def _run(self, statements: list[str], options: Options) -> Any:
@@ -142,22 +141,24 @@ class Cells:
 
     def _frame(self, session: SparkSession, statement: str) -> tuple[DataFrame, StructType]:
         """The statement's lazy result with its schema, which is empty for a statement without a result. Commands are run."""
-        args = parameters.values(statement, self.namespace)
+        args = bound(statement, self.namespace)
         frame = session.sql(statement, args=args) if args else session.sql(statement)
         return frame, frame.schema
 
     def _job(self, session: SparkSession, statement: str, work: Any, reporter: Reporter) -> Any:
         from pyspark.errors import PySparkException
 
+        from sparkcep.spark.errors import shown
+
         try:
             return jobs.run(session, work, " ".join(statement.split())[:100], reporter.tell)
         except (PySparkException, ClauseError) as error:
-            raise CellError(failure_text(error, statement) + self._unbound(error, statement)) from None
+            raise CellError(shown(error, statement) + self._unbound(error, statement)) from None
 
     def _unbound(self, error: Exception, statement: str) -> str:
         """A hint to add to an error where a parameter has no value."""
         condition = getattr(error, "getCondition", lambda: None)()
-        missing = [name for name in parameters.names(statement) if name not in self.namespace]
+        missing = [name for name in parameters(statement) if name not in self.namespace]
         if condition != "UNBOUND_SQL_PARAMETER" or not missing:
             return ""
         return f"\nThe notebook has no variable {', '.join(missing)}; set it, or write another value in place of :{missing[0]}"

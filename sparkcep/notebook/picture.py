@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sparkcep.notebook.failures import CellError
-from sparkcep.notebook.options import Options
+from sparkcep.notebook.cell import CellError, Options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +70,8 @@ def choose(columns: Sequence[tuple[str, str]], options: Options) -> Axes:
     for option in ("variable", "match"):
         asked = getattr(options, option)
         if asked is None and not any(n.lower() == option for n in names):
-            raise CellError(
-                f"--plot needs a column {option}: {_WRITE}, or name yours with --{option}. The result has {', '.join(names)}"
-            )
+            message = f"--plot needs a column {option}: {_WRITE}, or name yours with --{option}. The result has {', '.join(names)}"
+            raise CellError(message)
         labels[option] = named(asked or option, option)
     free = [(n, kind) for n, kind in columns if n not in labels.values()]
     y = named(options.y, "y") if options.y else None
@@ -87,12 +86,8 @@ def draw(rows: pd.DataFrame, axes: Axes, columns: Sequence[tuple[str, str]]) -> 
     """The picture of all ``rows``. Raises CellError without matplotlib, or without rows."""
     if rows.empty:
         raise CellError("--plot: the result has no rows")
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise CellError("--plot needs matplotlib: pip install 'sparkcep[notebook]'") from None
+    if find_spec("matplotlib") is None:
+        raise CellError("--plot needs matplotlib: pip install 'sparkcep[notebook]'")
     from sparkcep.draw.matches import plot
 
     numbers = {name: "float64" for name, kind in columns if kind == NUMBER and name in (axes.x, axes.y)}  # decimals are objects

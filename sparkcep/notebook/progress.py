@@ -39,42 +39,33 @@ class Reporter:
     def tell(self, progress: Progress) -> None:
         """Shows ``progress``."""
         done = f"{progress.completed} of {progress.tasks} tasks, {progress.running} running" if progress.tasks else "no Spark job yet"
-        text = f"{self._seconds()}: {done}"
-        if self.notebook:
-            self._display(_Shown(text, progress))
-        elif sys.stderr.isatty():
-            self._line(text)
+        self.say(f"{self._seconds()}: {done}", progress)
 
-    def say(self, text: str) -> None:
-        """Shows ``text`` until there is progress."""
+    def say(self, text: str, progress: Progress | None = None) -> None:
+        """Shows ``text`` in the place of what was shown before, until there is more to tell."""
         if self.notebook:
-            self._display(_Shown(text))
+            from IPython.display import display
+
+            shown = _Shown(text, progress)
+            if self.handle is None:
+                self.handle = display(shown, display_id=True)
+            else:
+                self.handle.update(shown)
         elif sys.stderr.isatty():
-            self._line(text)
+            sys.stderr.write("\r" + text.ljust(self.width))
+            sys.stderr.flush()
+            self.width = len(text)
 
     def close(self, outcome: str = "") -> None:
         """Leaves the duration, behind ``outcome``, in place of the progress."""
         text = f"{outcome}, {self._seconds()}" if outcome else self._seconds()
         if self.notebook:
-            self._display(_Shown(text))
+            self.say(text)
         else:
             if self.width:
-                self._line("")
+                self.say("")
                 sys.stderr.write("\r")
             print(text, flush=True)
 
     def _seconds(self) -> str:
         return f"{time.monotonic() - self.started:.1f} s"
-
-    def _display(self, shown: _Shown) -> None:
-        from IPython.display import display
-
-        if self.handle is None:
-            self.handle = display(shown, display_id=True)
-        else:
-            self.handle.update(shown)
-
-    def _line(self, text: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self.width))
-        sys.stderr.flush()
-        self.width = len(text)

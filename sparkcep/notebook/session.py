@@ -6,7 +6,7 @@ import weakref
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from sparkcep.notebook.failures import CellError
+from sparkcep.notebook.cell import CellError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

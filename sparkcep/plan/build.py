@@ -16,8 +16,9 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import pruning
+from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
@@ -65,7 +66,7 @@ class Draft:
 
     def error(self, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         """An error at a place of the clause."""
-        return error_at(self.clause.text, span.start, span.end, error_class, message, sqlstate)
+        return self.clause.error(span, error_class, message, sqlstate)
 
 
 class Pass(NamedTuple):
@@ -81,7 +82,7 @@ def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: 
     ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
     """
     draft = begun(clause, settings, qualifiers)
-    for step in PASSES:
+    for step in PASSES if clause.automaton is None else AUTOMATON_PASSES:
         if step.wanted(draft):
             draft = step.run(draft)
     return draft.plan
@@ -110,6 +111,8 @@ def options(draft: Draft) -> Draft:
     """Refuses options that cannot stand together."""
     clause = draft.clause
     check_options(clause)
+    if clause.lifetime is not None:
+        raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO is of an AUTOMATON; beside PATTERN write WINDOW")
     if clause.approx is not None:
         check_approx(clause)
     if clause.pref or clause.top or (clause.window and clause.window.slide):
@@ -131,10 +134,11 @@ def names(draft: Draft) -> Draft:
         if name in subsets:
             raise draft.error(subset.span, "SUBSET_NAME", f"the subset {subset.name} is defined twice")
         mask = 0
-        for member, span in subset.members:
-            if member.lower() not in ids:
-                raise draft.error(span, "UNKNOWN_VARIABLE", f"{member} is no variable of PATTERN; a subset lists variables of the pattern")
-            mask |= 1 << ids[member.lower()]
+        for member in subset.members:
+            if member.name.lower() not in ids:
+                message = f"{member.name} is no variable of PATTERN; a subset lists variables of the pattern"
+                raise draft.error(member.span, "UNKNOWN_VARIABLE", message)
+            mask |= 1 << ids[member.name.lower()]
         subsets[name] = mask
     scope = replace(draft.scope, subsets=subsets)
     # conditions under ~ and in a side of & see the finished match
@@ -242,6 +246,11 @@ def measures(draft: Draft) -> Draft:
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
         ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
     )
+    return replace(draft, measures=splitter).with_(outputs=_outputs(draft, splitter))
+
+
+def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
+    clause, plan = draft.clause, draft.plan
     seen: set[str] = set()
     outputs = []
     for measure in clause.measures:
@@ -253,7 +262,7 @@ def measures(draft: Draft) -> Draft:
             if node.op == "call" and node.value == PRIOR:
                 raise draft.error(node.span, "PRIOR", "PRIOR stands in DEFINE only; a measure sees the finished match")
         outputs.append(Computed(measure.name, splitter.split(measure.expr)))
-    return replace(draft, measures=splitter).with_(outputs=tuple(outputs))
+    return tuple(outputs)
 
 
 def ranking(draft: Draft) -> Draft:
@@ -345,6 +354,29 @@ def inputs(draft: Draft) -> Draft:
     return draft.with_(inputs=draft.inputs.columns())
 
 
+# -- automata ---------------------------------------------------------------------------------------------------------
+
+
+def beside_automaton(draft: Draft) -> Draft:
+    """Refuses options of a PATTERN, and makes the WINDOW of what is left."""
+    check_beside(draft.clause)
+    return draft.with_(windows=windows(draft.clause))
+
+
+def automaton(draft: Draft) -> Draft:
+    """Numbers states and registers, and splits the arcs' expressions."""
+    found, letters, names = automaton_of(draft.clause, draft.scope, draft.inputs)
+    return replace(draft, scope=replace(draft.scope, variables=names)).with_(automaton=found, letters=letters, variables=names)
+
+
+def automaton_measures(draft: Draft) -> Draft:
+    """Splits MEASURES; without them those of EMIT, or the registers, are given."""
+    clause = draft.clause
+    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW)
+    outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
+    return replace(draft, measures=splitter).with_(outputs=outputs)
+
+
 def _ignorable(draft: Draft) -> bool:
     # positions that are compared across partitions count every row
     overall = draft.plan.ranking is not None and draft.plan.ranking.overall
@@ -355,7 +387,8 @@ def _joinable(draft: Draft) -> bool:
     plan = draft.plan
     if plan.ranking is None or not plan.ranking.top or plan.ranking.terms or plan.selection != ("ANY", "ALL"):
         return False
-    return not any(looks_at_match(tree) for condition in plan.conditions for tree in condition.trees)
+    looking = [tree for condition in plan.conditions for tree in condition.trees if looks_at_match(tree)]
+    return all(tree[:2] == ("call", "=") for tree in looking)
 
 
 PASSES = (
@@ -376,5 +409,14 @@ PASSES = (
     Pass(ignored_rows, _ignorable),
     Pass(joins, _joinable),
     Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters),
+    Pass(inputs),
+)
+AUTOMATON_PASSES = (
+    Pass(beside_automaton),
+    Pass(keys),
+    Pass(automaton),
+    Pass(automaton_measures),
+    Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
+    Pass(leaves),
     Pass(inputs),
 )

@@ -12,10 +12,10 @@ from types import NoneType, UnionType
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
-from sparkcep.plan.records import ConditionTree, Repeat, Within, walk
+from sparkcep.plan.records import Automaton, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
 
-FORMAT = 2  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 4  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30
@@ -116,9 +116,32 @@ def is_right(found: Mapping) -> bool:
         count <= MAX_VARIABLES
         and len(set(bits)) == len(bits)
         and len(set(conditioned)) == len(conditioned)
-        and _is_pattern(found["pattern"], count, len(found["windows"]))
+        and all(_is_pattern_part(part, count, len(found["windows"])) for part in walk(found["pattern"]))
         and (approx is None or len(approx.missing) == len(approx.violation) == count)
+        and _is_automaton(found["automaton"], count, [leaf.spec for leaf in found["leaves"]])
         and all(_holds(found[name], count) for name in ("skip", "letters", "conditions", "leaves", "places", "approximate", "ranking"))
+    )
+
+
+def _is_automaton(automaton: Automaton | None, variables: int, specs: list[LeafSpec]) -> bool:
+    """Whether states, registers, letters and labels that arcs and measures name are there."""
+    ends = [spec for spec in specs if spec.kind in ("register", "emit")]
+    if automaton is None:
+        return not ends
+    states, registers, emits = len(automaton.states), len(automaton.registers), len(automaton.emits)
+    return (
+        max(registers, emits) <= MAX_VARIABLES
+        and all(_is_number(spec.number, 0, registers if spec.kind == "register" else emits) for spec in ends)
+        and all(_is_number(state, 0, states) for state in (automaton.start, *automaton.final))
+        and all(
+            _is_number(arc.source, 0, states)
+            and _is_number(arc.target, 0, states)
+            and _is_number(arc.letter, -1, MAX_VARIABLES)
+            and _is_number(arc.label, 0, variables)
+            and len(arc.emits) in (0, emits)
+            and all(_is_number(item.register, 0, registers) for item in arc.sets)
+            for arc in automaton.arcs
+        )
     )
 
 
@@ -147,10 +170,6 @@ def _bounds(variables: int) -> dict[str, tuple[int, int]]:
 
 def _is_number(value: object, low: int, below: int) -> bool:
     return type(value) is int and low <= value < below
-
-
-def _is_pattern(pattern: tuple, variables: int, windows: int) -> bool:
-    return all(_is_pattern_part(part, variables, windows) for part in walk(pattern))
 
 
 def _is_pattern_part(tree: tuple, variables: int, windows: int) -> bool:

@@ -10,7 +10,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, MatchClause
-from sparkcep.errors import SEMANTIC, ClauseError, error_at
+from sparkcep.errors import ClauseError
 from sparkcep.plan.facts import least, tree_of, variables_in
 from sparkcep.plan.records import Approx
 
@@ -133,4 +133,4 @@ def _text(number: Fraction | int) -> str:
 
 
 def _fail(clause: MatchClause, span: Span, message: str) -> ClauseError:
-    return error_at(clause.text, span.start, span.end, "APPROX", message, SEMANTIC)
+    return clause.error(span, "APPROX", message)

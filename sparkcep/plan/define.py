@@ -7,31 +7,16 @@ which Spark computes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
 
 from sparkcep.clause.expression import Expr, render_values
 from sparkcep.clause.lexer import Span
-from sparkcep.errors import UNSUPPORTED
-from sparkcep.plan.records import (
-    ALL_ROWS,
-    At,
-    Computed,
-    Extreme,
-    Here,
-    IsFirst,
-    Label,
-    Lit,
-    Near,
-    Pair,
-    Prior,
-    RowAt,
-    Running,
-    has,
-    walk,
-)
+from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan import records
+from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
 from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 
 # functions of one DOUBLE that the engine computes as Python's math module does
@@ -93,19 +78,17 @@ class ConditionSplitter:
         self._labels: dict[Span, str | None] = {}  # calls of CLASSIFIER, and navigations to one, that stand for a known variable's name
         self._by_labels = 0  # how often a function of CLASSIFIER became a choice by the variable
 
-    def ordered_inputs(self) -> tuple[Computed, ...]:
+    def ordered_inputs(self) -> tuple[records.Computed, ...]:
         """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
-        return tuple(Computed(name, text) for text, name in self._ordered.items())
+        return tuple(records.Computed(name, text) for text, name in self._ordered.items())
 
     def _over_order(self, text: str, expr: Expr) -> str:
         if not self.ordered:
-            raise self.scope.error(
-                expr,
-                "MATCH_DEPENDENT_EXPRESSION",
-                "a Spark function over several rows needs the clause's ORDER BY; add one",
-                UNSUPPORTED,
-            )
+            raise self._dependent(expr, "a Spark function over several rows needs the clause's ORDER BY; add one")
         return self._ordered.setdefault(text, f"__w{len(self._ordered)}")
+
+    def _dependent(self, expr: Expr, message: str) -> ClauseError:
+        return self.scope.error(expr, "MATCH_DEPENDENT_EXPRESSION", message, UNSUPPORTED)
 
     def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list]:
         """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column, given as text, is not NULL."""
@@ -117,7 +100,7 @@ class ConditionSplitter:
                 rows.append(f"({implied[conjunct.span]} IS NOT NULL)")
                 continue
             refs = self._rows(conjunct, variable)
-            if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct, variable)):
+            if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct)):
                 rows.append(f"({self._cur_text(conjunct, variable)})")
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
@@ -125,28 +108,23 @@ class ConditionSplitter:
 
     def _check_boolean(self, condition: Expr, variable: int) -> None:
         if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):
-            raise self.scope.error(
-                condition,
-                "DATATYPE_MISMATCH",
-                f"the condition of {self.scope.variables[variable]} is {condition.value}, not BOOLEAN; write a comparison, TRUE or FALSE",
-            )
+            of = self.scope.variables[variable]
+            message = f"the condition of {of} is {condition.value}, not BOOLEAN; write a comparison, TRUE or FALSE"
+            raise self.scope.error(condition, "DATATYPE_MISMATCH", message)
 
     # -- references -----------------------------------------------------------------------------------------
 
     def _with_first_iteration(self, conjunct: Expr, variable: int):
-        """The conjunct's tree; a comparison with a PRIOR that is NULL on the first iteration is true there: the paper's "i > 1"."""
+        """The conjunct's tree. One that holds a PRIOR and is NULL on the first iteration is true there: the paper's "i > 1"."""
         tree, bare = self._lower(conjunct, variable), conjunct.bare()
-        if not (bare.op == "bin" and bare.value in _COMPARISONS) and bare.op != "between":
+        if not _holds_prior(bare):
             return tree
-        absent = [
-            ("call", "isnull", self._lower(arg, variable))
-            for arg in bare.args
-            if any(n.op == "call" and n.value == PRIOR for n in arg.walk())
-        ]
-        if not absent:
-            return tree
-        # the comparison first: it decides alone where it is true
-        return ("call", "or", tree, ("call", "and", IsFirst("isfirst", 1 << variable), reduce(lambda a, b: ("call", "or", a, b), absent)))
+        # of a comparison an operand is asked, because <=> is never NULL
+        compared = (bare.op == "bin" and bare.value in _COMPARISONS) or (bare.op == "is" and bare.value == "DISTINCT")
+        asked = [self._lower(arg, variable) for arg in bare.args if _holds_prior(arg)] if compared else [tree]
+        # the conjunct first: it decides alone where it is true
+        first, absent = records.IsFirst("isfirst", 1 << variable), [("call", "isnull", one) for one in asked]
+        return ("call", "or", tree, ("call", "and", first, _chain("or", absent)))
 
     def _row_of(self, mask: int | None, variable: int) -> Row:
         """The row a reference outside navigation looks at."""
@@ -187,20 +165,16 @@ class ConditionSplitter:
                 out.add(row)
             elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *OF_MATCHES):
                 out.add(Row("special"))
-        for node in scope.columns(expr):
-            if any(s.start <= node.span.start and node.span.end <= s.end for s in spans):
-                continue
-            out.add(self._row_of(scope.qualifier(node), variable))
-        return out
+        return out | {self._row_of(scope.qualifier(node), variable) for node in scope.columns_outside(expr, spans)}
 
     def _match_functions(self, expr: Expr) -> Iterator[Expr]:
         """As the scope's, without the calls whose value is known."""
         return (m for m in self.scope.match_functions(expr) if m.span not in self._labels)
 
-    def _row_text(self, expr: Expr, wrap=None) -> str:
-        return self.scope.row_text(expr, wrap, {span: _label_text(label) for span, label in self._labels.items()})
+    def _row_text(self, expr: Expr) -> str:
+        return self.scope.row_text(expr, None, {span: _label_text(label) for span, label in self._labels.items()})
 
-    def _special(self, expr: Expr, variable: int):
+    def _special(self, expr: Expr):
         for m in self.scope.match_functions(expr):
             if m.value not in NAVIGATIONS:
                 yield m
@@ -214,10 +188,7 @@ class ConditionSplitter:
             _, body = self._nav_row(m, variable)
             inner = "(" + self._row_text(body) + ")"
             swaps[m.span] = wrap(inner) if wrap else inner
-        for node in self.scope.columns(expr):
-            if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
-                continue
-            swaps[node.span] = self.scope.row_text(node, wrap)
+        swaps |= {node.span: self.scope.row_text(node, wrap) for node in self.scope.columns_outside(expr, swaps)}
         return render_values(self.scope.text, expr, swaps)
 
     def _known(self, expr: Expr) -> dict[Span, str]:
@@ -236,8 +207,8 @@ class ConditionSplitter:
         if not special and len(rows) <= 1:
             row = next(iter(rows), Row("cur"))
             if row == Row("cur"):
-                literal = _literal(expr)
-                return literal or Here("col", self.inputs.column(self._cur_text(expr, variable)))
+                literal = literal_tree(expr)
+                return literal or records.Here("col", self.inputs.column(self._cur_text(expr, variable)))
             if self._strict(expr):
                 return self._at(row, self.inputs.column(self._cur_text(expr, variable)), None)
         before, chosen = (dict(self._ordered), self.inputs.mark()), self._by_labels
@@ -253,7 +224,7 @@ class ConditionSplitter:
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
             return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
         if not special and all(r.which == "cur" for r in rows):
-            return Here("col", self._over_order(self._lagged(expr, variable), expr))
+            return records.Here("col", self._over_order(self._lagged(expr, variable), expr))
         others = [r for r in rows if r.which != "cur"]
         if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
             return self._paired(expr, variable, others)
@@ -261,25 +232,20 @@ class ConditionSplitter:
             return self._by_label(expr, variable, *labelled)
         what = f"{expr.value}()" if expr.op == "call" else f"this {_spoken(expr)}"
         if any(n.op == "subquery" for n in expr.walk()):
-            raise self.scope.error(
-                expr,
-                "MATCH_DEPENDENT_EXPRESSION",
-                f"{what} holds a subquery beside values of the match, which is not computed in DEFINE; join the table below the clause instead",
-                UNSUPPORTED,
-            )
-        raise self.scope.error(
+            beside = "holds a subquery beside values of the match, which is not computed in DEFINE"
+            raise self._dependent(expr, f"{what} {beside}; join the table below the clause instead")
+        most = MAX_PAIRED + 1
+        raise self._dependent(
             expr,
-            "MATCH_DEPENDENT_EXPRESSION",
-            f"{what} looks at an aggregate, MATCH_NUMBER() or more than {MAX_PAIRED + 1} rows of the match at once, which is not "
-            "computed in DEFINE; use comparisons, arithmetic and number functions there, or apply it to at most "
-            f"{MAX_PAIRED + 1} rows, or to CLASSIFIER() of few of them",
-            UNSUPPORTED,
+            f"{what} looks at an aggregate, MATCH_NUMBER() or more than {most} rows of the match at once, which is not computed in "
+            "DEFINE; use comparisons, arithmetic and number functions there, or apply it to at most "
+            f"{most} rows, or to CLASSIFIER() of few of them",
         )
 
-    def _labelled(self, expr: Expr, variable: int) -> tuple[Label, tuple[Span, ...], list[str | None]] | None:
+    def _labelled(self, expr: Expr, variable: int) -> tuple[records.Label, tuple[Span, ...], list[str | None]] | None:
         """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what it may be. None where
         there is none or anything else."""
-        found: dict[Label, list[Span]] = {}
+        found: dict[records.Label, list[Span]] = {}
         for m in self._match_functions(expr):
             if m.value == "CLASSIFIER":
                 row, spans = self._row_of(self.scope.classifier_mask(m), variable), [m.span]
@@ -291,7 +257,7 @@ class ConditionSplitter:
             else:
                 return None
             if spans:
-                found.setdefault(Label("cls", row.which, row.mask, row.logical, row.physical), []).extend(spans)
+                found.setdefault(records.Label("cls", row.which, row.mask, row.logical, row.physical), []).extend(spans)
         ways = 1
         for tree in found:
             ways *= len(self._may_be(tree, variable))
@@ -300,13 +266,13 @@ class ConditionSplitter:
         tree, spans = next(iter(found.items()))
         return tree, tuple(spans), self._may_be(tree, variable)
 
-    def _may_be(self, tree: Label, variable: int) -> list[str | None]:
+    def _may_be(self, tree: records.Label, variable: int) -> list[str | None]:
         """What a CLASSIFIER may be: names of variables, and None for NULL."""
         if tree.which == "cur" and not tree.physical:
             return [self.scope.variables[variable]]
         return [name for v, name in enumerate(self.scope.variables) if tree.physical or tree.mask >> v & 1] + [None]
 
-    def _by_label(self, expr: Expr, variable: int, tree: Label, spans: tuple[Span, ...], labels: list[str | None]) -> tuple:
+    def _by_label(self, expr: Expr, variable: int, tree: records.Label, spans: tuple[Span, ...], labels: list[str | None]) -> tuple:
         """A Spark function of CLASSIFIER: chosen by the variable among its values for each, which Spark computes."""
         self._by_labels += 1
         chosen = None
@@ -331,10 +297,10 @@ class ConditionSplitter:
             for leaf in leaves
         )
 
-    def _at(self, row: Row, column: str, absent: str | None) -> Near | At:
+    def _at(self, row: Row, column: str, absent: str | None) -> records.Near | records.At:
         if row.which == "cur":
-            return Near("off", column, row.physical, absent)
-        return At("nav", row.which, row.mask, row.logical, row.physical, column, absent)
+            return records.Near("off", column, row.physical, absent)
+        return records.At("nav", row.which, row.mask, row.logical, row.physical, column, absent)
 
     def _strict(self, expr: Expr) -> bool:
         """Whether ``expr`` is surely NULL when its row is absent: every path to a column is NULL-propagating."""
@@ -370,9 +336,8 @@ class ConditionSplitter:
         for m in self._match_functions(expr):
             row, body = self._nav_row(m, variable)
             swaps[m.span] = at(row, self._row_text(body))
-        for node in self.scope.columns(expr):
-            if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
-                swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
+        for node in self.scope.columns_outside(expr, swaps):
+            swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
         return render_values(self.scope.text, expr, swaps)
 
     def _paired(self, expr: Expr, variable: int, others: list[Row]):
@@ -394,8 +359,8 @@ class ConditionSplitter:
         if len(names) > 1:
             text = f"flatten({text})"
         number = self._over_order(ROW_NUMBER, expr)
-        places = tuple(RowAt(r.which, r.mask, r.logical, r.physical) for r in others)
-        return Pair("pair", self._over_order(text, expr), number, places)
+        places = tuple(records.RowAt(r.which, r.mask, r.logical, r.physical) for r in others)
+        return records.Pair("pair", self._over_order(text, expr), number, places)
 
     def _native(self, expr: Expr, variable: int):
         """The tree of an operator the engine computes itself; None for anything else."""
@@ -427,8 +392,8 @@ class ConditionSplitter:
             return _negate(expr, ("call", "or", *(("call", "=", x, i) for i in items)) if len(items) > 1 else ("call", "=", x, items[0]))
         if op == "is":
             if expr.value == "DISTINCT":
-                return ("call", "not", ("call", "<=>", low(args[0]), low(args[1]))) if "not" not in expr.flags else (
-                    "call", "<=>", low(args[0]), low(args[1]))
+                same = ("call", "<=>", low(args[0]), low(args[1]))
+                return same if "not" in expr.flags else ("call", "not", same)
             name = {"NULL": "isnull", "UNKNOWN": "isnull", "TRUE": "istrue", "FALSE": "isfalse"}[expr.value]
             return _negate(expr, ("call", name, low(args[0])))
         if op == "case":
@@ -457,13 +422,13 @@ class ConditionSplitter:
         if name == "CLASSIFIER":
             mask = scope.classifier_mask(expr)
             row = self._row_of(mask, variable)
-            return Label("cls", row.which, mask, 0, 0)
+            return records.Label("cls", row.which, mask, 0, 0)
         if name in NAVIGATIONS:
             row, body = self._nav_row(expr, variable)
             inner = body.bare()
             if inner.op == "call" and inner.value == "CLASSIFIER":
                 scope.classifier_mask(inner)
-                return Label("cls", row.which, row.mask, row.logical, row.physical)
+                return records.Label("cls", row.which, row.mask, row.logical, row.physical)
             return None
         if name in OF_MATCHES:
             raise scope.error(expr, name, f"{name}() stands in MEASURES only")
@@ -503,7 +468,7 @@ class ConditionSplitter:
         if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
             row = next(iter(rows))
             column = self.inputs.column(f"CAST({self._cur_text(expr, variable)} AS DATE)")
-            return Here("col", column) if row == Row("cur") else self._at(row, column, None)
+            return records.Here("col", column) if row == Row("cur") else self._at(row, column, None)
         return self._lower(expr, variable)
 
     def _prior(self, expr: Expr, variable: int):
@@ -513,7 +478,7 @@ class ConditionSplitter:
             raise self.scope.error(expr, "PRIOR", "PRIOR cannot stand inside PRIOR")
         self._in_prior = True
         try:
-            return Prior("prior", 1 << variable, self._lower(expr.args[0], variable))
+            return records.Prior("prior", 1 << variable, self._lower(expr.args[0], variable))
         finally:
             self._in_prior = False
 
@@ -545,12 +510,8 @@ class ConditionSplitter:
         bare = len(arguments) == 1 and arguments[0].bare().span in {f.span for f in labels}
         distinct = "distinct" in expr.flags and name not in ("MIN", "MAX", "BOOL_AND", "BOOL_OR")
         if name not in ("COUNT", "COUNT_IF", "SUM", "MIN", "MAX", "BOOL_AND", "BOOL_OR") or (distinct and not (name == "COUNT" and bare)):
-            raise self.scope.error(
-                expr,
-                "AGGREGATE_IN_DEFINE",
-                f"over CLASSIFIER(), DEFINE takes count, count_if, sum, min, max, bool_and, bool_or and count(DISTINCT CLASSIFIER()), not this {expr.value}",
-                UNSUPPORTED,
-            )
+            taken = "count, count_if, sum, min, max, bool_and, bool_or and count(DISTINCT CLASSIFIER())"
+            raise self._no_aggregate(expr, f"over CLASSIFIER(), DEFINE takes {taken}, not this {expr.value}")
         whole = name == "COUNT" and not distinct and bare and not any(f.span.start >= c.span.start for f in labels for c in conditions)
         if whole:  # each row has a label
             return self._of_rows("COUNT", mask, (), conditions, False)
@@ -572,10 +533,10 @@ class ConditionSplitter:
         if len(chosen) == 1:
             return chosen[0]
         if name in ("COUNT", "COUNT_IF"):
-            return reduce(lambda a, b: ("call", "+", a, b), chosen)
+            return _chain("+", chosen)
         if name == "SUM":
-            total = reduce(lambda a, b: ("call", "+", a, b), (("call", "coalesce", c, _ZERO) for c in chosen))
-            some = ("call", ">", reduce(lambda a, b: ("call", "+", a, b), counts), _ZERO)
+            total = _chain("+", (("call", "coalesce", c, _ZERO) for c in chosen))
+            some = ("call", ">", _chain("+", counts), _ZERO)
             return ("call", "if", some, total, _NULL)
         return ("call", "least" if name in ("MIN", "BOOL_AND") else "greatest", *chosen)
 
@@ -593,7 +554,7 @@ class ConditionSplitter:
             tree = self._aggregate_of(expr, name, mask, arguments, rest)
         if not of_number:
             return tree
-        kept = reduce(lambda a, b: ("call", "and", a, b), (self._lower(c, -1) for c in of_number))
+        kept = _chain("and", (self._lower(c, -1) for c in of_number))
         return ("call", "if", kept, tree, _ZERO if name in ("COUNT", "COUNT_IF") else _NULL)
 
     def _of_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], rest: tuple[Expr, ...], distinct: bool) -> tuple:
@@ -638,13 +599,11 @@ class ConditionSplitter:
         return None
 
     def _beside_number(self, expr: Expr, part: Expr):
-        return self.scope.error(
-            part,
-            "AGGREGATE_IN_DEFINE",
-            f"in DEFINE, {expr.value} does not take this of MATCH_NUMBER() and a row together, but sum, min and max take x + n and x - n, and sum x * n; "
-            "compute with MATCH_NUMBER() around the aggregate",
-            UNSUPPORTED,
-        )
+        taken = "sum, min and max take x + n and x - n, and sum x * n; compute with MATCH_NUMBER() around the aggregate"
+        return self._no_aggregate(part, f"in DEFINE, {expr.value} does not take this of MATCH_NUMBER() and a row together, but {taken}")
+
+    def _no_aggregate(self, expr: Expr, message: str) -> ClauseError:
+        return self.scope.error(expr, "AGGREGATE_IN_DEFINE", message, UNSUPPORTED)
 
     def _numbered(self, expr: Expr) -> bool:
         return any(f.value == "MATCH_NUMBER" for f in self._match_functions(expr))
@@ -674,7 +633,7 @@ class ConditionSplitter:
                 continue
             names = [v for i, v in enumerate(self.scope.variables) if mask >> i & 1]
             ways = [self._labels_are(mask, way) for way in _splits(whole, joint, names)]
-            return reduce(lambda a, b: ("call", "or", a, b), ways) if ways else Lit("lit", "bool", "FALSE")
+            return _chain("or", ways) if ways else Lit("lit", "bool", "FALSE")
         return None
 
     def _label_list(self, expr: Expr) -> int | None:
@@ -685,25 +644,19 @@ class ConditionSplitter:
         return self.scope.classifier_mask(inner) if inner.op == "call" and inner.value == "CLASSIFIER" else None
 
     def _labels_are(self, mask: int, labels: list[str]):
-        tree = ("call", "=", Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
+        tree = ("call", "=", records.Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
         for i, label in enumerate(labels):
-            tree = ("call", "and", tree, ("call", "=", Label("cls", "F", mask, i, 0), Lit("lit", "string", label)))
+            tree = ("call", "and", tree, ("call", "=", records.Label("cls", "F", mask, i, 0), Lit("lit", "string", label)))
         return tree
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
         nulls = name in _ENDS and expr.args and words_behind(scope.text, expr.args, (), expr, "(?:IGNORE|RESPECT)", "NULLS")
         if expr.value in _AGGREGATES and "ordered" in expr.flags and not nulls:
-            raise scope.error(
-                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out", UNSUPPORTED
-            )
+            raise self._no_aggregate(expr, f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out")
         if expr.value not in _AGGREGATES:
-            raise scope.error(
-                expr,
-                "AGGREGATE_IN_DEFINE",
-                f"the aggregate {expr.value} cannot stand in DEFINE; there are {', '.join(sorted(_AGGREGATES))}",
-                UNSUPPORTED,
-            )
+            known = ", ".join(sorted(_AGGREGATES))
+            raise self._no_aggregate(expr, f"the aggregate {expr.value} cannot stand in DEFINE; there are {known}")
         if "final" in expr.flags:
             raise scope.error(expr, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
         mask, argument, keep = aggregate_parts(scope, expr, inside=("CLASSIFIER", "MATCH_NUMBER"))
@@ -734,7 +687,7 @@ class ConditionSplitter:
             missing = " OR ".join(f"{t} IS NULL" for t in texts)
             text = f"IF({missing}, NULL, struct({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
         column = None if text is None else self.inputs.column(text)
-        return Running("agg", name.lower(), mask, column, self._kept(conditions), distinct)
+        return records.Running("agg", name.lower(), mask, column, self._kept(conditions), distinct)
 
     def _kept(self, conditions: tuple[Expr, ...], also: str = "") -> str | None:
         """The input column that tells which rows an aggregate is over; None for all."""
@@ -745,17 +698,15 @@ class ConditionSplitter:
         """The value at the first or last row, or at that which a filter or IGNORE NULLS keeps."""
         if any(True for part in (*arguments, *conditions) for _ in self._match_functions(part)):
             if arguments[0].bare().value == "CLASSIFIER" and not conditions:
-                return Label("cls", which, mask, 0, 0)
-            raise self.scope.error(
-                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes CLASSIFIER() or values of the row; write FIRST or LAST of it", UNSUPPORTED
-            )
+                return records.Label("cls", which, mask, 0, 0)
+            raise self._no_aggregate(expr, f"{expr.value} in DEFINE takes CLASSIFIER() or values of the row; write FIRST or LAST of it")
         ignoring = skips_nulls(self.scope.text, arguments, conditions, expr)
         text = self._row_text(arguments[0])
         if not conditions and not ignoring:
-            return At("nav", which, mask, 0, 0, self.inputs.column(text), None)
+            return records.At("nav", which, mask, 0, 0, self.inputs.column(text), None)
         number = self._over_order(ROW_NUMBER, expr)
         kept = self._kept(conditions, f"({text}) IS NOT NULL" if ignoring else "")
-        return Extreme("by", "min" if which == "F" else "max", mask, self.inputs.column(text), number, kept)
+        return records.Extreme("by", "min" if which == "F" else "max", mask, self.inputs.column(text), number, kept)
 
     def _by(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
         """max_by and min_by: what the last row of the extreme value has."""
@@ -767,16 +718,14 @@ class ConditionSplitter:
             value, chosen = self.inputs.column(self._row_text(arguments[0])), _NULL
             names = [(name.encode(), v) for v, name in enumerate(self.scope.variables) if mask >> v & 1]
             for _, v in sorted(names, reverse=which == "min"):
-                some = ("call", ">", Running("agg", "count", 1 << v, None, None, False), _ZERO)
-                chosen = ("call", "if", some, At("nav", "L", 1 << v, 0, 0, value, None), chosen)
+                some = ("call", ">", records.Running("agg", "count", 1 << v, None, None, False), _ZERO)
+                chosen = ("call", "if", some, records.At("nav", "L", 1 << v, 0, 0, value, None), chosen)
             return chosen
         labelled = arguments[0].bare().value == "CLASSIFIER"
         if any(True for part in (*arguments[labelled:], *conditions) for _ in self._match_functions(part)):
-            raise self.scope.error(
-                expr, "AGGREGATE_IN_DEFINE", f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as one of its arguments", UNSUPPORTED
-            )
+            raise self._no_aggregate(expr, f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as one of its arguments")
         value = None if labelled else self.inputs.column(self._row_text(arguments[0]))
-        return Extreme("by", which, mask, value, self.inputs.column(self._row_text(arguments[1])), self._kept(conditions))
+        return records.Extreme("by", which, mask, value, self.inputs.column(self._row_text(arguments[1])), self._kept(conditions))
 
 
 def skips_nulls(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr) -> bool:
@@ -793,9 +742,7 @@ def words_behind(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr,
     return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
 
-def aggregate_parts(
-    scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)
-) -> tuple[int, Expr | None, Expr | None]:
+def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)) -> tuple[int, Expr | None, Expr | None]:
     """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables.
 
     ``inside``: the match functions that may stand in it."""
@@ -812,9 +759,7 @@ def aggregate_parts(
         if expr.value != "COUNT" or len(args) > 1 or len(args[0].value) > 1:
             raise scope.error(expr, "AGGREGATE", f"only count takes *, as in count(*) or count(A.*); {expr.value} needs an expression")
         if args[0].value and scope.qualifier(args[0]) is None:
-            raise scope.error(
-                args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name"
-            )
+            raise scope.error(args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name")
         if "distinct" in expr.flags:
             raise scope.error(expr, "AGGREGATE", "count(DISTINCT *) is not defined over a match; name the columns")
         mask = scope.qualifier(args[0])
@@ -836,9 +781,13 @@ def conjuncts(expr: Expr) -> list[Expr]:
     return [expr]
 
 
+def _holds_prior(expr: Expr) -> bool:
+    return any(n.op == "call" and n.value == PRIOR for n in expr.walk())
+
+
 def _text(expr: Expr) -> str | None:
     """The value of a plain string literal."""
-    literal = _literal(expr.bare())
+    literal = literal_tree(expr.bare())
     return literal.text if literal is not None and literal.type == "string" else None
 
 
@@ -878,11 +827,16 @@ def _spoken(expr: Expr) -> str:
     return str(expr.value) if expr.op in ("bin", "un", "like") else named.get(expr.op, expr.op.upper())
 
 
+def _chain(operator: str, trees: Iterable[tuple]) -> tuple:
+    """The trees, one or more, joined by an operator."""
+    return reduce(lambda left, right: ("call", operator, left, right), trees)
+
+
 def _negate(expr: Expr, tree):
     return ("call", "not", tree) if "not" in expr.flags else tree
 
 
-def _literal(expr: Expr) -> Lit | None:
+def literal_tree(expr: Expr) -> Lit | None:
     """A tree for a plain literal; None for anything Spark should evaluate."""
     sign = ""
     if expr.op == "un" and expr.value == "-":

@@ -45,6 +45,15 @@ def tree_of(pattern: nodes.Node) -> tuple[tuple[str, ...], tuple]:
     return tuple(names), whole
 
 
+def unbounded(pattern: tuple) -> tuple[tuple, tuple[int, ...]]:
+    """A pattern without the windows that bound it as a whole, and these."""
+    windows = []
+    while isinstance(pattern, Within):
+        windows.append(pattern.window)
+        pattern = pattern.item
+    return pattern, tuple(windows)
+
+
 def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> int:
     """The least number of rows of a match, or the least weight of them."""
     kind, parts = pattern[0], [least(part, weight) for part in pattern if isinstance(part, tuple)]

@@ -13,29 +13,15 @@ from dataclasses import dataclass, replace
 from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import UNSUPPORTED
+from sparkcep.plan import records
 from sparkcep.plan.costs import BUNDLE_LEAVES, BUNDLES
 from sparkcep.plan.define import aggregate_parts, skips_nulls, words_behind
-from sparkcep.plan.records import (
-    ALL_ROWS,
-    Aggregate,
-    Approx,
-    BundleEdge,
-    Classifier,
-    Computed,
-    Errors,
-    Leaf,
-    LeafSpec,
-    Plain,
-    Rows,
-    Score,
-    Term,
-    Value,
-    WindowEdge,
-)
+from sparkcep.plan.records import ALL_ROWS
 from sparkcep.plan.scope import (
     AGGREGATES,
     APPROXIMATE,
     ENDINGS,
+    LIFETIMES,
     NAVIGATIONS,
     OF_MATCHES,
     RANKED,
@@ -86,7 +72,7 @@ class MeasureSplitter:
     MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give."""
 
     def __init__(
-        self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: Approx | None = None, timed: str = "", step: str = "",
+        self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
         ranked: tuple[str, ...] = (),
     ) -> None:
         self.scope = scope
@@ -96,20 +82,20 @@ class MeasureSplitter:
         self.timed = timed
         self.step = step
         self.ranked = ranked
-        self._leaves: dict[LeafSpec, str] = {}
+        self._leaves: dict[records.LeafSpec, str] = {}
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
 
-    def arrays(self) -> tuple[Computed, ...]:
+    def arrays(self) -> tuple[records.Computed, ...]:
         """The arrays that Spark aggregates, with their SQL texts over leaves."""
-        return tuple(Computed(name, text) for text, name in self._arrays.items())
+        return tuple(records.Computed(name, text) for text, name in self._arrays.items())
 
-    def aggregates(self) -> tuple[Computed, ...]:
+    def aggregates(self) -> tuple[records.Computed, ...]:
         """The aggregates, with their SQL texts over elements of those arrays."""
-        return tuple(Computed(name, text) for text, name in self._aggregates.items())
+        return tuple(records.Computed(name, text) for text, name in self._aggregates.items())
 
-    def leaves(self) -> tuple[Leaf, ...]:
-        return tuple(Leaf(name, spec) for spec, name in self._leaves.items())
+    def leaves(self) -> tuple[records.Leaf, ...]:
+        return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
 
     def ensure_leaf(self) -> None:
         """Makes the engine return a column even where no measure needs one."""
@@ -125,29 +111,29 @@ class MeasureSplitter:
             self.one_row = one_row
 
     def match_number(self) -> str:
-        return self._leaf(Plain("mno"))
+        return self._leaf(records.Plain("mno"))
 
     def vector(self) -> str:
         """The column with the positions of the match's rows."""
-        return self._leaf(Plain("vector"))
+        return self._leaf(records.Plain("vector"))
 
     def approximate_errors(self) -> str:
         assert self.approx is not None
-        return self._leaf(Errors("errors", self.approx.whole))
+        return self._leaf(records.Errors("errors", self.approx.whole))
 
-    def score(self, parts: int, terms: tuple[Term, ...]) -> str:
+    def score(self, parts: int, terms: tuple[records.Term, ...]) -> str:
         """The column with the sums of an additive preference that are floating, NULL for others."""
-        return self._leaf(Score("score", parts, terms))
+        return self._leaf(records.Score("score", parts, terms))
 
     def window_start(self) -> None:
         """The column by which the matches of sliding windows are told apart."""
-        self._leaf(WindowEdge(SLIDING["WINDOW_START"], self.timed, self.step))
+        self._leaf(records.WindowEdge(SLIDING["WINDOW_START"], self.timed, self.step))
 
     def duration(self) -> str:
         """How far the last row is from the first, in the measure of the window; in rows where there is none."""
         if not self.timed:
             return f"element_at({self.vector()}, -1) - {self.vector()}[0]"
-        ends = [self._leaf(Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
+        ends = [self._leaf(records.Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
         return f"abs({ends[0]} - {ends[1]})"
 
     def split(self, expr: Expr) -> str:
@@ -157,25 +143,26 @@ class MeasureSplitter:
         swaps: dict[Span, str] = {}
         for call in scope.match_functions(expr):
             swaps[call.span] = self._call(call)
-        for node in scope.columns(expr):
-            if any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
-                continue
+        for node in scope.columns_outside(expr, swaps):
             if node.op == "star":
                 raise scope.error(node, "AGGREGATE", "* can only stand in count(*)")
-            mask = scope.qualifier(node)
-            row = Row("L", ALL_ROWS if mask is None else mask)
-            swaps[node.span] = self._value(row, scope.row_text(node))
+            swaps[node.span] = self._column(node)
         return render_values(scope.text, expr, swaps)
 
-    def _leaf(self, spec: LeafSpec) -> str:
+    def _column(self, node: Expr) -> str:
+        """What a column outside of all calls stands for."""
+        mask = self.scope.qualifier(node)
+        return self._value(Row("L", ALL_ROWS if mask is None else mask), self.scope.row_text(node))
+
+    def _leaf(self, spec: records.LeafSpec) -> str:
         return self._leaves.setdefault(spec, f"__l{len(self._leaves)}")
 
     def _value(self, row: Row, text: str) -> str:
         column = self.inputs.column(text)
-        return self._leaf(Value("nav", row.which, row.mask, row.logical, row.physical, column, row.final or self.one_row))
+        return self._leaf(records.Value("nav", row.which, row.mask, row.logical, row.physical, column, row.final or self.one_row))
 
     def _classifier(self, row: Row) -> str:
-        return self._leaf(Classifier("cls", row.which, row.mask, row.logical, row.physical, row.final or self.one_row))
+        return self._leaf(records.Classifier("cls", row.which, row.mask, row.logical, row.physical, row.final or self.one_row))
 
     def _call(self, call: Expr) -> str:
         scope, name = self.scope, call.value
@@ -187,9 +174,11 @@ class MeasureSplitter:
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
         if name in ENDINGS:
-            return self._leaf(Plain(ENDINGS[name]))
+            return self._leaf(records.Plain(ENDINGS[name]))
         if name in APPROXIMATE:
             return self._leaf(self._approximate(call))
+        if name in LIFETIMES:
+            raise scope.error(call, name, f"{name}() is a measure of the matches of an AUTOMATON; write AUTOMATON in place of PATTERN")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
@@ -198,7 +187,7 @@ class MeasureSplitter:
         if name in SLIDING:
             if not self.step:
                 raise scope.error(call, name, f"{name}() is a measure of sliding windows; write WINDOW ... SLIDE ... TOP k")
-            return self._leaf(WindowEdge(SLIDING[name], self.timed, self.step))
+            return self._leaf(records.WindowEdge(SLIDING[name], self.timed, self.step))
         if name == "CLASSIFIER":
             if call.flags & {"final", "running"}:
                 raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")
@@ -207,18 +196,18 @@ class MeasureSplitter:
             return self._navigation(call)
         return self._aggregate(call)
 
-    def _approximate(self, call: Expr) -> LeafSpec:
+    def _approximate(self, call: Expr) -> records.LeafSpec:
         scope, name = self.scope, call.value
         if self.approx is None:
             raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches; add APPROX k")
         leaf = APPROXIMATE[name]
         if leaf == "errors":
-            return Errors(leaf, self.approx.whole)
+            return records.Errors(leaf, self.approx.whole)
         if leaf == "kind" and self.one_row:
             raise scope.error(call, "APPROX", "ERROR_KIND() tells of each row what it is to the match, so it needs ALL ROWS PER MATCH")
         if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
             raise scope.error(call, "APPROX", f"{name}() is a measure of bundles; write APPROX k MATCH BUNDLES")
-        return BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else Plain(leaf)
+        return records.BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else records.Plain(leaf)
 
     def _navigation(self, call: Expr) -> str:
         scope = self.scope
@@ -229,9 +218,8 @@ class MeasureSplitter:
         swaps = {label.span: self._classifier(row) for label in labels}
         if body.bare() in labels:
             return swaps[body.bare().span]
-        for node in scope.columns(body):
-            if not any(s.start <= node.span.start and node.span.end <= s.end for s in swaps):
-                swaps[node.span] = self._value(row, scope.row_text(node))
+        for node in scope.columns_outside(body, swaps):
+            swaps[node.span] = self._value(row, scope.row_text(node))
         return "(" + render_values(scope.text, body, swaps) + ")"
 
     # -- aggregates -----------------------------------------------------------------------------------------
@@ -283,7 +271,7 @@ class MeasureSplitter:
             column = self.inputs.column(f"({text}) AND true" if agg.name in _BOOLEAN else text)
         if agg.conditions:
             keep = self.inputs.column(f"COALESCE({self._all(agg.conditions, self.scope.row_text)}, false)")
-        return self._leaf(Aggregate("agg", function, agg.mask, column, keep, agg.final))
+        return self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
 
     def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
         return " AND ".join(f"({text_of(c)})" for c in conditions)
@@ -324,15 +312,14 @@ class MeasureSplitter:
             whole = list(self._with_subqueries(expr))
             for node in whole:
                 place(node, self.inputs.column(scope.row_text(node)))
-            for node in scope.columns(expr):
-                if not any(c.span.start <= node.span.start and node.span.end <= c.span.end for c in (*calls, *whole)):
-                    place(node, self.inputs.column(scope.row_text(node)))
+            for node in scope.columns_outside(expr, [part.span for part in (*calls, *whole)]):
+                place(node, self.inputs.column(scope.row_text(node)))
 
         def over(expr: Expr, row: str) -> str:
             swaps = {span: f"{row}.a{to}" if isinstance(to, int) else to for span, to in places.items()}
             return render_values(scope.text, expr, swaps)
 
-        return self._leaf(Rows("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
+        return self._leaf(records.Rows("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
 
     def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
         """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input columns."""
@@ -353,9 +340,8 @@ class MeasureSplitter:
     def _by_spark(self, agg: _Aggregate) -> str:
         """Any other aggregate: over the elements of an array, one for each row that counts."""
         if agg.name in _OVER_ARRAY and agg.arguments and words_behind(self.scope.text, agg.arguments, agg.conditions, agg.call, "ORDER", "BY"):
-            raise self.scope.error(
-                agg.call, "AGGREGATE", f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))", UNSUPPORTED
-            )
+            message = f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))"
+            raise self.scope.error(agg.call, "AGGREGATE", message, UNSUPPORTED)
         varying = [a for a in agg.arguments if not self._is_constant(a)]
         distinct = agg.distinct and len({self.scope.row_text(a) for a in varying}) == 1
         if distinct:

@@ -9,9 +9,9 @@ from math import lcm
 
 from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span, tokenize
+from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, position, shown
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, error_at, position, shown
 from sparkcep.plan import records
 from sparkcep.plan.facts import nullable, tree_of
 
@@ -68,41 +68,40 @@ def check_options(clause: MatchClause) -> None:
     strategy, report = selection(clause) or ("STRICT", "FIRST")
     if clause.window is not None:
         if not clause.order_by:
-            raise _fail(clause, clause.window.span, "WINDOW_WITHOUT_ORDER", "WINDOW needs the clause's ORDER BY, which it measures")
+            raise clause.error(clause.window.span, "WINDOW_WITHOUT_ORDER", "WINDOW needs the clause's ORDER BY, which it measures")
     if report == "ALL" and clause.skip is not None and clause.skip.mode in (TO_FIRST, TO_LAST):
-        raise _fail(
-            clause, clause.skip.span, "SKIP_WITH_ALL_MATCHES",
-            "with ALL MATCHES, AFTER MATCH SKIP is TO NEXT ROW (all of them) or PAST LAST ROW (non-overlapping ones)",
-        )
+        message = "with ALL MATCHES, AFTER MATCH SKIP is TO NEXT ROW (all of them) or PAST LAST ROW (non-overlapping ones)"
+        raise clause.error(clause.skip.span, "SKIP_WITH_ALL_MATCHES", message)
     _check_pattern(clause, strategy, report)
 
 
 def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Within) and not clause.order_by:
-            raise _fail(clause, node.span, "WINDOW_WITHOUT_ORDER", "WITHIN needs the clause's ORDER BY, which it measures")
+            raise clause.error(node.span, "WINDOW_WITHOUT_ORDER", "WITHIN needs the clause's ORDER BY, which it measures")
         if isinstance(node, nodes.Conjunct) and strategy == "STRICT":
-            raise _fail(
-                clause, node.span, "CONJUNCTION",
+            raise clause.error(
+                node.span, "CONJUNCTION",
                 "under STRICT CONTIGUITY rows are adjacent, so & means nothing; add EVENT SELECTION SKIP TILL ANY MATCH",
             )
         if isinstance(node, nodes.Conjunct) and report == "FIRST":
-            raise _fail(clause, node.span, "CONJUNCTION", "a conjunction & reports ALL MATCHES; FIRST MATCH cannot be asked for")
+            raise clause.error(node.span, "CONJUNCTION", "a conjunction & reports ALL MATCHES; FIRST MATCH cannot be asked for")
         if isinstance(node, nodes.Repeat) and nodes.contains(node.item, nodes.Not):
-            raise _fail(clause, node.span, "NEGATION", "~ cannot stand under a quantifier; negate one variable between others")
+            raise clause.error(node.span, "NEGATION", "~ cannot stand under a quantifier; negate one variable between others")
         if isinstance(node, nodes.Not):
             if not isinstance(node.item, nodes.Var):
-                raise _fail(clause, node.span, "NEGATION", "~ takes one row pattern variable, not a group; give it a condition of its own")
+                message = "~ takes one row pattern variable, not a group; give it a condition of its own"
+                raise clause.error(node.span, "NEGATION", message)
             if strategy == "STRICT":
-                raise _fail(
-                    clause, node.span, "NEGATION",
+                raise clause.error(
+                    node.span, "NEGATION",
                     "under STRICT CONTIGUITY no row lies between, so ~ means nothing; add EVENT SELECTION SKIP TILL NEXT MATCH",
                 )
     if clause.window is None:
         for backward, where in ((False, "start"), (True, "end")):
             for node in _leading(clause.pattern, backward):
-                raise _fail(
-                    clause, node.span, "NEGATION", f"~ at the {where} of the pattern looks at the window, so the clause needs WINDOW"
+                raise clause.error(
+                    node.span, "NEGATION", f"~ at the {where} of the pattern looks at the window, so the clause needs WINDOW"
                 )
 
 
@@ -118,10 +117,6 @@ def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:
                 break
         return out
     return [n for child in node.children() for n in _leading(child, backward)]
-
-
-def _fail(clause: MatchClause, span: Span, error_class: str, message: str) -> ClauseError:
-    return error_at(clause.text, span.start, span.end, error_class, message, SEMANTIC)
 
 
 # -- sizes ------------------------------------------------------------------------------------------------------------
@@ -159,10 +154,8 @@ def _interval(node: Expr, text: str) -> int:
     source = shown(node.span.of(text))
     body = " ".join(t.text if t.text[0] != '"' else f"'{t.text[1:-1]}'" for t in tokenize(node.span.of(text))[1:-1])  # without comments
     if re.search(r"(?i)\b(year|quarter|month)s?\b", body):
-        raise error_at(
-            text, node.span.start, node.span.end, "WINDOW_SIZE",
-            "a window cannot be measured in months or years, which differ in length; use days or smaller units", UNSUPPORTED,
-        )
+        message = "a window cannot be measured in months or years, which differ in length; use days or smaller units"
+        raise error_at(text, node.span.start, node.span.end, "WINDOW_SIZE", message, UNSUPPORTED)
     ranged = re.fullmatch(r"(?i)([+-]?)\s*'([^']*)'\s*(day|hour|minute|second)s?\s+to\s+(hour|minute|second)s?", body)
     if ranged:
         micros = _fields(ranged[2].strip(), ranged[3].upper(), ranged[4].upper())

@@ -17,27 +17,7 @@ from dataclasses import dataclass, fields, replace
 
 from sparkcep.clause.lexer import quote
 from sparkcep.clause.tree import ONE_ROW, PAST_LAST
-from sparkcep.plan import checked
-from sparkcep.plan.records import (
-    Approx,
-    Bound,
-    Candidate,
-    Computed,
-    Condition,
-    ConditionPlace,
-    EqualKey,
-    Key,
-    Leaf,
-    Letter,
-    Order,
-    Place,
-    Plain,
-    Ranking,
-    Selection,
-    Skip,
-    Slide,
-    Window,
-)
+from sparkcep.plan import checked, records
 
 LETTERS = "__letters"
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
@@ -51,32 +31,33 @@ class Plan:
     variables: tuple[str, ...]
     pattern: tuple  # a tree
     rows: str  # of the modes of clause.tree
-    skip: Skip = Skip(PAST_LAST, 0)
-    partition: tuple[Key, ...] = ()
-    order: tuple[Order, ...] = ()
-    inputs: tuple[Computed, ...] = ()
-    letters: tuple[Letter, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    leaves: tuple[Leaf, ...] = ()
-    outputs: tuple[Computed, ...] = ()  # over leaves and aggregates
-    places: tuple[ConditionPlace, ...] = ()  # for errors that need types
-    ordered_inputs: tuple[Computed, ...] = ()  # with lag/lead over the clause's order
-    arrays: tuple[Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
-    aggregates: tuple[Computed, ...] = ()  # over one element of those arrays
+    skip: records.Skip = records.Skip(PAST_LAST, 0)
+    partition: tuple[records.Key, ...] = ()
+    order: tuple[records.Order, ...] = ()
+    inputs: tuple[records.Computed, ...] = ()
+    letters: tuple[records.Letter, ...] = ()
+    conditions: tuple[records.Condition, ...] = ()
+    leaves: tuple[records.Leaf, ...] = ()
+    outputs: tuple[records.Computed, ...] = ()  # over leaves and aggregates
+    places: tuple[records.ConditionPlace, ...] = ()  # for errors that need types
+    ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
+    arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
+    aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
     ansi: bool = True
     case_sensitive: bool = False
-    selection: Selection | None = None  # None: the exact engine's adjacent rows
-    windows: tuple[Window, ...] = ()  # of WINDOW (kind "none" without one), then of each group's WITHIN; none without a selection
+    selection: records.Selection | None = None  # None: the exact engine's adjacent rows
+    windows: tuple[records.Window, ...] = ()  # WINDOW (kind "none" without one), then each group's WITHIN; () without a selection
     prefilter: tuple[str, ...] = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
-    bounds: tuple[Bound, ...] = ()
-    place: Place | None = None  # of PATTERN's row pattern, for errors that its size makes
-    approximate: Approx | None = None
-    slide: Slide | None = None
-    ranking: Ranking | None = None
-    equal_keys: tuple[EqualKey, ...] = ()  # beside those of ``partition``
-    candidates: tuple[Candidate, ...] = ()  # empty where they may not part rows
+    bounds: tuple[records.Bound, ...] = ()
+    place: records.Place | None = None  # of PATTERN's row pattern, for errors that its size makes
+    approximate: records.Approx | None = None
+    slide: records.Slide | None = None
+    ranking: records.Ranking | None = None
+    equal_keys: tuple[records.EqualKey, ...] = ()  # beside those of ``partition``
+    candidates: tuple[records.Candidate, ...] = ()  # empty where they may not part rows
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
     slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
+    automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
     format: int = checked.FORMAT
     made_by: str = checked.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
@@ -126,13 +107,16 @@ class Plan:
         if ranking is not None and ranking.place:
             ranking = ranking._replace(place=at(ranking.place))
         windows = tuple(at(window) if window.line else window for window in self.windows)
-        return replace(self, place=self.place and at(self.place), places=tuple(map(at, self.places)), windows=windows, ranking=ranking)
+        automaton = self.automaton
+        if automaton is not None:
+            automaton = automaton._replace(registers=tuple(map(at, automaton.registers)), arcs=tuple(map(at, automaton.arcs)))
+        return replace(self, automaton=automaton, place=self.place and at(self.place), places=tuple(map(at, self.places)), windows=windows, ranking=ranking)
 
     def ranked_by_engine(self) -> Plan:
         """The same with ranks from the engine: what Spark would rank by is left out."""
         assert self.ranking is not None
         kept = tuple(leaf for leaf in self.leaves if leaf.spec.kind not in ("vector", "mno"))
-        rank = Leaf(f"__l{len(self.leaves)}", Plain("rank"))
+        rank = records.Leaf(f"__l{len(self.leaves)}", records.Plain("rank"))
         return replace(self, leaves=(*kept, rank), ranking=self.ranking._replace(order=(), vector="", by_engine=True))
 
     def to_json(self) -> str:

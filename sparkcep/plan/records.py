@@ -143,7 +143,7 @@ class Approx(NamedTuple):
 
 class Term(NamedTuple):
     """What each row of the variables in ``mask`` adds to a score: its ``column`` (1 for a ``count``), with a ``sign``. A NULL makes the score NULL
-    where ``kind`` is ``row``, and adds nothing where it is ``sum``."""
+    where ``kind`` is ``row``, and ``branch``, whose rows not each match has, and adds nothing where it is ``sum``."""
 
     mask: int
     column: str
@@ -180,11 +180,21 @@ class Conjoined(NamedTuple):
     across: bool
 
 
+class Scored(NamedTuple):
+    """A score by which listed matches are compared: a ``tree`` as above over ``leaves``, each a sum over the match's rows. It is NULL where any leaf
+    is if it is ``strict``."""
+
+    leaves: tuple[Term, ...]
+    tree: tuple
+    strict: bool
+
+
 class Ranking(NamedTuple):
     """PREF and TOP. ``objectives`` are SQL texts over leaves, which become the columns ``__g0`` and so on; ``score`` is an SQL text over those.
     TOP keeps ``top`` matches (0: all), of all partitions together where it is ``overall``. ``order`` has SQL ORDER BY items over leaves and the
     score, the best match first; ``vector`` is the leaf with the positions of a match's rows; ``place`` is that of the preference. A score that is
-    a sum has ``terms``; others may be ``monotone``, those of conjunctions ``by_sides``. The engine tells the ranks where they are ``by_engine``."""
+    a sum has ``terms``; others may be ``monotone``, those of conjunctions ``by_sides``, and
+    ``scored`` where it is arithmetic that the engine knows. The engine tells the ranks where they are ``by_engine``."""
 
     objectives: tuple[str, ...]
     score: str
@@ -197,6 +207,7 @@ class Ranking(NamedTuple):
     by_engine: bool = False
     monotone: Monotone | None = None
     by_sides: Conjoined | None = None
+    scored: Scored | None = None
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
@@ -350,6 +361,65 @@ class Within(NamedTuple):
     window: int
 
 
+# -- automaton --------------------------------------------------------------------------------------------------------
+
+
+class Register(NamedTuple):
+    """A register by its name and SQL type, the tree of its first value (over constants that Spark computes) and the place of its declaration. In trees
+    it is the column :func:`register_column` of its number."""
+
+    name: str
+    type: str
+    initial: tuple
+    line: int
+    column: int
+    text: str
+
+
+class Assignment(NamedTuple):
+    """The tree whose value an arc gives to a register."""
+
+    register: int
+    tree: tuple
+
+
+class Arc(NamedTuple):
+    """An arc of an automaton: ``on`` says what it takes, ``letter`` the bit of the row-local part of its fence (-1: none),
+    ``fence`` the trees of the rest. ``emits``: the tree of each EMIT column, ``("lit", ...)`` NULL where the arc does not name it; none where it has no
+    EMIT. ``label`` is the variable that CLASSIFIER() names."""
+
+    source: int
+    target: int
+    on: Literal["row", "empty", "expiry"]
+    letter: int
+    fence: tuple[tuple, ...]
+    sets: tuple[Assignment, ...]
+    emits: tuple[tuple, ...]
+    label: int
+    line: int
+    column: int
+    text: str
+
+
+class Automaton(NamedTuple):
+    """AUTOMATON: states by their numbers, arcs in their order, the names of EMIT's columns, and the input columns of the rows' times and of the ends of
+    their lifetimes ("" without LIFETIME TO)."""
+
+    registers: tuple[Register, ...]
+    states: tuple[str, ...]
+    start: int
+    final: tuple[int, ...]
+    arcs: tuple[Arc, ...]
+    emits: tuple[str, ...]
+    time: str
+    lifetime: str
+
+
+def register_column(register: int) -> str:
+    """The column that stands for a register in trees."""
+    return f"__r{register}"
+
+
 # -- leaves -----------------------------------------------------------------------------------------------------------
 
 
@@ -434,7 +504,21 @@ class Rows(NamedTuple):
     final: bool
 
 
-LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | WindowEdge | Score | Aggregate | Rows
+class OfComputation(NamedTuple):
+    """What an automaton's computation ends with: the value of the register, or EMIT's column, of this number."""
+
+    kind: Literal["register", "emit"]
+    number: int
+
+
+class LifetimeEdge(NamedTuple):
+    """MATCH_FROM() or MATCH_TO(), in the type of the rows' times, which are in ``column``."""
+
+    kind: Literal["match_from", "match_to"]
+    column: str
+
+
+LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge
 
 
 class Leaf(NamedTuple):
@@ -442,6 +526,11 @@ class Leaf(NamedTuple):
 
     name: str
     spec: LeafSpec
+
+
+def arc_columns(arc: Arc) -> set[str]:
+    """The columns that the trees of an arc read, registers among them."""
+    return {part.column for tree in (*arc.fence, *(item.tree for item in arc.sets), *arc.emits) for part in walk(tree) if part[0] == "col"}
 
 
 # -- trees ------------------------------------------------------------------------------------------------------------

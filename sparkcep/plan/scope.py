@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -40,11 +40,16 @@ NOT_OF_A_ROW = {
     **dict.fromkeys("EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK".split(), _SPREADS),
     **dict.fromkeys("GROUPING GROUPING_ID MEASURE".split(), _GROUPS),
 }
+RANDOM = frozenset(
+    "RAND RANDOM RANDN RANDSTR UNIFORM UUID SHUFFLE MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID INPUT_FILE_NAME".split()
+)  # functions of Spark's that are not deterministic
 PRIOR = "PRIOR"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
 SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
-OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING])  # measures of whole matches, without arguments
+LIFETIMES = {"MATCH_FROM": "match_from", "MATCH_TO": "match_to"}  # measures of an automaton's matches, and their leaves
+OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES])  # measures of whole matches, without arguments
+MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
 
 
 class Inputs:
@@ -129,15 +134,6 @@ class Scope:
             return self.mask_of(node.value[0])
         return None
 
-    def is_match_function(self, node: Expr) -> bool:
-        return node.op == "call" and (
-            node.value in NAVIGATIONS
-            or node.value in AGGREGATES
-            or node.value in OF_MATCHES
-            or node.value == PRIOR
-            or node.value in ("CLASSIFIER", "MATCH_NUMBER")
-        )
-
     def check_semantics(self, expr: Expr) -> None:
         """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions, generators and endless numbers nowhere."""
         offsets = {a.bare().span for n in expr.walk() if n.op == "call" and n.value in NAVIGATIONS for a in n.args[1:]}
@@ -148,9 +144,8 @@ class Scope:
             if node.op == "call" and node.value in NOT_OF_A_ROW:
                 raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} {NOT_OF_A_ROW[node.value]}")
             if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):
-                raise self.error(
-                    node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
-                )
+                message = f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
+                raise self.error(node, "SEMANTICS", message)
 
     def columns(self, expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
         """Free column references and stars below ``expr``; lambda parameters are none."""
@@ -164,9 +159,13 @@ class Scope:
         for arg in expr.args:
             yield from self.columns(arg, bound)
 
+    def columns_outside(self, expr: Expr, spans: Iterable[Span]) -> list[Expr]:
+        """Those that lie in none of the spans."""
+        return [node for node in self.columns(expr) if not any(span.holds(node.span) for span in spans)]
+
     def match_functions(self, expr: Expr) -> Iterator[Expr]:
         """Outermost navigations, aggregates, CLASSIFIER and MATCH_NUMBER calls below and at ``expr``."""
-        if self.is_match_function(expr):
+        if expr.op == "call" and expr.value in MATCH_FUNCTIONS:
             yield expr
             return
         for arg in expr.args:
@@ -175,9 +174,9 @@ class Scope:
     def row_text(self, expr: Expr, wrap=None, fixed: Mapping[Span, str] = MappingProxyType({})) -> str:
         """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given; ``fixed``: calls whose value is known, with
         its text."""
-        swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.start <= s.start and s.end <= expr.span.end}
-        for node in self.columns(expr):
-            if node.op != "col" or any(s.start <= node.span.start and node.span.end <= s.end for s in fixed):
+        swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.holds(s)}
+        for node in self.columns_outside(expr, fixed):
+            if node.op != "col":
                 continue
             text = node.span.of(self.text)
             if self.qualifier(node) is not None:
@@ -193,9 +192,8 @@ class Scope:
         """The text of an expression that may not look at the match."""
         self.check_semantics(expr)
         for node in self.match_functions(expr):
-            raise self.error(
-                node, "NOT_A_ROW_EXPRESSION", f"{node.value} cannot stand in {where}, whose expressions are of one row each"
-            )
+            message = f"{node.value} cannot stand in {where}, whose expressions are of one row each"
+            raise self.error(node, "NOT_A_ROW_EXPRESSION", message)
         return expr.span.of(self.text)
 
     def one_variable(self, expr: Expr, what: Expr) -> int:
@@ -205,16 +203,12 @@ class Scope:
             for node in self.columns(expr):
                 if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and node.value[0].lower() not in self.tables:
                     raise self.error(
-                        node,
-                        "MIXED_VARIABLES",
+                        node, "MIXED_VARIABLES",
                         f"{node.value[0]} is no row pattern variable, and beside one {what.value}() takes no column without a variable; "
                         "a column of an outer query cannot stand in the clause at all",
                     )
-            raise self.error(
-                what,
-                "MIXED_VARIABLES",
-                f"one {what.value}() call names one row pattern variable; give each variable its own call",
-            )
+            message = f"one {what.value}() call names one row pattern variable; give each variable its own call"
+            raise self.error(what, "MIXED_VARIABLES", message)
         return next(iter(masks), ALL_ROWS)
 
     def _masks(self, expr: Expr) -> dict[int, Expr]:
@@ -239,9 +233,8 @@ class Scope:
             raise self.error(node, "CLASSIFIER", "CLASSIFIER takes one row pattern variable or none")
         mask = self.mask_of(arg.value[0])
         if mask is None:
-            raise self.error(
-                arg, "UNKNOWN_VARIABLE", f"CLASSIFIER({arg.value[0]}): no row pattern variable or subset has this name"
-            )
+            message = f"CLASSIFIER({arg.value[0]}): no row pattern variable or subset has this name"
+            raise self.error(arg, "UNKNOWN_VARIABLE", message)
         return mask
 
     def navigation(self, node: Expr, in_define: bool) -> tuple[Row, Expr]:
@@ -266,9 +259,8 @@ class Scope:
         if call.value in ("FIRST", "LAST"):
             which, logical = call.value[0], self._offset(call, 0)
             if in_define and logical > MAX_OFFSET_IN_DEFINE:
-                raise self.error(
-                    call, "NAVIGATION_OFFSET", f"the offset of {call.value} in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}"
-                )
+                message = f"the offset of {call.value} in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}"
+                raise self.error(call, "NAVIGATION_OFFSET", message)
         else:
             which, logical = "L", 0
         body = call.args[0]
@@ -276,11 +268,8 @@ class Scope:
             if below.value == "CLASSIFIER":
                 continue
             kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
-            raise self.error(
-                below,
-                "NESTED_NAVIGATION",
-                f"{kind} cannot stand inside {call.value}(); only PREV and NEXT may wrap FIRST and LAST, directly",
-            )
+            message = f"{kind} cannot stand inside {call.value}(); only PREV and NEXT may wrap FIRST and LAST, directly"
+            raise self.error(below, "NESTED_NAVIGATION", message)
         return Row(which, self.one_variable(body, call), logical, physical, final), body
 
     def _no_extras(self, node: Expr) -> None:

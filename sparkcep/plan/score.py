@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.costs import BUNDLES, constant, report
-from sparkcep.plan.facts import occurrences, variables_in
+from sparkcep.plan.facts import occurrences, unbounded, variables_in
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Term, Weight, has
+from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Scored, Term, Weight, has
 from sparkcep.plan.scope import SCORE, Inputs, Scope
 
 MAX_TOP = 1_000_000_000
@@ -90,7 +92,8 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     overall = top.scope == "OVERALL"
     # between matches that only their variables tell apart preferment decides
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
-    return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms)
+    scored = None if terms else scored_by(clause, plan, measures.scope, measures.inputs)
+    return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms, scored=scored)
 
 
 def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
@@ -151,7 +154,7 @@ def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs
 
 def _as_terms(found: list[tuple[int, Expr | None, int, str]], plan: Plan, scope: Scope, inputs: Inputs) -> Iterator[Term]:
     for mask, expr, sign, kind in found:
-        own = expr is not None and kind == "row"
+        own = expr is not None and kind in ("row", "branch")
         column = "" if expr is None else _of_variable(mask, expr, plan, scope, inputs) if own else inputs.column(scope.row_text(expr))
         yield Term(mask, column, sign, kind)
 
@@ -178,6 +181,17 @@ def monotone_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs
     leaves = tuple(Weight(mask.bit_length() - 1, _of_variable(mask, expr, plan, scope, inputs)) for mask, expr, _, _ in reader.leaves)
     positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
     return Monotone(leaves, whole, positive, not reader.skips_nulls)
+
+
+def scored_by(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Scored | None:
+    """The score of a preference that is arithmetic over numbers of one row, and sums and counts of rows; None for any other."""
+    if clause.pref is None or clause.approx:
+        return None
+    reader = _AnyReader(scope, plan, clause.text)
+    tree = _combined(clause, reader)
+    if tree is None or not reader.terms_found:
+        return None
+    return Scored(tuple(_as_terms(reader.terms_found, plan, scope, inputs)), tree, not reader.skips_nulls)
 
 
 def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
@@ -240,13 +254,14 @@ def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
 
 def _is_sequence(pattern: tuple) -> bool:
     """Whether the pattern is variables one behind the other, each once."""
+    pattern = unbounded(pattern)[0]
     items = pattern[1:] if pattern[0] == "cat" else (pattern,)
     return all(item[0] == "var" for item in items) and len(set(items)) == len(items)
 
 
 class _Reader:
     def __init__(self, scope: Scope, plan: Plan) -> None:
-        self.scope = scope
+        self.scope, self.plan = scope, plan
         found = occurrences(plan.pattern)
         self.bounds = [found.get(variable, (0, 0)) for variable in range(len(plan.variables))]
 
@@ -262,9 +277,47 @@ class _Reader:
             left = self.terms(node.args[0], sign)
             right = self.terms(node.args[1], -sign if node.value == "-" else sign)
             return None if left is None or right is None else left + right
+        if node.op == "call" and node.value == "COALESCE" and not node.flags:
+            return self._branches(node, sign)
         if node.op == "call":
             return self._call(node, sign)
         return None
+
+    def _branches(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of ``coalesce`` where its arguments are sums over the branches of one alternation, of which each match takes one: a sum over the rows
+        of one branch is NULL in all others."""
+        pattern, whole = unbounded(self.plan.pattern)[0], self.bounds
+        parts = pattern[1:] if pattern[0] == "cat" else (pattern,)
+        for at, part in enumerate(parts):
+            branches = part[1:] if part[0] == "alt" else ()
+            others = [item for i, item in enumerate(parts) if i != at]
+            masks = [variables_in(item, "var") for item in (*branches, *others)]
+            apart = sum(mask.bit_count() for mask in masks[: len(branches)]) == reduce(or_, masks[: len(branches)], 0).bit_count()
+            if len(branches) != len(node.args) or not apart or reduce(or_, masks[: len(branches)], 0) & reduce(or_, masks[len(branches) :], 0):
+                continue
+            found, left = [], list(range(len(branches)))
+            for arg in node.args:
+                for i in left:
+                    terms = self._of_branch(arg, sign, branches[i], masks[i])
+                    if terms is not None:
+                        found += terms
+                        left.remove(i)
+                        break
+            self.bounds = whole
+            if not left:
+                return found
+        return None
+
+    def _of_branch(self, arg: Expr, sign: int, branch: tuple, mask: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of a sum over single rows of a branch; None for anything else, and where it might not be NULL without them."""
+        if any(part.op not in ("bin", "un", "col", "paren", "lit", "num") for part in arg.walk()):
+            return None
+        found = occurrences(branch)
+        self.bounds = [found.get(variable, (0, 0)) for variable in range(len(self.bounds))]
+        terms = self.terms(arg, sign)
+        if not terms or any(kind != "row" or own & ~mask for own, _, _, kind in terms):
+            return None
+        return [(own, expr, signed, "branch") for own, expr, signed, _ in terms]
 
     def _call(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
         if len(node.args) != 1 or node.flags - {"final"}:
@@ -317,12 +370,9 @@ class _MonotoneReader(_Reader):
         number = self._number(node)
         if number is not None:
             return ("lit", number) if number >= 0 or not positive else None
-        own = self._of_one_row(node)
-        if own is None and node.op == "call" and node.value in ("FIRST", "LAST") and len(node.args) == 1 and not node.flags - {"final"}:
-            own, node = self._of_one_row(node.args[0]), node.args[0].bare()
-        if own is not None:
-            self.leaves.append((own, node, direction, positive))
-            return ("leaf", len(self.leaves) - 1)
+        leaf = self._leaf(node, direction, positive)
+        if leaf is not None:
+            return leaf
         if node.op == "un" and node.value in ("-", "+"):
             if node.value == "+":
                 return self.tree(node.args[0], direction, positive)
@@ -336,6 +386,15 @@ class _MonotoneReader(_Reader):
                 self.skips_nulls = True
                 return self._operation(node.value.lower(), node.args, (direction,) * len(node.args), positive)
         return None
+
+    def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        own = self._of_one_row(node)
+        if own is None and node.op == "call" and node.value in ("FIRST", "LAST") and len(node.args) == 1 and not node.flags - {"final"}:
+            own, node = self._of_one_row(node.args[0]), node.args[0].bare()
+        if own is None:
+            return None
+        self.leaves.append((own, node, direction, positive))
+        return ("leaf", len(self.leaves) - 1)
 
     def _binary(self, node: Expr, direction: int, positive: bool) -> tuple | None:
         left, right = node.args
@@ -378,7 +437,32 @@ class _MonotoneReader(_Reader):
         whole = parts[0]
         for part in parts[1:]:
             whole = (name, whole, part)
-        return (name, whole) if len(parts) == 1 and name in ("neg", "sqrt") else whole
+        return (name, whole) if len(parts) == 1 and name in ("neg", "sqrt", "abs") else whole
+
+
+class _AnyReader(_MonotoneReader):
+    """Reads scores that need not be monotone. ``terms_found``: those of the leaves, as ``_Reader.terms`` has them."""
+
+    def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
+        super().__init__(scope, plan, text)
+        self.terms_found: list[tuple[int, Expr | None, int, str]] = []
+        self.conjoined = has(plan.pattern, "and")
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        node = expr.bare()
+        if node.op == "call" and node.value == "ABS" and len(node.args) == 1 and not node.flags and self._of_one_row(node) is None:
+            return self._operation("abs", node.args, (direction,), False)
+        return super().tree(expr, direction, False)
+
+    def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        # arithmetic is done for matches alone: among other rows it might fail
+        own = self._of_one_row(node) if node.op not in ("bin", "un") else None
+        found = [(own, node, 1, "row")] if own is not None else self._call(node, 1) if node.op == "call" else None
+        # a row of two sides of & would be counted twice
+        if not found or (self.conjoined and (found[0][0] == ALL_ROWS or found[0][0].bit_count() > 1)):
+            return None
+        self.terms_found.append(found[0])
+        return ("leaf", len(self.terms_found) - 1)
 
 
 class _SideReader(_MonotoneReader):

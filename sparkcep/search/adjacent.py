@@ -54,6 +54,7 @@ from sparkcep.search.codes import (
     FULL,
     GROW,
     HASHED,
+    O_CUT,
     S_DETAIL,
     S_ENTRIES,
     SKIP_FIRST,
@@ -63,10 +64,10 @@ from sparkcep.search.codes import (
     SKIP_TO_FIRST,
     SUSPENDED,
 )
-from sparkcep.search.compiled import kernel
+from sparkcep.search.compiled import inlined, kernel
 from sparkcep.search.machine import MAP, scan
 from sparkcep.search.memo import enter, forget, place_of
-from sparkcep.search.progress import bounds, put_event, resumed, suspend
+from sparkcep.search.progress import bounds, entered, left, put_event, resumed, suspend
 
 
 class ProgramArrays(NamedTuple):
@@ -159,6 +160,22 @@ def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table
     return e
 
 
+@inlined
+def _visit(memo_kind, here, regs, pos, first, words_before, register_bits, live, hi, hbits, bits, entries, alive, table, key, state):
+    """Memo place of a state; -1 when it has failed before, -2 when the memo is full. ``words_before``: of the bitmap, before the row's."""
+    place = np.int64(0)
+    if memo_kind == BITMAP:
+        place = words_before * 64 + ((here << register_bits) | regs)
+        bit = np.uint64(1) << np.uint64(place & 63)
+        if bits[place >> 6] & bit != 0:
+            place = -1
+        else:
+            bits[place >> 6] |= bit
+    else:
+        place = _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state)
+    return place
+
+
 @kernel
 def _forget(trail, count, bitmap, bits, alive):
     """States on the current path have not failed."""
@@ -171,13 +188,13 @@ def _forget(trail, count, bitmap, bits, alive):
 
 @kernel
 def match_partitions(
-    program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, head_cut, tail_open, ahead,
+    program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, opens, ahead,
     want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, state, events, out_labels,
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
-    ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). ``head_cut``: the first partition began before this buffer; ``tail_open``: the
-    last one goes on behind it, ``ahead`` rows of lookahead are then not decided. ``clear_on_match``: forget failures
+    ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). 
+    ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it goes on. ``clear_on_match``: forget failures
     with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a row before the hashed memo starts.
     ``most_entries``: of the hashed memo; with more a start row begins with an empty one. ``max_steps``: bound on the steps of one attempt. ``pairs`` uint8 (variables): 1 where the condition
     looks at all pairs of the match's rows (DISTINCT), which count as steps. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
@@ -196,9 +213,7 @@ def match_partitions(
     outcome = DONE
 
     while part < parts and outcome == DONE:
-        low, high, open_end, limit = bounds(part, offsets, tail_open, ahead)
-        if s < low:
-            s = low
+        low, high, open_end, limit = bounds(part, offsets, opens, ahead)
         steps = 0
         begin_s = s
         remembering = memo_kind == BITMAP or (memo_kind == HASHED and patience <= 0)
@@ -279,6 +294,7 @@ def match_partitions(
                         label = v | (EXCLUDED if runs[run, R_EXCLUDED] == 1 else 0)
                         marking = most < 0 and remembering
                         paired = pairs[v] == 1
+                        looks = has_slots or entry[v] >= 0
                         done = 0
                         top = -1  # row of the exit to take
                         base = trail_count
@@ -299,19 +315,7 @@ def match_partitions(
                                     lowest = q
                                 if done >= least and not extend:
                                     if marking:
-                                        place = np.int64(0)
-                                        if memo_kind == BITMAP:
-                                            place = ((q + part) * words) * 64 + ((here << register_bits) | regs | (flags if q != start else 0))
-                                            bit = np.uint64(1) << np.uint64(place & 63)
-                                            if bits[place >> 6] & bit != 0:
-                                                place = -1
-                                            else:
-                                                bits[place >> 6] |= bit
-                                        else:
-                                            place = _visit_hashed(
-                                                here, regs | (flags if q != start else 0), q, q == s, live, hi, hbits,
-                                                entries, alive, table, key, state,
-                                            )
+                                        place = _visit(memo_kind, here, regs | (flags if q != start else 0), q, q == s, (q + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                         if place < 0:
                                             if place == -2:
                                                 outcome = GROW
@@ -329,7 +333,7 @@ def match_partitions(
                                     if open_end:
                                         outcome = SUSPENDED
                                     break
-                                if has_slots or entry[v] >= 0:
+                                if looks:
                                     want = np.int64(1)
                                     if not marking and greedy and done >= least and not paired:
                                         want = limit - q if most < 0 else most - done
@@ -357,10 +361,10 @@ def match_partitions(
                                         if q >= limit and open_end:
                                             outcome = SUSPENDED
                                         break
-                                elif most >= 0 and greedy and done >= least:
-                                    # bounded runs are not remembered, so their rows go in one loop
+                                elif greedy and done >= least and not marking:
+                                    # nothing is remembered of these rows, so they go in one loop
                                     first = q
-                                    stop = min(limit, q + most - done)
+                                    stop = limit if most < 0 else min(limit, q + most - done)
                                     while q < stop and (letters[q] >> v) & 1 != 0:
                                         labels[q] = label
                                         q += 1
@@ -391,18 +395,7 @@ def match_partitions(
                                     trail_count = base
                                 exit_regs = regs | (flags if top > lowest or least > 0 else 0)
                                 if remembering and not marking:
-                                    place = np.int64(0)
-                                    if memo_kind == BITMAP:
-                                        place = ((top + part) * words) * 64 + ((here << register_bits) | exit_regs)
-                                        bit = np.uint64(1) << np.uint64(place & 63)
-                                        if bits[place >> 6] & bit != 0:
-                                            place = -1
-                                        else:
-                                            bits[place >> 6] |= bit
-                                    else:
-                                        place = _visit_hashed(
-                                            here, exit_regs, top, top == s, live, hi, hbits, entries, alive, table, key, state
-                                        )
+                                    place = _visit(memo_kind, here, exit_regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                     if place == -2:
                                         outcome = GROW
                                         break
@@ -438,18 +431,7 @@ def match_partitions(
                                 stack[depth, 4] = done + 1
                                 depth += 1
                             if remembering and not marking:
-                                place = np.int64(0)
-                                if memo_kind == BITMAP:
-                                    place = ((top + part) * words) * 64 + ((here << register_bits) | regs)
-                                    bit = np.uint64(1) << np.uint64(place & 63)
-                                    if bits[place >> 6] & bit != 0:
-                                        place = -1
-                                    else:
-                                        bits[place >> 6] |= bit
-                                else:
-                                    place = _visit_hashed(
-                                        here, regs, top, top == s, live, hi, hbits, entries, alive, table, key, state
-                                    )
+                                place = _visit(memo_kind, here, regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                 if place == -2:
                                     outcome = GROW
                                     break
@@ -464,18 +446,7 @@ def match_partitions(
                         # ---- a state with alternatives: been here before?
                         here = code[pc, 3]
                         if remembering:
-                            place = np.int64(0)
-                            if memo_kind == BITMAP:
-                                place = ((pos + part) * words) * 64 + ((here << register_bits) | regs)
-                                bit = np.uint64(1) << np.uint64(place & 63)
-                                if bits[place >> 6] & bit != 0:
-                                    place = -1
-                                else:
-                                    bits[place >> 6] |= bit
-                            else:
-                                place = _visit_hashed(
-                                    here, regs, pos, pos == s, live, hi, hbits, entries, alive, table, key, state
-                                )
+                            place = _visit(memo_kind, here, regs, pos, pos == s, (pos + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                             if place == -2:
                                 outcome = GROW
                                 break
@@ -552,7 +523,7 @@ def match_partitions(
                         regs = regs & ~(((np.int64(1) << used) - 1) << perms[perm, P_SHIFT])
                         pc += 1
                     elif op == START:
-                        if pos == low and not (head_cut and part == 0):
+                        if pos == low and opens[part, O_CUT] == 0:
                             pc += 1
                         else:
                             failed = True
@@ -673,14 +644,12 @@ def match_partitions(
                     outcome = SKIP_TO_ABSENT if target < 0 else SKIP_TO_FIRST
                     break
                 s = target
+        outcome = left(opens, part, outcome, open_end, s, number, covered)
         if outcome != DONE:
             break
-        if open_end:
-            outcome = SUSPENDED
-            break
         part += 1
-        number = 0
-        covered = 0
+        if part < parts:
+            s, number, covered = entered(opens, part)
         if state[S_ENTRIES] > 0:
             forget(entries, table, state)
     suspend(state, part, s, number, event_count, label_count, covered)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from sparkcep.search.codes import (
+    DONE,
     E_LABELS,
     E_NUMBER,
     E_PART,
     E_ROWS,
     E_START,
+    O_COVERED,
+    O_GOING,
+    O_NUMBER,
+    O_START,
     S_COVERED,
     S_EVENTS,
     S_LABELS,
     S_NUMBER,
     S_PART,
     S_START,
+    SUSPENDED,
 )
 from sparkcep.search.compiled import inlined, kernel
 
@@ -36,11 +42,28 @@ def suspend(state, part, row, number, events, labels, covered):
 
 
 @inlined
-def bounds(part, offsets, tail_open, ahead):
+def entered(opens, part):
+    """Where the search of a partition begins: row, match number, first row not covered."""
+    return opens[part, O_START], opens[part, O_NUMBER], opens[part, O_COVERED]
+
+
+@inlined
+def left(opens, part, outcome, open_end, row, number, covered):
+    """How the search of a partition ended. Where a partition that goes on stands is kept, and it counts as done."""
+    if outcome == SUSPENDED or (outcome == DONE and open_end):
+        opens[part, O_START] = row
+        opens[part, O_NUMBER] = number
+        opens[part, O_COVERED] = covered
+        outcome = DONE
+    return outcome
+
+
+@inlined
+def bounds(part, offsets, opens, ahead):
     """(first row, end, whether rows are still to come, end of the rows that can be decided) of a partition."""
     low = offsets[part]
     high = offsets[part + 1]
-    open_end = tail_open and part == offsets.shape[0] - 2
+    open_end = opens[part, O_GOING] == 1
     limit = high - ahead if open_end else high
     return low, high, open_end, limit
 

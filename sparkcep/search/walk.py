@@ -1,4 +1,4 @@
-"""Event selection: matches whose rows need not be adjacent, by depth-first search over the selection automaton.
+"""Matches whose rows need not be adjacent, by depth-first search over the net.
 
 SASE+ (SIGMOD 2008, sections 3 and 5). A run is a path of the search: its rows lie in the frames, its computation
 state in the slots of :mod:`sparkcep.search.machine`. In place of the paper's runs side by side over a shared
@@ -10,8 +10,14 @@ their order; what sharing saves the paper, two tables save here (docs/adr/0004):
 memo       (node, row, window, values of the match still needed) that led to no match: equivalent runs are merged,
            the paper's 5.2.2, on failure.
 
-Shared arguments are those of :mod:`sparkcep.search.adjacent`; ``windows`` int64 (w, rows): for each window and row the first
-row outside a window that begins with it; ``backs`` int64 (rows): the first row inside a window that ends with it.
+The sides of ``p & q`` are searched side by side in one run (docs/adr/0005): rows ascend, and a row that serves both sides is taken
+twice. A condition that stays in its side is evaluated when its row is taken. One that looks across ``&``, a negation, and (SKIP TILL
+NEXT) that a row passed over could not have been taken by such a condition, wait for the finished match and are judged by it.
+
+Plain patterns and those with sides share the walk and differ in few steps. Exactly one of the arguments ``plain`` and ``sides`` is not
+None, and numba drops the steps of the other one when it compiles, so that neither pays for the other.
+
+Arrays that other searches have too are described in :mod:`sparkcep.search.adjacent`.
 """
 
 from __future__ import annotations
@@ -20,22 +26,54 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.net import E_AT_END, E_AT_START, E_CHECK, E_COST, E_LABEL, E_NOT, E_OPEN, E_TARGET, E_VAR
+from sparkcep.automaton.net import (
+    E_AT_END,
+    E_AT_START,
+    E_BEGIN,
+    E_BLOCKERS,
+    E_BLOCKERS_END,
+    E_CHECK,
+    E_CHECKS,
+    E_CHECKS_END,
+    E_COST,
+    E_HAVE,
+    E_LABEL,
+    E_NOT,
+    E_OPEN,
+    E_SAME,
+    E_SIDE,
+    E_TARGET,
+    E_VAR,
+)
+from sparkcep.columns.bytecode import SLOT
 from sparkcep.search.codes import (
     ANY,
     DONE,
+    E_ACCEPT,
+    E_LABELS,
+    E_NUMBER,
+    E_ROWS,
     EFFORT,
     ERROR,
     FULL,
     NEVER,
     NEXT,
+    O_CUT,
     S_ACTIVE,
     S_BEST,
+    S_BEST_END,
+    S_BEST_START,
+    S_COVERED,
     S_DEPTH,
     S_DETAIL,
     S_ENTRIES,
+    S_EVENTS,
     S_FOUND,
-    S_OWN,
+    S_LABELS,
+    S_NUMBER,
+    S_PART,
+    S_REPEATS,
+    S_START,
     SKIP_FIRST,
     SKIP_NEXT_ROW,
     SKIP_PAST_LAST,
@@ -45,19 +83,30 @@ from sparkcep.search.codes import (
     SUSPENDED,
     TOO_MANY,
 )
-from sparkcep.search.compiled import allocating, kernel
+from sparkcep.search.compiled import allocating, embedded, inlined, kernel
 from sparkcep.search.derivations import derived_before
 from sparkcep.search.machine import EXTEND, MAP, SEARCH, UNTAKEN, scan
-from sparkcep.search.memo import enter, forget, place_of
-from sparkcep.search.progress import bounds, put_event, resumed, suspend, unmatched
+from sparkcep.search.memo import BASIS, enter, forget, mixed, place_of
+from sparkcep.search.progress import bounds, entered, left, put_event, unmatched
 
-# columns of ``frames``: node, row taken, edge, next candidate row (-1: not looked for), first accepting edge, matches at
-# entry, complete already, rows taken since the candidate was looked at
-F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE = range(8)
+# columns of ``frames``: node, row taken, the edge being tried (by which the frame above was reached), next candidate row (-1: not looked
+# for), first edge that accepts that row, matches at entry, complete already, rows taken since the candidate was looked at
+F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE, FRAME = range(9)
+F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row behind the last one
+
+_LABELFIRST = SLOT["LABELFIRST"]  # kinds of slots up to this one hold a row or a label, -1 for none
+
+# Remembering costs about as much as a few steps, and most start rows need none: it begins when a start row has taken
+# as many steps as there are rows in reach, four for each, and some more for short windows.
+PATIENCE_ROW, PATIENCE = 4, 256
+# A condition with DISTINCT compares the match's rows; 64 such comparisons are counted as one step.
+DISTINCT_SHIFT = 6
+# A row that is passed over by its letters costs about an eighth of a step.
+PASSED_SHIFT = 3
 
 
-class SelectionArrays(NamedTuple):
-    """The automaton: ``first``, ``edges``, ``masks`` as in automaton.net, ``accepts`` uint8 (nodes), ``live`` uint8
+class NetArrays(NamedTuple):
+    """The net: ``first``, ``edges``, ``masks`` as in automaton.net, ``accepts`` uint8 (nodes), ``live`` uint8
     (nodes, slots): slots that decide a node's future; ``alone`` int64 (nodes): a node's only edge whose condition looks at the
     match, -1 where there is none, several, or a group's window; ``local`` int64 (nodes): variables of the other edges;
     ``valued`` uint8 (nodes): 1 where any slot is needed."""
@@ -72,29 +121,100 @@ class SelectionArrays(NamedTuple):
     valued: np.ndarray
 
 
-class Errors(NamedTuple):
-    """Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``sources``, ``first_source`` as in
-    automaton.net. All empty for exact ones."""
+class Plain(NamedTuple):
+    """Of patterns without ``&``: ``distinct`` uint8 (variables): 1 where the condition looks at all pairs of the match's rows, which
+    count as steps. Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``sources``,
+    ``first_source`` as in automaton.net. These are empty for exact ones."""
 
+    distinct: np.ndarray
     original: np.ndarray
     sources: np.ndarray
     first_source: np.ndarray
 
 
-class SelectionScratch(NamedTuple):
-    """``frames`` int64 (rows + 2, 8); ``opened`` int64 (rows + 2, windows): row that opened each window; ``best`` int64
-    (rows + 1, 2): rows and labels of the earliest completion so far; ``taken`` uint8 (rows): in a reported match."""
+class Sides(NamedTuple):
+    """Of patterns with ``&``: ``checks``, ``blockers`` as in automaton.net; ``across``: mask of the variables whose conditions wait for the
+    finished match."""
+
+    checks: np.ndarray
+    blockers: np.ndarray
+    across: np.int64
+
+
+class How(NamedTuple):
+    """What is asked. ``strategy``: STRICT, NEXT or ANY; ``monotone``: where a match that goes on with a row completes too late, so do those that go
+    on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
+    ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match; ``memo``: failures
+    are remembered; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP and its variables; ``ahead``: by
+    how many rows navigation may leave a match."""
+
+    strategy: int
+    monotone: bool
+    report_all: bool
+    shortest: bool
+    ambiguous: bool
+    windowed: bool
+    memo: bool
+    unmatched: bool
+    skip: int
+    skip_mask: int
+    max_steps: int
+    max_matches: int
+    ahead: int
+
+
+class Spans(NamedTuple):
+    """``windows`` int64 (windows, rows): for each window and row the first row outside a window that begins with it; ``backs`` int64
+    (rows): the first row inside a window that ends with it; ``ends``: see ``completion_ends``, without columns where there is none."""
+
+    windows: np.ndarray
+    backs: np.ndarray
+    ends: np.ndarray
+
+
+class Negated(NamedTuple):
+    """Masks of the negated variables: ``local``: whose conditions are local to their row; ``late``: whose conditions look at the finished match;
+    ``mixed``: late ones that look at their own rows and at others' together. ``sums`` int32 (variables, rows + 1): how many rows before each fulfil
+    a local one."""
+
+    local: np.int64
+    late: np.int64
+    mixed: np.int64
+    sums: np.ndarray
+
+
+class Work(NamedTuple):
+    """``frames`` int64 (depth, FRAME); ``opened`` int64 (depth, windows): row that opened each window; ``since`` int64 (depth, sides): last
+    row of each side, or before it, -1 without one; ``best_rows`` int64, ``best_labels`` uint8 (2 * depth): the match that completes first, and behind it
+    one that may take its place; ``taken`` uint8 (rows): in a reported match; ``seen`` int64 (a power of two, 2), zeros: start + 1 and event + 1 of the
+    matches reported, by hash. With sides, rows of ``hi`` and ``hf`` behind those of the input hold the slot values after each taken row; the last two
+    are for judging the finished match."""
 
     frames: np.ndarray
     opened: np.ndarray
-    best: np.ndarray
+    since: np.ndarray
+    best_rows: np.ndarray
+    best_labels: np.ndarray
     taken: np.ndarray
+    seen: np.ndarray
+
+
+class Output(NamedTuple):
+    """``events`` int64 (n, 5), for approximate matches (n, 6) with the accepting edge of the way at least cost; ``labels`` uint8 and
+    ``rows`` int64 of the matches, and of approximate ones in ``paths`` int64 the edge of each label."""
+
+    events: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    paths: np.ndarray
 
 
 @allocating
-def completion_ends(first, edges, masks, accepts, letters, offsets, strategy, exact, ends):
+def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
     """Fills ``ends`` int64 (nodes, rows): the row behind the earliest completion after the row was taken at the node (node 0:
-    at which the match begins), NEVER without one. Row-local conditions only; ``exact``: there are no others."""
+    at which the match begins), NEVER without one. Row-local conditions only; ``exact``: there are no others. ``sided``: a row may be taken
+    several times, and the end is a lower bound."""
+    first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
     nodes = masks.shape[0]
     ahead = np.empty(nodes, dtype=np.int64)
     for part in range(offsets.shape[0] - 1):
@@ -107,6 +227,16 @@ def completion_ends(first, edges, masks, accepts, letters, offsets, strategy, ex
                     ends[node, q] = q + 1
                 else:
                     ends[node, q] = ahead[node]
+            # a row that serves several sides: as many passes as it may take them
+            changed = sided
+            while changed:
+                changed = False
+                for node in range(1, nodes):
+                    for e in range(first[node], first[node + 1]):
+                        v = edges[e, E_VAR]
+                        if v >= 0 and edges[e, E_SAME] == 1 and (letters[q] >> v) & 1 == 1 and ends[edges[e, E_TARGET], q] < ends[node, q]:
+                            ends[node, q] = ends[edges[e, E_TARGET], q]
+                            changed = True
             for node in range(nodes):
                 best = NEVER
                 any_edge = False
@@ -124,631 +254,986 @@ def completion_ends(first, edges, masks, accepts, letters, offsets, strategy, ex
                     ahead[node] = min(ahead[node], best)
 
 
-@kernel
-def _none_between(negated, after, before, sums):
-    """Whether no row strictly between fulfils a row-local negated condition; ``sums`` int32 (variables, rows + 1)."""
-    v = 0
-    while negated != 0:
-        if negated & 1 == 1 and before > after + 1 and sums[v, before] - sums[v, after + 1] > 0:
-            return False
-        negated >>= 1
-        v += 1
-    return True
+# -- partitions and start rows ----------------------------------------------------------------------------------
 
 
 @kernel
-def select_partitions(
-    automaton, strategy, report_all, shortest, ambiguous, windowed, windows, backs, negative_local, negative_late, negative_mixed, sums, ends, use_ends,
-    conditions, rows, scratch, search, memo, head_cut, tail_open, ahead, want_unmatched, skip, skip_mask, max_steps, max_matches, pairs, state, events,
-    out_labels, out_rows, errors, out_path,
-):
+def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, scratch, work, opens, state, out):
     """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does.
 
-    ``strategy``: STRICT, NEXT or ANY; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
-    ``ambiguous``: a match may be found twice, and is reported once: the events of a start row must then stay in ``events``
-    (from state[S_OWN] on); ``windowed``: window 0 bounds the whole match; ``negative_local``, ``negative_late``: masks of the negated variables whose
-    conditions are row-local, or look at the match and wait for its end (``negative_mixed``: also at rows of a set that has
-    the negated variable among others); ``memo``: remember failures; ``pairs`` uint8
-    (variables): 1 where the condition looks at all pairs of the match's rows (DISTINCT), which count as steps. Approximate matches: see ``Errors``; ``out_path`` int64 gets the edge of each label, and a sixth column of ``events`` the
-    accepting edge, of the way at least cost. Both are empty for others.
-    """
-    first, edges, masks, accepts, live, alone, local, valued = automaton
-    bytecode, entry, floats, slots, label_codes = conditions
-    letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
-    labels, hi, hf, hbits, si, sf, sn, _, _, _, entries, _, table, key = scratch
-    frames, opened, best, taken = search
+    With FULL the output is given away and the search goes on where it stands. An ``ambiguous`` search compares matches with those of
+    their start row, so it begins that row anew, with all of the output; with state[S_REPEATS] 1 all of it was too small."""
+    offsets = rows.offsets
     parts = offsets.shape[0] - 1
-    window_count = windows.shape[0]
-    approximate = errors.first_source.shape[0] > 0
-    # later rows complete no earlier, unless only the partition's last row completes
-    monotone = strategy == ANY
-    for node in range(accepts.shape[0]):
-        if accepts[node] == 2:
-            monotone = False
-
-    part, s, number, event_count, label_count, covered = resumed(state)
-    depth = state[S_DEPTH]
-    active = state[S_ACTIVE] == 1
-    found = state[S_FOUND]
-    best_count = state[S_BEST]
-    own = state[S_OWN]
-    best_start = np.int64(-1)
-    best_end = np.int64(NEVER)
+    part, s = state[S_PART], state[S_START]
+    waits = how.report_all or negated.local | negated.late != 0  # rows to come may decide what is found
+    anchored = False  # whether an edge asks for ``^``
+    for e in range(net.edges.shape[0]):
+        anchored = anchored or net.edges[e, E_AT_START] != 0
+    state[S_REPEATS] = 0
     outcome = DONE
-    steps = 0
-    effort = 0  # steps and rows looked at since the last match
-    patience = 0
-
     while part < parts and outcome == DONE:
-        low, high, open_end, limit = bounds(part, offsets, tail_open, ahead)
-        if s < low:
-            s = low
-        while s < high or (shortest and best_count > 0):
-            if want_unmatched and best_count == 0:
-                covered, event_count = unmatched(covered, s, taken, events, event_count, part, label_count)
-                if covered < s:
-                    outcome = FULL
-                    break
-            if shortest and best_count > 0 and (s >= high or s >= best_end - 1):
-                # ---- no later start completes earlier: report, go on behind it
-                if event_count == events.shape[0] or label_count + best_count > out_labels.shape[0]:
-                    state[S_DETAIL] = best_count
-                    s = best_start
-                    best_count = 0
-                    outcome = FULL
-                    break
-                number += 1
-                put_event(events, event_count, part, best[0, 0], best_count, number, label_count)
-                event_count += 1
-                for k in range(best_count):
-                    out_rows[label_count + k] = best[k, 0]
-                    out_labels[label_count + k] = best[k, 1]
-                    taken[best[k, 0]] = 1
-                label_count += best_count
-                s = best_end
-                best_count = 0
-                best_end = NEVER
-                continue
-            if s >= high:
-                break
-            if s >= limit:
-                outcome = SUSPENDED
-                if shortest and best_count > 0:
-                    s = best_start
-                    best_count = 0
-                break
-            stop_all = high
-            undecided = open_end
-            if windowed:
-                stop_all = windows[0, s]
-                if stop_all < high:
-                    undecided = False
-            if open_end and stop_all > limit:
-                undecided = True
-            stop_all = min(stop_all, limit)
-            if undecided and (report_all or negative_late != 0 or negative_local != 0):
-                outcome = SUSPENDED
-                if shortest:
-                    if best_count > 0:
-                        s = best_start
-                    best_count = 0
-                break
-            if shortest and best_count > 0:
-                stop_all = min(stop_all, best_end - 1)
-            touched = False
-            matched = False
-            skip_to = s + 1
-            if not active:
-                depth = 0
-                frames[0, F_NODE] = 0
-                frames[0, F_ROW] = s - 1
-                frames[0, F_EDGE] = first[0]
-                frames[0, F_NEXT] = -1
-                frames[0, F_FOUND] = found
-                frames[0, F_DONE] = 0
-                frames[0, F_STALE] = 0
-                steps = 0
-                effort = 0
-                own = event_count
-            patience = 4 * (stop_all - s) + 256
-            active = False
-            hopeless = False
-            if use_ends and accepts[0] == 0 and ends[0, s] > stop_all:
-                hopeless = True
-                touched = undecided
-            while not hopeless:
-                node = frames[depth, F_NODE]
-                e = frames[depth, F_EDGE]
-                last = frames[depth, F_ROW]
-                if e == first[node + 1]:
-                    # ---- nothing left to try here
-                    if depth == 0:
-                        break
-                    if memo and steps > patience and not touched and frames[depth, F_FOUND] == found:
-                        _key(key, node, last, stop_all, live, hi, hbits, opened, depth, windows)
-                        _remember(key, entries, table, state)
-                    labels[last] = UNTAKEN
-                    depth -= 1
-                    frames[depth, F_STALE] = 1
-                    if strategy != ANY:
-                        frames[depth, F_EDGE] += 1
-                    steps += 1
-                    effort += 1
-                    if effort > max_steps:
-                        outcome = EFFORT
-                        break
-                    continue
-                v = edges[e, E_VAR]
-                negated = edges[e, E_NOT]
-                if v < 0:
-                    # ---- complete?
-                    # approximately: another way to complete may be preferred
-                    fine = frames[depth, F_DONE] == 0 or (ambiguous and approximate)
-                    if depth == 0 and report_all:
-                        fine = False  # empty matches are not reported
-                    if edges[e, E_AT_START] != 0 and (s != low or (head_cut and part == 0)):
-                        fine = False
-                    if fine and edges[e, E_AT_END] != 0:
-                        if open_end and last + 1 >= limit:
-                            touched = True
-                            fine = False
-                        elif last + 1 != high:
-                            fine = False
-                    if fine and depth > 0 and (negative_local | negative_late) != 0:
-                        fine = True
-                        for d in range(1, depth + 2):
-                            crossed = negated if d == depth + 1 else opened[d, window_count]
-                            if crossed == 0:
-                                continue
-                            after = frames[d - 1, F_ROW]
-                            before = frames[d, F_ROW] if d <= depth else windows[0, s]
-                            if d == 1:
-                                after = backs[last] - 1
-                            if not _none_between(crossed & negative_local, after, before, sums):
-                                fine = False
-                                break
-                            late = crossed & negative_late
-                            b = 0
-                            while late != 0 and fine:
-                                if late & 1 == 1:
-                                    for r in range(after + 1, before):
-                                        if (letters[r] >> b) & 1 == 0:
-                                            continue
-                                        if (negative_mixed >> b) & 1 == 1:
-                                            _replay(r, b, depth, frames, low, high, number + 1, letters, conditions, hi, hf, labels, rows, si, sf, sn)
-                                            end_row = max(r, last)
-                                            for k in range(slots.shape[0]):
-                                                hi[r, k] = hi[end_row, k]
-                                                hf[r, k] = hf[end_row, k]
-                                            used = slots[:0]
-                                            begin = min(r, s)
-                                        else:
-                                            used = slots
-                                            begin = s
-                                        got, bad = scan(
-                                            MAP, np.int64(b), np.int64(b), entry[b], 1, r, last, low, r + 1, high, begin, number + 1,
-                                            letters, bytecode, floats, used, hi, hf, labels, label_codes, ints, flts, inull, fnull,
-                                            pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
-                                        )
-                                        labels[r] = UNTAKEN
-                                        if (negative_mixed >> b) & 1 == 1:
-                                            _replay(-1, b, depth, frames, low, high, number + 1, letters, conditions, hi, hf, labels, rows, si, sf, sn)
-                                        if bad < 0:
-                                            state[S_DETAIL] = bad
-                                            outcome = ERROR
-                                            fine = False
-                                            break
-                                        if got == 1:
-                                            fine = False
-                                            break
-                                late >>= 1
-                                b += 1
-                            if not fine:
-                                break
-                        frames[depth, F_STALE] = 1
+        low, high, open_end, limit = bounds(part, offsets, opens, how.ahead)
+        while s < high or state[S_BEST] > 0:
+            if state[S_BEST] > 0:
+                if s >= high or s >= state[S_BEST_END] - 1:
+                    # no later start completes earlier: the match is reported, and the search goes on behind it
+                    outcome = _report_best(part, work, state, out)
+                    s = state[S_BEST_END] if outcome == DONE else state[S_BEST_START]
+                    state[S_BEST] = 0
                     if outcome != DONE:
                         break
-                    if not fine:
-                        frames[depth, F_EDGE] += 1
-                        continue
-                    if touched and undecided and not report_all:
-                        outcome = SUSPENDED
-                        break
-                    if shortest:
-                        for d in range(1, depth + 1):
-                            best[d - 1, 0] = frames[d, F_ROW]
-                            best[d - 1, 1] = labels[frames[d, F_ROW]]
-                        best_count = depth
-                        if best_start < 0 or best_end == NEVER:
-                            best_start = s
-                        best_end = last + 1
-                        stop_all = min(stop_all, last)
-                        found += 1
-                        effort = 0
-                        frames[depth, F_EDGE] += 1
-                        frames[depth, F_DONE] = 1
-                        continue
-                    if event_count == events.shape[0] or label_count + depth > out_labels.shape[0]:
-                        state[S_DETAIL] = depth
-                        active = True
-                        outcome = FULL
-                        break
-                    if ambiguous:
-                        known = _reported(events, own, event_count, out_labels, out_rows, frames, labels, errors.original, depth)
-                        if known >= 0:
-                            found += 1  # no failure: behind other rows it leads to other matches
-                            if approximate and edges[e, E_COST] <= edges[events[known, 5], E_COST]:
-                                base = events[known, 4]
-                                for d in range(depth):
-                                    out_path[label_count + d] = frames[d, F_EDGE]
-                                if edges[e, E_COST] < edges[events[known, 5], E_COST] or derived_before(
-                                    out_path, label_count, e, base, events[known, 5], depth, errors.sources, errors.first_source
-                                ):
-                                    events[known, 5] = e
-                                    for d in range(depth):
-                                        out_labels[base + d] = labels[frames[d + 1, F_ROW]]
-                                        out_path[base + d] = out_path[label_count + d]
-                            frames[depth, F_EDGE] += 1
-                            continue
-                    if number >= max_matches:
-                        outcome = TOO_MANY
-                        break
-                    number += 1
-                    found += 1
-                    effort = 0
-                    put_event(events, event_count, part, s, depth, number, label_count)
-                    if approximate:
-                        events[event_count, 5] = e
-                        for d in range(depth):
-                            out_path[label_count + d] = frames[d, F_EDGE]
-                    event_count += 1
-                    for d in range(1, depth + 1):
-                        p = frames[d, F_ROW]
-                        out_rows[label_count] = p
-                        out_labels[label_count] = labels[p]
-                        label_count += 1
-                    if want_unmatched:
-                        for d in range(1, depth + 1):
-                            taken[frames[d, F_ROW]] = 1
-                    frames[depth, F_EDGE] += 1
-                    frames[depth, F_DONE] = 1
-                    matched = True
-                    if not report_all:
-                        break
                     continue
-                # ---- take a row: which may it be?
-                if depth == 0:
-                    p = s if frames[0, F_NEXT] < 0 else s + 1  # no gap before the first row
-                    stop = s + 1
-                    if edges[e, E_AT_START] != 0 and (s != low or (head_cut and part == 0)):
-                        stop = s
-                else:
-                    stop = stop_all
-                    checked = edges[e, E_CHECK] >> 1
-                    w = 1
-                    while checked != 0:
-                        if checked & 1 == 1:
-                            stop = min(stop, windows[w, opened[depth, w]])
-                        checked >>= 1
-                        w += 1
-                    p = frames[depth, F_NEXT]
-                    if p < 0:
-                        p = last + 1
-                        if strategy == STRICT:
-                            if open_end and p >= limit:
-                                touched = True
-                            stop = min(stop, last + 2)
-                        elif strategy == NEXT:
-                            # the first row that some edge of this node accepts
-                            p = last + 1
-                            frames[depth, F_FIRST] = -1
-                            f = alone[node]
-                            if f >= 0:
-                                # up to the first row that another edge accepts, one call searches
-                                until = p
-                                while until < stop_all and letters[until] & local[node] == 0:
-                                    until += 1
-                                u = edges[f, E_VAR]
-                                # a Kleene variable's rows up to there are taken in one go
-                                loops = e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0
-                                loops = loops and not (memo and steps > patience)
-                                mode = EXTEND if loops else SEARCH
-                                got, bad = scan(
-                                    mode, u, edges[f, E_LABEL], entry[u], high, p, last, low, until, high, s, number + 1,
-                                    letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull,
-                                    fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
-                                )
-                                if bad < 0:
-                                    state[S_DETAIL] = bad
-                                    outcome = ERROR
-                                    break
-                                if loops:
-                                    base = depth
-                                    for r in range(p, until):
-                                        if labels[r] == UNTAKEN:
-                                            continue
-                                        frames[depth, F_EDGE] = f
-                                        frames[depth, F_NEXT] = r
-                                        frames[depth, F_FIRST] = f
-                                        frames[depth, F_STALE] = 1
-                                        for w in range(window_count):
-                                            opened[depth + 1, w] = opened[depth, w]
-                                        opened[depth + 1, window_count] = 0
-                                        depth += 1
-                                        frames[depth, F_NODE] = node
-                                        frames[depth, F_ROW] = r
-                                        frames[depth, F_EDGE] = first[node]
-                                        frames[depth, F_NEXT] = -1
-                                        frames[depth, F_FOUND] = found
-                                        frames[depth, F_DONE] = 0
-                                        frames[depth, F_STALE] = 0
-                                    if depth > base:
-                                        if undecided and until >= stop_all:
-                                            touched = True
-                                        continue
-                                effort += (got + 1) * (1 + pairs[u] * (((depth + 1) * (p - s + 1)) >> 6))
-                                p += got
-                                if p < until:
-                                    frames[depth, F_FIRST] = f
-                                    labels[p] = UNTAKEN
-                            while p < stop_all and frames[depth, F_FIRST] < 0:
-                                if letters[p] & masks[node] != 0:
-                                    for f in range(first[node], first[node + 1]):
-                                        u = edges[f, E_VAR]
-                                        if u < 0 or (letters[p] >> u) & 1 == 0:
-                                            continue
-                                        inside = True
-                                        checked = edges[f, E_CHECK] >> 1
-                                        w = 1
-                                        while checked != 0:
-                                            if checked & 1 == 1 and p >= windows[w, opened[depth, w]]:
-                                                inside = False
-                                            checked >>= 1
-                                            w += 1
-                                        if not inside:
-                                            continue
-                                        if entry[u] >= 0 or valued[edges[f, E_TARGET]] == 1:
-                                            got, bad = scan(
-                                                MAP, u, edges[f, E_LABEL], entry[u], 1, p, last, low, p + 1, high, s, number + 1,
-                                                letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull,
-                                                fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
-                                            )
-                                            labels[p] = UNTAKEN
-                                            effort += pairs[u] * (((depth + 1) * (p - s + 1)) >> 6)
-                                            if bad < 0:
-                                                state[S_DETAIL] = bad
-                                                outcome = ERROR
-                                                break
-                                            if got == 0:
-                                                continue
-                                        frames[depth, F_FIRST] = f
-                                        break
-                                    if frames[depth, F_FIRST] >= 0 or outcome != DONE:
-                                        break
-                                p += 1
-                            if outcome != DONE:
-                                break
-                            if p >= stop_all and undecided:
-                                touched = True
-                            effort += p - last
-                            frames[depth, F_NEXT] = p
-                            frames[depth, F_STALE] = 0
-                if strategy == NEXT and depth > 0:
-                    if p >= stop_all or frames[depth, F_FIRST] < 0 or e < frames[depth, F_FIRST]:
-                        frames[depth, F_EDGE] += 1
-                        continue
-                    stop = min(stop, p + 1)
-                target = edges[e, E_TARGET]
-                opens = edges[e, E_OPEN]
-                took = False
-                ready = np.int64(-1)  # a row whose condition is known to hold
-                begin_p = p
-                while p < stop:
-                    if (letters[p] >> v) & 1 == 0:
-                        p += 1
-                        continue
-                    if use_ends and ends[target, p] > stop_all:
-                        if undecided:
-                            touched = True
-                        if ready == p:
-                            labels[p] = UNTAKEN
-                        p = stop if monotone else p + 1
-                        continue
-                    inside = True
-                    for w in range(window_count):
-                        if (opens >> w) & 1 == 1 and windows[w, p] <= p:
-                            inside = False  # its time is NULL
-                    if not inside:
-                        if ready == p:
-                            labels[p] = UNTAKEN
-                        p += 1
-                        continue
-                    if negated & negative_local != 0 and depth > 0 and not _none_between(negated & negative_local, last, p, sums):
-                        if ready == p:
-                            labels[p] = UNTAKEN
-                        p = stop  # rows farther on have that row between them as well
-                        break
-                    label = edges[e, E_LABEL]
-                    if ready != p and strategy == ANY and depth > 0 and entry[v] >= 0:
-                        got, bad = scan(
-                            SEARCH, v, label, entry[v], high, p, last, low, stop, high, s, number + 1,
-                            letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts,
-                            pair_ints, pair_flts, pair_null, si, sf, sn,
-                        )
-                        if bad < 0:
-                            state[S_DETAIL] = bad
-                            outcome = ERROR
-                            break
-                        effort += (got + 1) * (1 + pairs[v] * (((depth + 1) * (p - s + 1)) >> 6))
-                        p += got
-                        ready = p
-                        if got > 0:
-                            continue
-                    elif ready != p and (valued[target] == 1 or entry[v] >= 0):
-                        if not (strategy == NEXT and depth > 0 and e == frames[depth, F_FIRST] and frames[depth, F_STALE] == 0):
-                            got, bad = scan(
-                                MAP, v, label, entry[v], 1, p, last, low, p + 1, high, s, number + 1,
-                                letters, bytecode, floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts,
-                                pair_ints, pair_flts, pair_null, si, sf, sn,
-                            )
-                            if bad < 0:
-                                state[S_DETAIL] = bad
-                                outcome = ERROR
-                                break
-                            effort += 1 + pairs[v] * (((depth + 1) * (p - s + 1)) >> 6)
-                            if got == 0:
-                                labels[p] = UNTAKEN
-                                p += 1
-                                continue
-                    labels[p] = label
-                    # ---- push
-                    for w in range(window_count):
-                        opened[depth + 1, w] = p if (opens >> w) & 1 == 1 else opened[depth, w]
-                    opened[depth + 1, window_count] = negated
-                    if memo and steps > patience:
-                        _key(key, target, p, stop_all, live, hi, hbits, opened, depth + 1, windows)
-                        effort += 1
-                        if _failed(key, entries, table):
-                            labels[p] = UNTAKEN
-                            frames[depth, F_STALE] = 1
-                            p += 1
-                            continue
-                    took = True
-                    break
-                effort += (p - begin_p) >> 3
-                if outcome != DONE:
-                    break
-                if not took:
-                    if depth > 0 and p >= stop_all and undecided:
-                        touched = True
-                    frames[depth, F_EDGE] += 1
-                    if strategy != NEXT:
-                        frames[depth, F_NEXT] = -1
-                    continue
-                if strategy != NEXT:
-                    # STRICT and the first row have one candidate only
-                    frames[depth, F_NEXT] = p + 1 if strategy == ANY else -1
-                depth += 1
-                frames[depth, F_NODE] = target
-                frames[depth, F_ROW] = p
-                frames[depth, F_EDGE] = first[target]
-                frames[depth, F_NEXT] = -1
-                frames[depth, F_FOUND] = found
-                frames[depth, F_DONE] = 0
-                frames[depth, F_STALE] = 0
-            if outcome != DONE:
-                if outcome == SUSPENDED:
-                    for d in range(1, depth + 1):
-                        labels[frames[d, F_ROW]] = UNTAKEN
-                    depth = 0
-                break
-            if not matched and touched and undecided:
-                outcome = SUSPENDED
-                for d in range(1, depth + 1):
-                    labels[frames[d, F_ROW]] = UNTAKEN
-                break
-            # ---- where the search goes on
-            if matched and not report_all:
-                end = frames[depth, F_ROW] + 1
-                size = depth
-                if size == 0:
-                    taken[s] = 1  # the row an empty match is shown at
-                if size == 0 or skip == SKIP_NEXT_ROW:
-                    skip_to = s + 1
-                elif skip == SKIP_PAST_LAST:
-                    skip_to = end
-                else:
-                    to = np.int64(-1)
-                    for d in range(1, size + 1):
-                        p = frames[d, F_ROW]
-                        if (skip_mask >> (labels[p] & 63)) & 1 == 1:
-                            to = p
-                            if skip == SKIP_FIRST:
-                                break
-                    if to < 0 or to == s:
-                        state[S_DETAIL] = number
-                        outcome = SKIP_TO_ABSENT if to < 0 else SKIP_TO_FIRST
-                        break
-                    skip_to = to
-                for d in range(1, size + 1):
-                    labels[frames[d, F_ROW]] = UNTAKEN
-                depth = 0
-            s = skip_to if not (shortest and best_count > 0) else s + 1
-        if outcome != DONE:
-            break
-        if want_unmatched:
-            covered, event_count = unmatched(covered, s, taken, events, event_count, part, label_count)
-            if covered < s:
+            elif how.unmatched and not _covered(s, part, work.taken, state, out):
                 outcome = FULL
                 break
-        if open_end:
-            outcome = SUSPENDED
+            stop_all = spans.windows[0, s] if how.windowed else high
+            undecided = open_end and (stop_all >= high or stop_all > limit)
+            if s >= limit or (undecided and waits):
+                outcome = SUSPENDED
+                if state[S_BEST] > 0:
+                    s = state[S_BEST_START]
+                    state[S_BEST] = 0
+                break
+            stop_all = min(stop_all, limit)
+            if state[S_BEST] > 0:
+                stop_all = min(stop_all, state[S_BEST_END] - 1)
+            own_events, own_labels, own_number = state[S_EVENTS], state[S_LABELS], state[S_NUMBER]
+            at_head = not anchored or (s == low and opens[part, O_CUT] == 0)
+            outcome, depth, touched = _from_row(
+                s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows,
+                scratch, work, state, out,
+            )
+            if outcome == DONE and depth < 0 and touched and undecided:
+                outcome = SUSPENDED
+            if outcome == FULL and how.ambiguous:
+                state[S_REPEATS] = 1 if own_events == 0 else 0
+                state[S_EVENTS], state[S_LABELS], state[S_NUMBER] = own_events, own_labels, own_number
+            if outcome != DONE:
+                break
+            if sides is not None:
+                _sort(own_events, own_number, state, out)
+            if depth >= 0 and not how.report_all:
+                s, outcome = _onward(s, depth, how, scratch.labels, work, state)
+                if outcome != DONE:
+                    break
+            else:
+                s += 1
+        if how.unmatched and outcome == DONE and not _covered(s, part, work.taken, state, out):
+            outcome = FULL
+        outcome = left(opens, part, outcome, open_end, s, state[S_NUMBER], state[S_COVERED])
+        if outcome != DONE:
             break
         part += 1
-        number = 0
-        covered = high
+        if part < parts:
+            s, number, covered = entered(opens, part)
+            state[S_NUMBER] = number
+            state[S_COVERED] = covered
         if state[S_ENTRIES] > 0:
-            forget(entries, table, state)
-    suspend(state, part, s, number, event_count, label_count, covered)
-    state[S_DEPTH] = depth
-    state[S_ACTIVE] = 1 if active else 0
-    state[S_FOUND] = found
-    state[S_BEST] = best_count
-    state[S_OWN] = own
+            forget(scratch.entries, scratch.table, state)
+    state[S_PART] = part
+    state[S_START] = s
     return outcome
 
 
 @kernel
-def _replay(extra, variable, depth, frames, low, high, number, letters, conditions, hi, hf, labels, rows, si, sf, sn):
-    """Slot values of the match's rows anew, with row ``extra`` (-1: none) among them as ``variable``'s."""
-    bytecode, _, floats, slots, label_codes = conditions
-    _, _, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
-    begin = frames[1, F_ROW] if extra < 0 else min(extra, frames[1, F_ROW])
-    prior = begin - 1
+def _covered(upto, part, taken, state, out):
+    """Reports the rows before ``upto`` that are in no match; False where the output is full."""
+    covered, count = unmatched(state[S_COVERED], upto, taken, out.events, state[S_EVENTS], part, state[S_LABELS])
+    state[S_COVERED] = covered
+    state[S_EVENTS] = count
+    return covered >= upto
+
+
+@embedded
+def _onward(s, depth, how, labels, work, state):
+    """Where the search goes on behind the match in the frames, of so many rows: (row, outcome). The frames are let go."""
+    frames = work.frames
+    to = s + 1
+    outcome = DONE
+    if depth == 0:
+        work.taken[s] = 1  # the row an empty match is shown at
+    elif how.skip == SKIP_PAST_LAST:
+        to = frames[depth, F_ROW] + 1
+    elif how.skip != SKIP_NEXT_ROW:
+        to = np.int64(-1)
+        for d in range(1, depth + 1):
+            if (how.skip_mask >> (labels[frames[d, F_ROW]] & 63)) & 1 == 1:
+                to = frames[d, F_ROW]
+                if how.skip == SKIP_FIRST:
+                    break
+        if to < 0 or to == s:
+            state[S_DETAIL] = state[S_NUMBER]
+            return s, SKIP_TO_ABSENT if to < 0 else SKIP_TO_FIRST
+    _let_go(depth, frames, labels)
+    return to, outcome
+
+
+@embedded
+def _let_go(depth, frames, labels):
+    """Takes the labels off the rows in the frames."""
+    for d in range(1, depth + 1):
+        labels[frames[d, F_ROW]] = UNTAKEN
+
+
+# -- the walk ---------------------------------------------------------------------------------------------------
+
+
+@embedded
+def _put_frame(depth, node, row, first, frames, state):
+    """Writes a frame from which nothing was tried yet."""
+    frames[depth, F_NODE] = node
+    frames[depth, F_ROW] = row
+    frames[depth, F_EDGE] = first[node]
+    frames[depth, F_NEXT] = -1
+    frames[depth, F_FOUND] = state[S_FOUND]
+    frames[depth, F_DONE] = 0
+    frames[depth, F_STALE] = 0
+
+
+@inlined
+def _from_row(
+    s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out
+):
+    """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may lead to
+    others). ``stop_all``: no row from there on may be taken; ``undecided``: because more rows may come; ``at_head``: ``^`` holds."""
+    first, edges = net.first, net.edges
+    frames, labels = work.frames, scratch.labels
+    here = (low, high, s)
+    use_ends = spans.ends.shape[1] > 0
+    several = sides is not None or how.strategy == ANY  # an edge may have several candidates
+    outcome = DONE
+    touched = False
+    reported = np.int64(-1)
+    patience = PATIENCE_ROW * (stop_all - s) + PATIENCE
+    depth, steps, effort = np.int64(0), np.int64(0), np.int64(0)  # effort: steps and rows looked at since the last match
+    if state[S_ACTIVE] == 1:
+        depth = state[S_DEPTH]
+        state[S_ACTIVE] = 0
+    else:
+        if use_ends and net.accepts[0] == 0 and spans.ends[0, s] > stop_all:
+            return DONE, reported, True  # no match begins here
+        _put_frame(depth, np.int64(0), s - 1, first, frames, state)
+        if sides is not None:
+            work.since[0, :] = -1
+    while True:
+        node = frames[depth, F_NODE]
+        e = frames[depth, F_EDGE]
+        last = frames[depth, F_ROW]
+        if e == first[node + 1]:
+            # ---- nothing is left to try behind this row
+            if depth == 0:
+                break
+            if plain is not None:
+                if how.memo and steps > patience and not touched and frames[depth, F_FOUND] == state[S_FOUND]:
+                    _key(depth, node, last, stop_all, net.live, scratch, work.opened, spans.windows)
+                    _remember(scratch.key, scratch.entries, scratch.table, state)
+            labels[last] = UNTAKEN
+            depth -= 1
+            frames[depth, F_STALE] = 1
+            if not several:
+                frames[depth, F_EDGE] += 1
+            steps += 1
+            effort += 1
+            if effort > how.max_steps:
+                outcome = EFFORT
+                break
+            continue
+        if not at_head and edges[e, E_AT_START] != 0:
+            frames[depth, F_EDGE] += 1
+            continue
+        if edges[e, E_VAR] < 0:
+            # ---- complete?
+            got = np.int64(0)
+            if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
+                touched = True
+            elif _may_complete(depth, how, plain, frames):
+                got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
+            if got < 0:
+                state[S_DETAIL] = got
+                outcome = ERROR
+                break
+            if got == 1 and touched and undecided and not how.report_all:
+                outcome = SUSPENDED  # rows to come may lead to a match that is preferred
+                break
+            if got == 1 and how.shortest:
+                stop_all = _keep_best(s, depth, stop_all, edges, sides, labels, work, state)
+            elif got == 1:
+                outcome, got = _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out)
+                if outcome != DONE:
+                    break
+            frames[depth, F_EDGE] += 1
+            if got == 1:
+                frames[depth, F_DONE] = 1
+                state[S_FOUND] += 1
+                effort = np.int64(0)
+                reported = depth
+                if not how.report_all:
+                    break
+            continue
+        # ---- take a row: which may it be?
+        if depth == 0:
+            p = s if frames[0, F_NEXT] < 0 else s + 1  # there is no gap before the first row
+            stop = s + 1
+        else:
+            p = frames[depth, F_NEXT]
+            stop = _window_end(e, depth, stop_all, edges, work.opened, spans.windows)
+            if p < 0:
+                bad = np.int64(0)
+                p = last + 1
+                if sides is not None:
+                    p -= edges[e, E_SAME]
+                    if how.strategy == NEXT:
+                        bad = _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state)
+                if plain is not None:
+                    if how.strategy == NEXT:
+                        extends = not (how.memo and steps > patience)
+                        before = depth
+                        depth, p, looked, bad = _find_accepted(e, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state)
+                        effort += looked
+                        if p >= stop_all and undecided:
+                            touched = True
+                        if depth > before:
+                            continue
+                    elif how.strategy == STRICT and open_end and p >= limit:
+                        touched = True
+                if bad < 0:
+                    state[S_DETAIL] = bad
+                    outcome = ERROR
+                    break
+            if sides is not None:
+                if how.strategy == NEXT:
+                    stop = min(stop, frames[depth, F_STOP])
+            if plain is not None:
+                if how.strategy == NEXT:
+                    if p >= stop_all or frames[depth, F_FIRST] < 0 or e < frames[depth, F_FIRST]:
+                        frames[depth, F_EDGE] += 1
+                        continue
+                    stop = min(stop, p + 1)
+                elif how.strategy == STRICT:
+                    stop = min(stop, last + 2)
+        p, got, looked, cut = _take(
+            e, p, stop, depth, stop_all, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state
+        )
+        effort += looked
+        if got < 0:
+            state[S_DETAIL] = got
+            outcome = ERROR
+            break
+        if undecided and (cut or (got == 0 and depth > 0 and p >= stop_all)):
+            touched = True
+        if got == 0:
+            frames[depth, F_EDGE] += 1
+            if several:
+                frames[depth, F_NEXT] = -1
+            continue
+        if several:
+            frames[depth, F_NEXT] = p + 1
+        if sides is not None:
+            _note_sides(e, depth, p, edges, work.since)
+        depth += 1
+        _put_frame(depth, edges[e, E_TARGET], p, first, frames, state)
+    if outcome == FULL and not how.ambiguous:
+        state[S_ACTIVE] = 1
+        state[S_DEPTH] = depth
+    elif outcome != DONE:
+        _let_go(depth, frames, labels)
+    return outcome, reported, touched
+
+
+@embedded
+def _window_end(e, depth, stop, edges, opened, windows):
+    """The row before which the edge's candidates end, by the windows of its groups."""
+    checked = edges[e, E_CHECK] >> 1
+    w = 1
+    while checked != 0:
+        if checked & 1 == 1:
+            stop = min(stop, windows[w, opened[depth, w]])
+        checked >>= 1
+        w += 1
+    return stop
+
+
+@embedded
+def _timed(opening, row, windows):
+    """Whether the row has a time in each of the windows that it would open."""
+    w = 0
+    while opening != 0:
+        if opening & 1 == 1 and windows[w, row] <= row:
+            return False
+        opening >>= 1
+        w += 1
+    return True
+
+
+@embedded
+def _find_accepted(e, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
+    """Notes in the frame the first row that an edge of its node accepts under SKIP TILL NEXT, and that edge: (depth, row, effort, 0 or an
+    error). ``extends``: rows of a Kleene variable may be taken in one go, and then the depth is that of the last one."""
+    first, edges, masks, letters = net.first, net.edges, net.masks, rows.letters
+    frames, labels, entry = work.frames, scratch.labels, conditions.entry
+    node = frames[depth, F_NODE]
+    last = frames[depth, F_ROW]
+    s = here[2]
+    effort = np.int64(0)
+    p = last + 1
+    frames[depth, F_FIRST] = -1
+    f = net.alone[node]
+    if f >= 0:
+        # up to the first row that another edge accepts by its letters, one call searches
+        until = p
+        while until < stop_all and letters[until] & net.local[node] == 0:
+            until += 1
+        u = edges[f, E_VAR]
+        # a Kleene variable's rows up to there are taken in one go
+        loops = extends and e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0
+        mode = EXTEND if loops else SEARCH
+        got, bad = _scanned(mode, u, edges[f, E_LABEL], entry[u], here[1], p, last, until, s, here, conditions.slots, conditions, rows, scratch, state)
+        if bad < 0:
+            return depth, p, effort, bad
+        if loops:
+            base = depth
+            for r in range(p, until):
+                if labels[r] == UNTAKEN:
+                    continue
+                frames[depth, F_NEXT] = r
+                frames[depth, F_FIRST] = f
+                frames[depth, F_STALE] = 1
+                _open_windows(f, depth, r, edges, work.opened)
+                depth += 1
+                _put_frame(depth, node, r, first, frames, state)
+            if depth > base:
+                return depth, until, effort, np.int64(0)
+        effort += (got + 1) * (1 + _pairs(u, p, depth, s, plain))
+        p += got
+        if p < until:
+            frames[depth, F_FIRST] = f
+            labels[p] = UNTAKEN
+    while p < stop_all and frames[depth, F_FIRST] < 0:
+        if letters[p] & masks[node] != 0:
+            for f in range(first[node], first[node + 1]):
+                u = edges[f, E_VAR]
+                if u < 0 or (letters[p] >> u) & 1 == 0:
+                    continue
+                if p >= _window_end(f, depth, p + 1, edges, work.opened, spans.windows) or not _timed(edges[f, E_OPEN], p, spans.windows):
+                    continue
+                if entry[u] >= 0 or net.valued[edges[f, E_TARGET]] == 1:
+                    got, bad = _scanned(
+                        MAP, u, edges[f, E_LABEL], entry[u], 1, p, last, p + 1, s, here, conditions.slots, conditions, rows, scratch, state
+                    )
+                    labels[p] = UNTAKEN
+                    effort += _pairs(u, p, depth, s, plain)
+                    if bad < 0:
+                        return depth, p, effort, bad
+                    if got == 0:
+                        continue
+                frames[depth, F_FIRST] = f
+                break
+            if frames[depth, F_FIRST] >= 0:
+                break
+        p += 1
+    frames[depth, F_NEXT] = p
+    frames[depth, F_STALE] = 0
+    return depth, p, effort + p - last, np.int64(0)
+
+
+@embedded
+def _pairs(v, p, depth, s, plain):
+    """The steps that a condition with DISTINCT counts for."""
+    return plain.distinct[v] * (((depth + 1) * (p - s + 1)) >> DISTINCT_SHIFT)
+
+
+@embedded
+def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state):
+    """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error; effort; whether rows
+    were passed over because their completion lies behind ``stop_all``). ``patient``: failures are remembered by now."""
+    edges, letters, labels = net.edges, rows.letters, scratch.labels
+    v = edges[e, E_VAR]
+    label = edges[e, E_LABEL]
+    target = edges[e, E_TARGET]
+    use_ends = spans.ends.shape[1] > 0
+    s = here[2]
+    begin = p
+    cut = False
+    effort = np.int64(0)
+    ready = np.int64(-1)  # a row whose condition is known to hold
+    while p < stop:
+        if (letters[p] >> v) & 1 == 0:
+            p += 1
+            continue
+        if use_ends and spans.ends[target, p] > stop_all:
+            cut = True
+            labels[p] = UNTAKEN
+            p = stop if how.monotone else p + 1
+            continue
+        if edges[e, E_OPEN] != 0 and not _timed(edges[e, E_OPEN], p, spans.windows):
+            labels[p] = UNTAKEN
+            p += 1
+            continue
+        if sides is not None:
+            got = _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state)
+            if got < 0:
+                return p, got, effort, cut
+            if got == 0:
+                p += 1
+                continue
+        if plain is not None:
+            crossed = edges[e, E_NOT] & negated.local
+            if crossed != 0 and depth > 0 and not _none_between(crossed, work.frames[depth, F_ROW], p, negated.sums):
+                labels[p] = UNTAKEN
+                p = stop  # rows farther on have that row between them as well
+                break
+            entry = conditions.entry[v]
+            prior = work.frames[depth, F_ROW]
+            if ready != p and how.strategy == ANY and depth > 0 and entry >= 0:
+                got, bad = _scanned(SEARCH, v, label, entry, here[1], p, prior, stop, s, here, conditions.slots, conditions, rows, scratch, state)
+                if bad < 0:
+                    return p, bad, effort, cut
+                effort += (got + 1) * (1 + _pairs(v, p, depth, s, plain))
+                p += got
+                ready = p
+                if got > 0:
+                    continue
+            elif ready != p and (net.valued[target] == 1 or entry >= 0) and not _evaluated(e, depth, how, work.frames):
+                got, bad = _scanned(MAP, v, label, entry, 1, p, prior, p + 1, s, here, conditions.slots, conditions, rows, scratch, state)
+                if bad < 0:
+                    return p, bad, effort, cut
+                effort += 1 + _pairs(v, p, depth, s, plain)
+                if got == 0:
+                    labels[p] = UNTAKEN
+                    p += 1
+                    continue
+            labels[p] = label
+        _open_windows(e, depth, p, edges, work.opened)
+        if plain is not None:
+            if how.memo and patient:
+                _key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, spans.windows)
+                effort += 1
+                if scratch.table[place_of(scratch.key, scratch.entries, scratch.table)] != 0:
+                    labels[p] = UNTAKEN
+                    work.frames[depth, F_STALE] = 1
+                    p += 1
+                    continue
+        return p, np.int64(1), effort + ((p - begin) >> PASSED_SHIFT), cut
+    return p, np.int64(0), effort + ((p - begin) >> PASSED_SHIFT), cut
+
+
+@embedded
+def _evaluated(e, depth, how, frames):
+    """Whether the edge's condition was evaluated at its row when the row was looked for, and its values still stand there."""
+    return how.strategy == NEXT and depth > 0 and e == frames[depth, F_FIRST] and frames[depth, F_STALE] == 0
+
+
+@embedded
+def _open_windows(e, depth, row, edges, opened):
+    """Notes the windows that the row opens, for the frame above."""
+    opening = edges[e, E_OPEN]
+    for w in range(opened.shape[1]):
+        opened[depth + 1, w] = row if (opening >> w) & 1 == 1 else opened[depth, w]
+
+
+@embedded
+def _note_sides(e, depth, row, edges, since):
+    """Notes the last row of each side, for the frame above; a side that begins stands behind the row before it."""
+    behind = since[depth, edges[e, E_SIDE]]
+    for side in range(since.shape[1]):
+        if (edges[e, E_HAVE] >> side) & 1 == 1:
+            since[depth + 1, side] = row
+        elif (edges[e, E_BEGIN] >> side) & 1 == 1:
+            since[depth + 1, side] = behind
+        else:
+            since[depth + 1, side] = since[depth, side]
+
+
+# -- finished matches -------------------------------------------------------------------------------------------
+
+
+@embedded
+def _may_complete(depth, how, plain, frames):
+    """Whether a match that is complete here is asked for: not an empty one of ALL MATCHES, nor the same again."""
+    if depth == 0 and how.report_all:
+        return False
+    if plain is not None:
+        if how.ambiguous and plain.first_source.shape[0] > 0:
+            return True  # approximately: another way to complete it may be preferred
+    return frames[depth, F_DONE] == 0
+
+
+@embedded
+def _none_between(variables, after, before, sums):
+    """Whether no row strictly between fulfils one of the row-local negated conditions of a mask of variables."""
+    v = 0
+    while variables != 0:
+        if variables & 1 == 1 and before > after + 1 and sums[v, before] - sums[v, after + 1] > 0:
+            return False
+        variables >>= 1
+        v += 1
+    return True
+
+
+@embedded
+def _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
+    """Whether the rows taken are a match, as far as only its end tells: 1, 0 or an error."""
+    edges, frames = net.edges, work.frames
+    last = frames[depth, F_ROW]
+    if edges[e, E_AT_END] != 0:
+        if sides is None:
+            if last + 1 != here[1]:
+                return np.int64(0)
+        else:
+            for side in range(work.since.shape[1]):
+                if (edges[e, E_AT_END] >> side) & 1 == 1 and work.since[depth, side] + 1 != here[1]:
+                    return np.int64(0)
+    if depth == 0:
+        return np.int64(1)  # an empty match has no neighbours to look between
+    if sides is None:
+        if negated.local | negated.late == 0:
+            return np.int64(1)
+    frames[depth, F_STALE] = 1  # slot values of rows behind the match are overwritten
+    for d in range(1, depth + 2):
+        by = frames[d - 1, F_EDGE]
+        row = frames[d, F_ROW] if d <= depth else spans.windows[0, here[2]]
+        if sides is None:
+            crossed = edges[by, E_NOT]
+            if crossed == 0:
+                continue
+            after = frames[d - 1, F_ROW] if d > 1 else spans.backs[last] - 1
+            if not _none_between(crossed & negated.local, after, row, negated.sums):
+                return np.int64(0)
+            crossed &= negated.late
+            v = np.int64(0)
+            while crossed != 0:
+                if crossed & 1 == 1:
+                    got = _late_between(v, after, row, depth, here, edges, sides, negated, conditions, rows, scratch, work, state)
+                    if got != 0:
+                        return min(got, np.int64(0))
+                crossed >>= 1
+                v += 1
+        else:
+            got = _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
+            if got != 1:
+                return got
+    return np.int64(1)
+
+
+@embedded
+def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
+    """What only the finished match tells of the edge ``by`` that took ``row`` at depth ``d``: its condition across ``&``, its negations, rows that
+    it passed over. 1, 0 or an error."""
+    edges, since = net.edges, work.since
+    v = edges[by, E_VAR]
+    if v >= 0 and (sides.across >> v) & 1 == 1:
+        got = _holds_finally(v, row, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
+        if got != 1:
+            return got
+    for c in range(edges[by, E_CHECKS], edges[by, E_CHECKS_END]):
+        v = sides.checks[c, 0]
+        after = since[d - 1, sides.checks[c, 1]]
+        if after < 0:
+            after = spans.backs[work.frames[depth, F_ROW]] - 1
+        if not _none_between((np.int64(1) << v) & negated.local, after, row, negated.sums):
+            return np.int64(0)
+        if (negated.late >> v) & 1 == 1:
+            got = _late_between(v, after, row, depth, here, edges, sides, negated, conditions, rows, scratch, work, state)
+            if got != 0:
+                return min(got, np.int64(0))
+    after = since[d - 1, edges[by, E_SIDE]]
+    if edges[by, E_VAR] < 0 or how.strategy != NEXT or after < 0:
+        return np.int64(1)
+    for b in range(edges[by, E_BLOCKERS], edges[by, E_BLOCKERS_END]):
+        f = sides.blockers[b]
+        u = edges[f, E_VAR]
+        if (sides.across >> u) & 1 == 0:
+            continue
+        for x in range(after + 1, _window_end(f, d - 1, row, edges, work.opened, spans.windows)):
+            if _timed(edges[f, E_OPEN], x, spans.windows):
+                got = _holds_finally(u, x, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
+                if got != 0:
+                    return min(got, np.int64(0))
+    return np.int64(1)
+
+
+@inlined
+def _late_between(v, after, before, depth, here, edges, sides, negated, conditions, rows, scratch, work, state):
+    """Whether a row strictly between fulfils a negated condition that looks at the finished match: 1, 0 or an error."""
+    labels = scratch.labels
+    last = work.frames[depth, F_ROW]
+    for x in range(after + 1, before):
+        if (rows.letters[x] >> v) & 1 == 0:
+            continue
+        if sides is None and (negated.mixed >> v) & 1 == 0:
+            # it reads what the finished match has at its last row
+            got, bad = _scanned(
+                MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state
+            )
+            got = bad if bad < 0 else got
+            labels[x] = UNTAKEN
+        else:
+            begin = np.int64(-1)
+            if sides is None:
+                begin = min(x, here[2])
+            got = _holds_finally(v, x, begin, depth, here, edges, conditions, rows, scratch, work, state)
+            if sides is None:
+                # the match goes on from its own values
+                labels[x] = UNTAKEN
+                bad = _replay(np.int64(-1), np.int64(0), np.int64(-1), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
+                got = bad if bad < 0 else got
+        if got != 0:
+            return got
+    return np.int64(0)
+
+
+@embedded
+def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
+    """Writes the (row, label) pairs of the match in the frames from ``at`` on, with sides by row, then variable, each once; their number."""
+    if sides is None:
+        for d in range(depth):
+            row = frames[d + 1, F_ROW]
+            out_rows[at + d] = row
+            out_labels[at + d] = labels[row]
+        return depth
+    end = at
+    for d in range(1, depth + 1):
+        row, label = frames[d, F_ROW], edges[frames[d - 1, F_EDGE], E_LABEL]
+        i = end
+        while i > at and out_rows[i - 1] == row and out_labels[i - 1] & 63 > label & 63:
+            i -= 1
+        if i > at and out_rows[i - 1] == row and out_labels[i - 1] & 63 == label & 63:
+            continue
+        for j in range(end, i, -1):
+            out_rows[j] = out_rows[j - 1]
+            out_labels[j] = out_labels[j - 1]
+        out_rows[i] = row
+        out_labels[i] = label
+        end += 1
+    return end - at
+
+
+@embedded
+def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out):
+    """Writes the match in the frames that the edge ``e`` completes: (outcome, 1, or 0 where it was found before)."""
+    events, frames = out.events, work.frames
+    count, at = state[S_EVENTS], state[S_LABELS]
+    if count == events.shape[0] or at + depth > out.labels.shape[0]:
+        state[S_DETAIL] = depth
+        return FULL, np.int64(0)
+    size = _write(depth, at, edges, sides, frames, labels, out.rows, out.labels)
+    approximate = False
+    if plain is not None:
+        approximate = plain.first_source.shape[0] > 0
+        if approximate:
+            for d in range(depth):
+                out.paths[at + d] = frames[d, F_EDGE]
+    if how.ambiguous:
+        h = _place(at, size, s + 1, plain, work.seen, out)
+        if work.seen[h, 1] != 0 and work.seen[h, 0] == s + 1:
+            state[S_FOUND] += 1  # no failure: behind other rows it leads to other matches
+            if plain is not None:
+                if approximate:
+                    _prefer(work.seen[h, 1] - 1, at, size, e, edges, plain, out)
+            return DONE, np.int64(0)
+        work.seen[h, 0] = s + 1
+        work.seen[h, 1] = count + 1
+    if state[S_NUMBER] >= how.max_matches:
+        return TOO_MANY, np.int64(0)
+    state[S_NUMBER] += 1
+    put_event(events, count, part, s, size, state[S_NUMBER], at)
+    if approximate:
+        events[count, E_ACCEPT] = e
+    state[S_EVENTS] = count + 1
+    state[S_LABELS] = at + size
+    if how.unmatched:
+        for i in range(at, at + size):
+            work.taken[out.rows[i]] = 1
+    return DONE, np.int64(1)
+
+
+@embedded
+def _place(at, size, start, plain, seen, out):
+    """Where in ``seen`` the match written at ``at`` stands, or the free place for it; matches of other start rows count as none."""
+    h = BASIS
+    for i in range(at, at + size):
+        h = mixed(h, out.rows[i] * 64 + _variable(out.labels[i], plain))
+    mask = np.uint64(seen.shape[0] - 1)
+    h = h & mask
+    while seen[h, 1] != 0 and seen[h, 0] == start:
+        e = seen[h, 1] - 1
+        other = out.events[e, E_LABELS]
+        same = out.events[e, E_ROWS] == size
+        i = 0
+        while same and i < size:
+            same = out.rows[other + i] == out.rows[at + i] and _variable(out.labels[other + i], plain) == _variable(out.labels[at + i], plain)
+            i += 1
+        if same:
+            return h
+        h = (h + np.uint64(1)) & mask
+    return h
+
+
+@embedded
+def _variable(label, plain):
+    """The variable of a label, and of a copy's label its original."""
+    v = np.int64(label & 63)
+    if plain is not None:
+        if plain.original.shape[0] > 0:
+            v = plain.original[v]
+    return v
+
+
+@kernel
+def _prefer(known, at, size, e, edges, plain, out):
+    """Gives a reported approximate match the labels and the way of the same match written at ``at``, where that costs less or its choices are preferred."""
+    before, base = out.events[known, E_ACCEPT], out.events[known, E_LABELS]
+    if edges[e, E_COST] > edges[before, E_COST]:
+        return
+    if edges[e, E_COST] == edges[before, E_COST] and not derived_before(out.paths, at, e, base, before, size, plain.sources, plain.first_source):
+        return
+    out.events[known, E_ACCEPT] = e
+    for d in range(size):
+        out.labels[base + d] = out.labels[at + d]
+        out.paths[base + d] = out.paths[at + d]
+
+
+@embedded
+def _keep_best(s, depth, stop_all, edges, sides, labels, work, state):
+    """Keeps the match in the frames if none completes earlier; the row that a better one may not reach."""
+    last = work.frames[depth, F_ROW]
+    if sides is None:
+        # found in the order of preferment: only what completes earlier takes its place
+        size = _write(depth, np.int64(0), edges, sides, work.frames, labels, work.best_rows, work.best_labels)
+        stop_all = min(stop_all, last)
+    else:
+        stop_all = min(stop_all, last + 1)
+        half = work.best_rows.shape[0] // 2
+        size = _write(depth, half, edges, sides, work.frames, labels, work.best_rows, work.best_labels)
+        if state[S_BEST] > 0 and state[S_BEST_END] == last + 1 and not _before(half, size, 0, state[S_BEST], work.best_rows, work.best_labels):
+            return stop_all
+        for i in range(size):
+            work.best_rows[i] = work.best_rows[half + i]
+            work.best_labels[i] = work.best_labels[half + i]
+    if state[S_BEST] == 0:
+        state[S_BEST_START] = s
+    state[S_BEST] = size
+    state[S_BEST_END] = last + 1
+    return stop_all
+
+
+@embedded
+def _report_best(part, work, state, out):
+    """Reports the match that completes first: an outcome."""
+    count, at, size = state[S_EVENTS], state[S_LABELS], state[S_BEST]
+    if count == out.events.shape[0] or at + size > out.labels.shape[0]:
+        state[S_DETAIL] = size
+        return FULL
+    state[S_NUMBER] += 1
+    put_event(out.events, count, part, work.best_rows[0], size, state[S_NUMBER], at)
+    for i in range(size):
+        out.rows[at + i] = work.best_rows[i]
+        out.labels[at + i] = work.best_labels[i]
+        work.taken[work.best_rows[i]] = 1
+    state[S_EVENTS] = count + 1
+    state[S_LABELS] = at + size
+    return DONE
+
+
+@kernel
+def _before(one, size, other, others, rows, labels):
+    """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier, the longer where one begins the other."""
+    for i in range(min(size, others)):
+        if rows[one + i] != rows[other + i]:
+            return rows[one + i] < rows[other + i]
+        if labels[one + i] & 63 != labels[other + i] & 63:
+            return labels[one + i] & 63 < labels[other + i] & 63
+    return size > others
+
+
+@allocating
+def _sort(low, number, state, out):
+    """Puts the events from ``low`` on, those of a start row, into preferment order and numbers them; a merge sort from single events up."""
+    events = out.events
+    n = state[S_EVENTS] - low
+    if n < 2:
+        return
+    source = events[low : low + n].copy()
+    target = np.empty_like(source)
+    width = 1
+    while width < n:
+        for begin in range(0, n, 2 * width):
+            i, middle = begin, min(begin + width, n)
+            j, end = middle, min(begin + 2 * width, n)
+            for k in range(begin, end):
+                second = i == middle or (
+                    j < end and _before(source[j, E_LABELS], source[j, E_ROWS], source[i, E_LABELS], source[i, E_ROWS], out.rows, out.labels)
+                )
+                if second:
+                    target[k] = source[j]
+                    j += 1
+                else:
+                    target[k] = source[i]
+                    i += 1
+        source, target = target, source
+        width *= 2
+    for i in range(n):
+        events[low + i] = source[i]
+        events[low + i, E_NUMBER] = number + i + 1
+
+
+# -- conditions, and values of sides ----------------------------------------------------------------------------
+
+
+@inlined
+def _scanned(mode, v, label, entry, most, row, prior, stop, begin, here, slots, conditions, rows, scratch, state):
+    """As machine.scan; ``here``: first row and end of the partition, and the start row."""
+    return scan(
+        mode, v, label, entry, most, row, prior, here[0], stop, here[1], begin, state[S_NUMBER] + 1, rows.letters, conditions.code, conditions.floats,
+        slots, scratch.hi, scratch.hf, scratch.labels, conditions.label_codes, rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts,
+        rows.pair_ints, rows.pair_flts, rows.pair_null, scratch.si, scratch.sf, scratch.sn,
+    )
+
+
+@inlined
+def _evaluate(label, entry, prior, begin, row, slots, here, conditions, rows, scratch, state):
+    """Maps ``row`` to a label's variable behind slot values ``prior``: 1, or 0 where its condition does not hold, or an error."""
+    got, bad = _scanned(MAP, label & 63, label, entry, 1, row, prior, row + 1, begin, here, slots, conditions, rows, scratch, state)
+    return bad if bad < 0 else got
+
+
+@inlined
+def _map(label, entry, prior, into, begin, row, twins, here, conditions, rows, scratch, state):
+    """As ``_evaluate``; on success the slot values are copied to row ``into``. ``twins``: mask of the variables the row is mapped to already."""
+    slots, hi, hf = conditions.slots, scratch.hi, scratch.hf
+    got = _evaluate(label, entry if twins == 0 else np.int64(-1), prior, begin, row, slots, here, conditions, rows, scratch, state)
+    if got != 1:
+        return got
+    if twins != 0:
+        for k in range(slots.shape[0]):
+            mask = slots[k, 1]
+            if mask == -1 or ((mask >> (label & 63)) & 1 == 1 and mask & twins != 0):
+                hi[row, k] = hi[prior, k]  # a row counts once in a set of variables
+                hf[row, k] = hf[prior, k]
+        if entry >= 0:
+            got = _evaluate(label, entry, prior, begin, row, slots[:0], here, conditions, rows, scratch, state)
+            if got != 1:
+                return got
+    for k in range(slots.shape[0]):
+        hi[into, k] = hi[row, k]
+        hf[into, k] = hf[row, k]
+    return np.int64(1)
+
+
+@embedded
+def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state):
+    """Takes a row by an edge: values of the match behind it stand at the place of its depth. 1, or 0 where the condition does not hold, or an error."""
+    edges, frames = net.edges, work.frames
+    v = edges[e, E_VAR]
+    base = rows.letters.shape[0] + depth
+    twins = np.int64(0)
+    d = depth
+    while d > 0 and frames[d, F_ROW] == p:
+        twins |= np.int64(1) << edges[frames[d - 1, F_EDGE], E_VAR]
+        d -= 1
+    entry = conditions.entry[v] if (sides.across >> v) & 1 == 0 else np.int64(-1)
+    if (twins >> v) & 1 == 1:
+        # both sides have the variable: the row counts once
+        for k in range(conditions.slots.shape[0]):
+            scratch.hi[base + 1, k] = scratch.hi[base, k]
+            scratch.hf[base + 1, k] = scratch.hf[base, k]
+        return np.int64(1)
+    if conditions.slots.shape[0] == 0 and entry < 0:
+        return np.int64(1)
+    prior = base if depth > 0 else p - 1
+    return _map(v, entry, prior, base + 1, p if depth == 0 else np.int64(-1), p, twins, here, conditions, rows, scratch, state)
+
+
+@embedded
+def _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state):
+    """Notes in the frame the row behind which the edge has no candidates under SKIP TILL NEXT: the first one behind its side's last row
+    that may not be passed over. 0 or an error."""
+    edges = net.edges
+    base, spare = rows.letters.shape[0] + depth, scratch.hi.shape[0] - 2
+    after = work.since[depth, edges[e, E_SIDE]]
+    work.frames[depth, F_STOP] = stop
+    if after < 0:
+        return np.int64(0)
+    for x in range(after + 1, stop):
+        for b in range(edges[e, E_BLOCKERS], edges[e, E_BLOCKERS_END]):
+            f = sides.blockers[b]
+            u = edges[f, E_VAR]
+            if (rows.letters[x] >> u) & 1 == 0 or (sides.across >> u) & 1 == 1:
+                continue
+            if x >= _window_end(f, depth, x + 1, edges, work.opened, spans.windows) or not _timed(edges[f, E_OPEN], x, spans.windows):
+                continue
+            got = np.int64(1)
+            if conditions.entry[u] >= 0:
+                got = _map(u, conditions.entry[u], base, spare, np.int64(-1), x, np.int64(0), here, conditions, rows, scratch, state)
+            if got < 0:
+                return got
+            if got == 1:
+                work.frames[depth, F_STOP] = x + 1
+                return np.int64(0)
+    return np.int64(0)
+
+
+@kernel
+def _replay(own, upto, extra, depth, into, here, edges, conditions, rows, scratch, work, state):
+    """Slot values over the finished match, into row ``into``: without the rows of variable ``own`` from ``upto`` on, with row ``extra`` (-1: none) as
+    ``own``'s. 0 or an error."""
+    slots, frames = conditions.slots, work.frames
+    for k in range(slots.shape[0]):
+        scratch.hi[into, k] = -1 if slots[k, 0] <= _LABELFIRST else 0
+        scratch.hf[into, k] = 0.0
+    previous = np.int64(-1)
+    twins = np.int64(0)
     waiting = extra >= 0
-    d = 1
+    d = np.int64(1)
+    row = np.int64(-1)
+    label = np.int64(-1)
     while d <= depth or waiting:
-        if waiting and (d > depth or extra < frames[d, F_ROW]):
-            row = extra
-            label = np.int64(variable)
+        if d <= depth:
+            row = frames[d, F_ROW]
+            label = edges[frames[d - 1, F_EDGE], E_LABEL]
+        if waiting and (d > depth or extra < row or (extra == row and own < label & 63)):
+            row, label = extra, own
             waiting = False
         else:
-            row = frames[d, F_ROW]
-            label = np.int64(labels[row])
             d += 1
-        scan(
-            MAP, label & 63, label, -1, 1, row, prior, low, row + 1, high, begin, number, letters, bytecode, floats, slots, hi, hf,
-            labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
-        )
-        prior = row
-
-
-@kernel
-def _reported(events, own, count, out_labels, out_rows, frames, labels, original, depth):
-    """The event, from ``own`` on, of the match in the frames; -1 for none."""
-    for e in range(own, count):
-        if events[e, 2] != depth:
+            if label & 63 == own and row >= upto:
+                continue
+        if row != previous:
+            twins = np.int64(0)
+        if (twins >> (label & 63)) & 1 == 1:
             continue
-        base = events[e, 4]
-        same = True
-        for d in range(depth, 0, -1):
-            p = frames[d, F_ROW]
-            if out_rows[base + d - 1] != p:
-                same = False
-                break
-            this = out_labels[base + d - 1] & 63
-            that = labels[p] & 63
-            if this != that and (original.shape[0] == 0 or original[this] != original[that]):
-                same = False
-                break
-        if same:
-            return e
-    return -1
+        begin = row if previous < 0 else np.int64(-1)
+        got = _map(label, np.int64(-1), into, into, begin, row, twins, here, conditions, rows, scratch, state)
+        if got < 0:
+            return got
+        twins |= np.int64(1) << (label & 63)
+        previous = row
+    return np.int64(0)
 
 
 @kernel
-def _failed(key, entries, table):
-    return table[place_of(key, entries, table)] != 0
+def _holds_finally(v, row, begin, depth, here, edges, conditions, rows, scratch, work, state):
+    """Whether the condition of a variable holds at a row, itself running, all others as in the finished match; 1, 0 or an error."""
+    if (rows.letters[row] >> v) & 1 == 0:
+        return np.int64(0)
+    if conditions.entry[v] < 0:
+        return np.int64(1)
+    hi, hf, spare = scratch.hi, scratch.hf, scratch.hi.shape[0] - 2
+    bad = _replay(v, row, np.int64(-1), depth, spare, here, edges, conditions, rows, scratch, work, state)
+    if bad < 0:
+        return bad
+    bad = _replay(v, row, row, depth, spare + 1, here, edges, conditions, rows, scratch, work, state)
+    if bad < 0:
+        return bad
+    slots = conditions.slots
+    for k in range(slots.shape[0]):
+        hi[row, k] = hi[spare + 1, k]
+        hf[row, k] = hf[spare + 1, k]
+    return _evaluate(v, conditions.entry[v], spare, begin, row, slots[:0], here, conditions, rows, scratch, state)
+
+
+# -- failures remembered ----------------------------------------------------------------------------------------
 
 
 @kernel
@@ -762,8 +1247,9 @@ def _remember(key, entries, table, state):
 
 
 @kernel
-def _key(key, node, row, stop, live, hi, hbits, opened, depth, windows):
+def _key(depth, node, row, stop, live, scratch, opened, windows):
     """What decides the future of a run: node, row, the ends of its windows and the values of the match still needed."""
+    key, hi, hbits = scratch.key, scratch.hi, scratch.hbits
     slots = live.shape[1]
     count = hi.shape[1] if slots > 0 else 0
     key[:] = 0

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from sparkcep.clause.lexer import Span, tokenize
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tree import MatchClause
-from sparkcep.errors import SEMANTIC, ClauseError, error_at, nearest, position
-from sparkcep.spark.rewriting import excerpt
+from sparkcep.errors import SEMANTIC, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.sql.places import Places
 
 _OURS = re.compile(
@@ -84,7 +83,7 @@ class ErrorText:
         if self.span is None:
             return self.message
         place = f"; line {self.line}, column {self.column}"
-        return self.message + place + excerpt(self.statement, ClauseError("", "", line=self.line, column=self.column, fragment=self.fragment))
+        return self.message + place + excerpt(self.statement, self.line, self.column, self.fragment)
 
 
 def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
@@ -112,16 +111,14 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     return ErrorText(statement, message, span)
 
 
-def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str, text: str | None = None) -> tuple[tuple[str, int], ...]:
-    """The places that an error names, each as (fragment, offset): those of its contexts, and that of a syntax error's message.
-
-    The message counts lines of ``text``, or of what it shows of the text itself.
-    """
+def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:
+    """The places that an error names, each as (fragment, offset): those of its contexts, and that of a syntax error's message,
+    which counts lines of what it shows of the text itself."""
     found = [(fragment, start) for fragment, start in contexts if fragment and start >= 0]
     parsed = _PARSED.search(message)
     fragment = parameters.get("error", "")[1:-1]  # in quotes
     if parsed and fragment:
-        shown = message.partition("== SQL ==\n")[2] if text is None else text
+        shown = message.partition("== SQL ==\n")[2]
         found.append((fragment, sum(len(line) + 1 for line in shown.split("\n")[: int(parsed[1]) - 1]) + int(parsed[2])))
     return tuple(found)
 

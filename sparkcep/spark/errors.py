@@ -16,7 +16,7 @@ from pyspark.logger import PySparkLogger
 
 from sparkcep.errors import ClauseError
 from sparkcep.spark.error_text import ErrorText, Failure, clause_error, reworded, spots
-from sparkcep.spark.rewriting import excerpt, known
+from sparkcep.sql.rewrite import known
 
 if TYPE_CHECKING:
     from sparkcep.sql.places import Places
@@ -32,15 +32,14 @@ class ClauseParseException(ClauseError, ParseException):
 
     def __init__(self, error: ClauseError, description: str) -> None:
         ParseException.__init__(self, message=description, errorClass=error.error_class)
-        for name in ("error_class", "sqlstate", "message", "line", "column", "fragment"):
-            setattr(self, name, getattr(error, name))
+        self.__dict__ |= vars(error)
         self._description = description
         self.args = (description,)
 
     @classmethod
     def of(cls, error: ClauseError, sql: str) -> ClauseParseException:
         """``error`` with its place in the statement ``sql`` shown."""
-        return cls(error, f"{error}{excerpt(sql, error)}")
+        return cls(error, error.over(sql))
 
     @classmethod
     def from_spark(cls, raised: PySparkException, sql: str = "") -> ClauseParseException | None:
@@ -56,12 +55,8 @@ class ClauseParseException(ClauseError, ParseException):
             return None
         parameters = raised.getMessageParameters() or {}
         error = ClauseError(
-            condition.removeprefix(_PREFIX),
-            parameters.get("message", ""),
-            sqlstate=raised.getSqlState() or "",
-            line=int(parameters.get("line", 0)),
-            column=int(parameters.get("column", 0)),
-            fragment=parameters.get("fragment", ""),
+            condition.removeprefix(_PREFIX), parameters.get("message", ""), sqlstate=raised.getSqlState() or "",
+            line=int(parameters.get("line", 0)), column=int(parameters.get("column", 0)), fragment=parameters.get("fragment", ""),
         )
         return cls._shown(error, sql)
 
@@ -70,7 +65,7 @@ class ClauseParseException(ClauseError, ParseException):
         """``error`` with its line, if its place is one of ``sql``: it may be one of a statement inside."""
         line = (sql.split("\n")[error.line - 1 : error.line] or [""])[0] if error.line else ""
         here = bool(error.fragment) and line[error.column - 1 :].startswith(error.fragment)
-        return cls(error, f"{error}{excerpt(sql, error) if here else ''}")
+        return cls(error, error.over(sql if here else ""))
 
     def __str__(self) -> str:
         return self._description
@@ -93,18 +88,9 @@ class StatementError:
     """
 
     text: ErrorText
-
-    @property
-    def line(self) -> int:
-        return self.text.line
-
-    @property
-    def column(self) -> int:
-        return self.text.column
-
-    @property
-    def fragment(self) -> str:
-        return self.text.fragment
+    line: int
+    column: int
+    fragment: str
 
     def __str__(self) -> str:
         return str(self.text)
@@ -126,11 +112,11 @@ class _Place(QueryContext):
     def contextType(self) -> QueryContextType:
         return QueryContextType.SQL
 
-    def objectType(self) -> str:
+    def _nothing(self) -> str:
+        """The answer about what a statement does not have: a view that it stands in, a line of the caller's program."""
         return ""
 
-    def objectName(self) -> str:
-        return ""
+    objectType = objectName = callSite = pysparkFragment = pysparkCallSite = _nothing
 
     def startIndex(self) -> int:
         return self._span.start
@@ -140,15 +126,6 @@ class _Place(QueryContext):
 
     def fragment(self) -> str:
         return self._span.of(self._text.statement)
-
-    def callSite(self) -> str:
-        return ""
-
-    def pysparkFragment(self) -> str | None:
-        return None
-
-    def pysparkCallSite(self) -> str | None:
-        return None
 
     def summary(self) -> str:
         return str(self._text).removeprefix(self._text.message)
@@ -172,9 +149,8 @@ def over_statement(raised: PySparkException, statement: str, places: Places | No
 def with_text(raised: PySparkException, text: ErrorText) -> PySparkException:
     """``raised`` with another text."""
     error = Exception.__new__(type(raised) if isinstance(raised, StatementError) else _class_of(type(raised)))
-    error.__dict__.update(raised.__dict__)
+    error.__dict__ |= raised.__dict__ | {"text": text, "line": text.line, "column": text.column, "fragment": text.fragment}
     error.args = (str(text),)
-    error.text = text
     return error
 
 
@@ -184,12 +160,9 @@ def shown(error: Exception, statement: str) -> str:
     if isinstance(error, StatementError):
         return str(error)
     if isinstance(error, ClauseError):
-        return str(error) if "== SQL" in str(error) else f"{error}{excerpt(statement, error)}"
-    ours = clause_error(_described(error))
-    if ours is not None:
-        return f"{ours}{excerpt(statement, ours)}"
-    text = reworded(failure_of(error), statement, known(statement))
-    return f"{text}{excerpt(statement, text)}" if isinstance(text, ClauseError) else str(text)
+        return str(error) if "== SQL" in str(error) else error.over(statement)
+    text = clause_error(_described(error)) or reworded(failure_of(error), statement, known(statement))
+    return text.over(statement) if isinstance(text, ClauseError) else str(text)
 
 
 def failure_of(raised: Any) -> Failure:

@@ -15,7 +15,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, error_at, position
 from sparkcep.spark.error_text import ErrorText
 from sparkcep.spark.errors import ClauseParseException, StatementError, with_text
-from sparkcep.spark.session import sql_over
+from sparkcep.spark.session import sql_in, unformatted
 
 if TYPE_CHECKING:
     from sparkcep.clause.tree import MatchClause
@@ -68,7 +68,7 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
         raise ClauseParseException.of(error, clause) from None
     statement = f"{clause[:cut]}{keys}{clause[cut:]}"
     try:
-        return sql_over(frame, f"{_HEAD}{_unformatted(statement)}{_TAIL}")
+        return sql_in(frame.sparkSession, f"{_HEAD}{unformatted(statement)}{_TAIL}", frame=frame)
     except ClauseError as error:
         raise ClauseParseException.of(_placed(error, statement, clause, cut, len(keys)), clause) from None
     except PySparkException as error:
@@ -88,9 +88,8 @@ def _listed(keys: Any, argument: str) -> list[Any]:
 
 
 def _wrong(key: Any, argument: str) -> TypeError:
-    return TypeError(
-        f"{argument} takes names of columns, SQL expressions as text, columns, or a list of these, not {type(key).__name__}"
-    )
+    taken = "names of columns, SQL expressions as text, columns, or a list of these"
+    return TypeError(f"{argument} takes {taken}, not {type(key).__name__}")
 
 
 def _text(frame: DataFrame, key: Any, argument: str) -> str:
@@ -109,10 +108,8 @@ def _text(frame: DataFrame, key: Any, argument: str) -> str:
     except ClauseError as error:
         alone, reason = False, f": {error.message}"
     if not alone:
-        error = ClauseError(
-            "ARGUMENT", f"{argument}: {key!r} is no column of the frame and not one SQL expression{reason}", fragment=key
-        )
-        raise ClauseParseException.of(error, "")
+        message = f"{argument}: {key!r} is no column of the frame and not one SQL expression{reason}"
+        raise ClauseParseException.of(ClauseError("ARGUMENT", message, fragment=key), "")
     return key
 
 
@@ -144,34 +141,20 @@ def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[st
         if given and written:
             words = argument.upper().replace("_", " ")
             span = written[0].span
-            raise error_at(
-                clause,
-                span.start,
-                span.end,
-                "ARGUMENT",
-                f"the argument {argument} is given, and the clause has {words} too; keep one",
-            )
+            message = f"the argument {argument} is given, and the clause has {words} too; keep one"
+            raise error_at(clause, span.start, span.end, "ARGUMENT", message)
     text = f" PARTITION BY {', '.join(partition)}" if partition else ""
     text += f" ORDER BY {', '.join(order)}" if order else ""
     cut = parsed.partition_by[-1].span.end if parsed.partition_by else 0
     return cut, f"{text} " if text else ""
 
 
-def _unformatted(text: str) -> str:
-    """Escapes ``text`` for its use in a format string."""
-    return text.replace("{", "{{").replace("}", "}}")
-
-
 def _in_clause(text: ErrorText, statement: str, clause: str, cut: int, inserted: int) -> ErrorText:
     """An error's text with its place in the clause in place of the SQL statement; without one if that is in the inserted keys or
     the table."""
-    span = None
-    if text.span is not None:
-        start = text.span.start - (len(text.statement) - len(statement) - len(_TAIL))
-        if 0 <= start and not cut <= start < cut + inserted:
-            start -= inserted if start >= cut + inserted else 0
-            span = Span(start, start + text.span.end - text.span.start)
-    return replace(text, statement=clause, span=span)
+    span = text.span
+    start = span and _offset(span.start - (len(text.statement) - len(statement) - len(_TAIL)), cut, inserted)
+    return replace(text, statement=clause, span=None if start is None else Span(start, start + span.end - span.start))
 
 
 def _placed(error: ClauseError, statement: str, clause: str, cut: int, inserted: int) -> ClauseError:
@@ -180,8 +163,13 @@ def _placed(error: ClauseError, statement: str, clause: str, cut: int, inserted:
     line, column = 0, 0
     if error.line > 1:
         before = statement.split("\n")[: error.line - 2]
-        offset = sum(len(x) + 1 for x in before) + error.column - 1
-        if not cut <= offset < cut + inserted:
-            line, column = position(clause, offset if offset < cut else offset - inserted)
-    name = error.error_class.removeprefix("SPARKCEP.")
-    return ClauseError(name, error.message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment)
+        offset = _offset(sum(len(x) + 1 for x in before) + error.column - 1, cut, inserted)
+        line, column = (0, 0) if offset is None else position(clause, offset)
+    return error.moved(line, column)
+
+
+def _offset(offset: int, cut: int, inserted: int) -> int | None:
+    """An offset without the keys that were inserted at ``cut``; None for one before the text, or in the keys."""
+    if offset < 0 or cut <= offset < cut + inserted:
+        return None
+    return offset if offset < cut else offset - inserted

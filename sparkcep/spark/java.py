@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+from sparkcep.errors import ToolError
+
 _WHAT_TO_DO = (
     "Spark 4 needs Java 17 or newer. Install a JDK (Debian/Ubuntu: apt install openjdk-17-jdk-headless; "
     "macOS: brew install openjdk@17; conda: conda install -c conda-forge openjdk=17) and put its `java` on PATH "
@@ -13,31 +15,24 @@ _WHAT_TO_DO = (
 )
 
 
-class JavaNotFoundError(RuntimeError):
+class JavaNotFoundError(ToolError, RuntimeError):
     """No usable Java on this machine; the message says what to install."""
+
+    code = 3
 
 
 def find_java_tool(name: str, java_home: str | None = None) -> Path | None:
     """The executable ``name`` ('java', 'javac') from ``java_home``, $JAVA_HOME or PATH, in this order."""
-    for home in (java_home, os.environ.get("JAVA_HOME")):
-        if home:
-            found = shutil.which(name, path=str(Path(home) / "bin"))
-            if found:
-                return Path(found)
-    found = shutil.which(name)
-    return Path(found) if found else None
+    folders = [str(Path(home) / "bin") for home in (java_home, os.environ.get("JAVA_HOME")) if home]
+    return next((Path(found) for folder in (*folders, None) if (found := shutil.which(name, path=folder))), None)
 
 
 def require_java() -> Path:
     """The ``java`` that Spark will start; raises JavaNotFoundError if there is none."""
     home = os.environ.get("JAVA_HOME")
-    if home:
-        # Spark looks nowhere else when JAVA_HOME is set
-        found = shutil.which("java", path=str(Path(home) / "bin"))
-        if found is None:
-            raise JavaNotFoundError(f"JAVA_HOME is {home!r}, but there is no bin/java in it. {_WHAT_TO_DO}")
-        return Path(found)
-    found = shutil.which("java")
+    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)  # Spark looks nowhere else when JAVA_HOME is set
     if found is None:
-        raise JavaNotFoundError(f"No Java found: JAVA_HOME is not set and there is no `java` on PATH. {_WHAT_TO_DO}")
+        nowhere = "No Java found: JAVA_HOME is not set and there is no `java` on PATH"
+        wrong = f"JAVA_HOME is {home!r}, but there is no bin/java in it" if home else nowhere
+        raise JavaNotFoundError(f"{wrong}. {_WHAT_TO_DO}")
     return Path(found)

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from sparkcep import storage
+from sparkcep.errors import ToolError
 from sparkcep.spark.java import find_java_tool
 
 log = logging.getLogger("sparkcep")
@@ -23,12 +24,14 @@ EXTENSION_CLASS = "org.sparkcep.SparkcepExtensions"
 _RELEASE = "17"  # what Spark 4 itself is compiled for
 
 
-class JvmBuildError(RuntimeError):
+class JvmBuildError(ToolError, RuntimeError):
     """The parser extension could not be compiled; the message says why."""
 
 
 class NoCompilerError(JvmBuildError):
     """There is Java, but no compiler with it."""
+
+    code = 3
 
 
 def extension_jar(*, java_home: str | None = None, spark_home: str | None = None) -> Path:
@@ -87,7 +90,8 @@ def _fingerprint(sources: dict[str, str], jars: Path) -> str:
 def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | None) -> None:
     javac = find_java_tool("javac", java_home)
     if javac is None:
-        raise NoCompilerError("there is no Java compiler (javac), only a Java runtime")
+        advice = "the extension of Spark's parser must be built once: put a JDK of version 17 or newer in the place of the JRE"
+        raise NoCompilerError(f"there is no Java compiler (javac), only a Java runtime; {advice}")
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
             classes = Path(work, "classes")

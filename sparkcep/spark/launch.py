@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from sparkcep.errors import ToolError
 from sparkcep.spark.java import require_java
 from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar, find_spark_home
 from sparkcep.spark.session import BATCH_BYTES, UNBOUNDED
@@ -23,10 +24,6 @@ _BIND_HOST = "hive.server2.thrift.bind.host"
 _THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 _LOOPBACK = "127.0.0.1"
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
-
-
-class NoDbtError(Exception):
-    """dbt is not installed; the message says what to install."""
 
 
 def settings() -> dict[str, str]:
@@ -39,14 +36,14 @@ def settings() -> dict[str, str]:
     return {_CLASS_PATH: str(extension_jar()), _EXTENSIONS: EXTENSION_CLASS, _PYTHON: sys.executable, BATCH_BYTES: UNBOUNDED}
 
 
-def shell(arguments: Sequence[str]) -> list[str]:
-    """The command that starts spark-sql with the clause. ``arguments`` are those of spark-sql. Raises as ``settings`` does."""
-    given = _with_settings(arguments, settings())
-    return [str(_spark_home() / "bin" / "spark-sql"), *given]
+def shell(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command that starts spark-sql with the clause, and the variables that its environment needs in addition. ``arguments``
+    are those of spark-sql. Raises as ``settings`` does."""
+    return [str(_spark_home() / "bin" / "spark-sql"), *_with_settings(arguments, settings())], {}
 
 
 def thrift_server(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The command that starts the thrift server with the clause, and the variables that its environment needs in addition.
+    """The same for the thrift server.
 
     The server listens on the loopback interface unless ``arguments`` or Spark's or Hive's configuration say otherwise. With a local
     master its web page does so too. Raises as ``settings`` does.
@@ -61,16 +58,19 @@ def thrift_server(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def dbt(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The command that starts dbt, and the variables that its environment needs in addition: with them a session that dbt opens
-    knows the clause.
+    """The same for dbt: with these variables a session that dbt opens knows the clause.
 
-    ``arguments`` are those of dbt. What PYSPARK_SUBMIT_ARGS says already is kept. Raises NoDbtError, and as ``settings`` does.
+    ``arguments`` are those of dbt. What PYSPARK_SUBMIT_ARGS says already is kept. Raises ToolError without dbt, and as ``settings``
+    does.
     """
     if importlib.util.find_spec("dbt") is None or importlib.util.find_spec("dbt.cli") is None:
-        raise NoDbtError("dbt is not installed for this Python; install it with: pip install 'sparkcep[dbt]'")
+        raise ToolError("dbt is not installed for this Python; install it with: pip install 'sparkcep[dbt]'")
     given = _with_settings(shlex.split(os.environ.get(_SUBMIT_ARGS, "pyspark-shell")), settings())
     # -P: nothing is imported from dbt's project folder
     return [sys.executable, "-P", "-c", "from dbt.cli.main import cli; cli(prog_name='dbt')", *arguments], {_SUBMIT_ARGS: shlex.join(given)}
+
+
+PROGRAMS = {"spark-sql": shell, "thriftserver": thrift_server, "dbt": dbt}  # by the command that starts them
 
 
 def _spark_home() -> Path:

@@ -7,8 +7,9 @@ import importlib.util
 import io
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,17 @@ from pyspark.sql.types import DateType, NumericType, TimestampNTZType, Timestamp
 
 from sparkcep.clause.lexer import OP, WORD, quote, split_statements, tokenize
 from sparkcep.clause.tree import ONE_ROW
-from sparkcep.draw.report import Job, Report, Step, Table, render
+from sparkcep.draw.explain import explained
+from sparkcep.draw.page import page
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import PLAN_HEAD, Plan
 from sparkcep.plan.records import LeafSpec
-from sparkcep.settings import Settings
 from sparkcep.spark.builtin import FUNCTION
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
 from sparkcep.spark.sampling import Sampler
-from sparkcep.spark.session import sql_in
+from sparkcep.spark.session import settings_of, sql_in
+from sparkcep.sql.describe import NO_CLAUSE
 from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.sql.rewritten import Rewritten
 from sparkcep.version import __version__
@@ -42,6 +44,7 @@ DRAWN = 20_000  # rows that are fetched to be drawn
 _CELL = 200  # characters of a value that are shown
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _WRITING = ("INSERT", "MERGE", "UPDATE", "DELETE")
+_Table = tuple[list[str], list[tuple]]  # names of columns, rows of plain values
 
 
 def report(spark: SparkSession, sql: str, path: str | Path | None = None) -> str:
@@ -61,7 +64,7 @@ def report(spark: SparkSession, sql: str, path: str | Path | None = None) -> str
     Raises:
         ValueError: the text is no query, or several. What ``spark.sql`` raises for a wrong one.
     """
-    text = render(_Run(spark, _query(sql)).report())
+    text = _Run(spark, _query(sql)).report()
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text
@@ -76,27 +79,25 @@ def _query(sql: str) -> str:
         tokens = tokenize(statements[0])
     except ClauseError as error:
         raise ClauseParseException.of(error, sql) from None
-    words, depth = [], 0
-    for t in tokens:
-        depth += (t.text == "(") - (t.text == ")") if t.kind == OP else 0
-        if t.kind == WORD and depth == 0:
-            words.append(t.upper)
-    first = next((t for t in tokens if not (t.kind == OP and t.text == "(")), None)
-    writing = next((w for w in words if w in _WRITING), "")
-    if first is None or first.upper not in _QUERIES or writing:
-        raise ValueError(f"a report is of a query, not of {writing or (first.upper if first else 'nothing')}: take the SELECT alone")
+    depths = accumulate((t.text == "(") - (t.text == ")") if t.kind == OP else 0 for t in tokens)
+    writing = next((t.upper for t, depth in zip(tokens, depths) if t.kind == WORD and depth == 0 and t.upper in _WRITING), "")
+    first = next(t.upper for t in tokens if t.text != "(")
+    if first not in _QUERIES or writing:
+        raise ValueError(f"a report is of a query, not of {writing or first}: take the SELECT alone")
     return statements[0]
 
 
 @dataclass
 class _Run:
+    """``jobs`` has (what was computed, seconds, why); ``notes`` the reasons where a fact is missing."""
+
     spark: Any
     sql: str
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[tuple[str, str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def report(self) -> Report:
-        settings = Settings.read(lambda key: self.spark.conf.get(key, None))
+    def report(self) -> str:
+        settings = settings_of(self.spark)
         frame = self._timed("analysis of the statement", lambda: sql_in(self.spark, self.sql), extra=False)
         physical = _without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
         choose = Sampler.of(self.spark, settings, lambda statement: sql_in(self.spark, statement))
@@ -108,12 +109,12 @@ class _Run:
         else:
             frame.persist()
         try:
-            return self._of(frame, rewritten, tuple(found), physical)
+            return self._of(frame, rewritten, found, physical)
         finally:
             if not known:
                 frame.unpersist()
 
-    def _of(self, frame: DataFrame, rewritten: str, found: tuple[Rewritten, ...], physical: str) -> Report:
+    def _of(self, frame: DataFrame, rewritten: str, found: list[Rewritten], physical: str) -> str:
         rows = self._timed("the result, into Spark's cache", frame.count, extra=False)
         steps = self._steps(frame)
         taken = self._timed(f"the first {SAMPLE} rows, from the cache", lambda: frame.limit(SAMPLE).collect())
@@ -124,42 +125,32 @@ class _Run:
         partitions = self._partitions(frame, roles) if roles else None
         variables = self._variables(frame, roles) if roles else None
         picture = self._picture(frame, found[0], roles) if roles else ""
-        return Report(
-            sql=self.sql,
-            rewritten=rewritten,
-            clauses=found,
-            counts=(*_counts(steps, plan), *self._matches(frame, roles, partitions), ("rows of the result", rows)),
-            sample=Table(tuple(frame.columns), tuple(tuple(map(_shown, row)) for row in taken)),
-            partitions=partitions,
-            variables=variables,
-            picture=picture,
-            physical=physical,
-            steps=tuple(s for s, _ in steps),
-            jobs=tuple(self.jobs),
-            notes=tuple(self.notes),
-            versions=f"sparkcep {__version__}, Spark {self.spark.version}",
+        counts = [*_counts(steps, plan), *self._matches(frame, roles, partitions), ("rows of the result", rows)]
+        shown = [("\u00a0\u00a0" * step.depth + step.name, "" if step.rows is None else step.rows) for step in steps]
+        return page(
+            "report.html", statement=explained(self.sql, rewritten, found), no_clause=NO_CLAUSE, counts=counts,
+            sample=(frame.columns, [list(map(_shown, row)) for row in taken]), partitions=partitions, variables=variables, picture=picture,
+            physical=physical, steps=shown, jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {self.spark.version}",
         )
 
     def _timed(self, what: str, work: Callable[[], Any], *, extra: bool = True) -> Any:
         began = time.perf_counter()
         out = work()
-        self.jobs.append(Job(what, time.perf_counter() - began, extra))
+        self.jobs.append((what, f"{time.perf_counter() - began:.2f}", "only for this report" if extra else "the statement itself"))
         return out
 
     # -- what ran ---------------------------------------------------------------------------------------------
 
-    def _steps(self, frame: DataFrame) -> list[tuple[Step, dict[str, int]]]:
+    def _steps(self, frame: DataFrame) -> list[_Step]:
         """The plan that filled the cache, with the numbers that Spark keeps of each node."""
         if is_connect(self.spark):
             self.notes.append("Rows of single steps are not known: Spark Connect does not tell them.")
             return []
-        out: list[tuple[Step, dict[str, int]]] = []
-        _walk(frame._jdf.queryExecution().executedPlan(), 0, out)
-        return out
+        return list(_walk(frame._jdf.queryExecution().executedPlan(), 0))
 
     # -- what came out ----------------------------------------------------------------------------------------
 
-    def _partitions(self, frame: DataFrame, roles: _Roles) -> Table | None:
+    def _partitions(self, frame: DataFrame, roles: _Roles) -> _Table | None:
         if not roles.keys:
             self.notes.append("Matches are not counted by partition: the clause has no PARTITION BY, or its columns are not in the result, each under a name of its own.")
             return None
@@ -168,24 +159,24 @@ class _Run:
             self.notes.append("Rows, not matches, are counted by partition: the result has no column with MATCH_NUMBER().")
         counted = _most(frame, roles, PARTITIONS)
         rows = self._timed(f"{what} by partition, from the cache", counted.collect)
-        return Table((*roles.keys, what), tuple((*map(_shown, row[:-1]), row[-1]) for row in rows))
+        return [*roles.keys, what], [(*map(_shown, row[:-1]), row[-1]) for row in rows]
 
-    def _matches(self, frame: DataFrame, roles: _Roles | None, partitions: Table | None) -> list[tuple[str, int]]:
+    def _matches(self, frame: DataFrame, roles: _Roles | None, partitions: _Table | None) -> list[tuple[str, int]]:
         """The number of matches, where the result numbers them and has several rows of each."""
         if roles is None or roles.one_row or not roles.match or len(roles.keys) < roles.parted:
             return []
-        if partitions is not None and len(partitions.rows) < PARTITIONS:
-            return [("matches", sum(int(row[-1]) for row in partitions.rows))]  # all of them are there
+        if partitions is not None and len(partitions[1]) < PARTITIONS:
+            return [("matches", sum(int(row[-1]) for row in partitions[1]))]  # all of them are there
         found = frame.where(_column(roles.match).isNotNull()).select(*map(_column, (*roles.keys, roles.match))).distinct()
         return [("matches", self._timed("number of matches, from the cache", found.count))]
 
-    def _variables(self, frame: DataFrame, roles: _Roles) -> Table | None:
+    def _variables(self, frame: DataFrame, roles: _Roles) -> _Table | None:
         if not roles.variable or roles.one_row:
             self.notes.append("Rows are not counted by variable: that needs ALL ROWS PER MATCH and a measure CLASSIFIER().")
             return None
         counted = frame.groupBy(_column(roles.variable)).agg(F.count(F.lit(1)).alias("__n")).orderBy(F.desc("__n"), _column(roles.variable))
         rows = self._timed("rows by variable, from the cache", counted.collect)
-        return Table((roles.variable, "rows"), tuple((_shown(v), n) for v, n in rows))
+        return [roles.variable, "rows"], [(_shown(v), n) for v, n in rows]
 
     # -- the picture ------------------------------------------------------------------------------------------
 
@@ -354,45 +345,49 @@ _ENGINE = ("PythonUDTF", FUNCTION)
 _INNER = ("WholeStageCodegenExec", "InputAdapter")
 
 
-def _walk(node: Any, depth: int, out: list[tuple[Step, dict[str, int]]]) -> None:
+@dataclass(frozen=True)
+class _Step:
+    """A node of Spark's physical plan as it ran: its depth in the plan, and the numbers that Spark keeps of it."""
+
+    depth: int
+    name: str
+    leaf: bool
+    numbers: dict[str, int]
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows that it gave; None where nobody counted."""
+        return next(iter(self.numbers.values()), None)
+
+
+def _walk(node: Any, depth: int) -> Iterator[_Step]:
     """The nodes below a Java plan node. Nodes that only wrap another one are left out."""
     kind = node.getClass().getSimpleName()
     if kind == "AdaptiveSparkPlanExec":
-        return _walk(node.executedPlan(), depth, out)
+        return (yield from _walk(node.executedPlan(), depth))
     if kind.endswith("QueryStageExec"):
-        return _walk(node.plan(), depth, out)
+        return (yield from _walk(node.plan(), depth))
     if kind == "InMemoryTableScanExec" and depth == 0:
-        return _walk(node.relation().cachedPlan(), depth, out)
+        return (yield from _walk(node.relation().cachedPlan(), depth))
     children = node.children()
-    below = depth
     if kind not in _INNER:
-        metrics = node.metrics()
-        numbers = {}
-        for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten"):
-            if metrics.contains(name):
-                numbers[name] = metrics.apply(name).value()
-        numbers["children"] = children.size()
-        rows = next((n for name, n in numbers.items() if name != "children"), None)
-        name = node.nodeName().strip()
-        if kind == "MapInArrowExec" and node.func().name() == FUNCTION:
-            name += f" {FUNCTION}"
-        out.append((Step(depth, name, rows), numbers))
-        below = depth + 1
+        metrics, names = node.metrics(), ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten")
+        ours = kind == "MapInArrowExec" and node.func().name() == FUNCTION
+        numbers = {name: metrics.apply(name).value() for name in names if metrics.contains(name)}
+        yield _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), children.size() == 0, numbers)
+        depth += 1
     for i in range(children.size()):
-        _walk(children.apply(i), below, out)
-    return None
+        yield from _walk(children.apply(i), depth)
 
 
-def _counts(steps: list[tuple[Step, dict[str, int]]], plan: Plan | None) -> tuple[tuple[str, int], ...]:
+def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
     """The numbers of rows read, of rows that reach the engine and of matches, as the numbers of the steps give them."""
-    if not steps:
-        return ()
-    read = [n["numOutputRows"] for _, n in steps if n["children"] == 0 and "numOutputRows" in n]
+    read = [step.numbers["numOutputRows"] for step in steps if step.leaf and "numOutputRows" in step.numbers]
     out = [("rows read", sum(read))] if read else []
-    at = next((i for i, (s, _) in enumerate(steps) if any(word in s.name for word in _ENGINE)), None)
+    at = next((i for i, step in enumerate(steps) if any(word in step.name for word in _ENGINE)), None)
     if at is None or plan is None:
-        return tuple(out)
-    below = [n for s, n in steps[at + 1 :] if s.depth > steps[at][0].depth]
+        return out
+    below = [step.numbers for step in steps[at + 1 :] if step.depth > steps[at].depth]
     sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
     if sent is not None:
         out.append(("rows that reach the engine" + (", behind the filter" if plan.prefilter else ""), sent))
@@ -400,24 +395,24 @@ def _counts(steps: list[tuple[Step, dict[str, int]]], plan: Plan | None) -> tupl
     if given is not None:
         listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing and not (plan.ranking and plan.ranking.top)
         out.append(("matches" if listed else "rows that the engine gives", given))
-    return tuple(out)
+    return out
 
 
-def _given(steps: list[tuple[Step, dict[str, int]]], at: int) -> int | None:
+def _given(steps: list[_Step], at: int) -> int | None:
     """The number of rows that the engine gave in one run.
 
     Below an exchange the engine may have run twice, because Spark samples the ranges of ORDER BY. Its own number then is of both
     runs; the exchange counts the rows once, if only projections lie between.
     """
-    depth, plain = steps[at][0].depth, True
-    for step, numbers in reversed(steps[:at]):
+    depth, plain = steps[at].depth, True
+    for step in reversed(steps[:at]):
         if step.depth >= depth:
             continue
         depth = step.depth
-        if "shuffleRecordsWritten" in numbers:
-            return numbers["shuffleRecordsWritten"] if plain else None
+        if "shuffleRecordsWritten" in step.numbers:
+            return step.numbers["shuffleRecordsWritten"] if plain else None
         plain = plain and step.name == "Project"
-    return steps[at][0].rows
+    return steps[at].rows
 
 
 def _without_plans(text: str) -> str:

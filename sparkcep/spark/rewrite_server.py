@@ -7,8 +7,8 @@ stdin ends.
 Requests, by their ``kind``:
 
 - none: rewrites the statement ``sql`` under ``settings`` (configuration key to text, see sparkcep.settings) with ``named_markers``
-  (see rewriting.translated). Answer: ``sql``, ``marker_prefix`` and whether ``places`` can be asked of that text, or ``error`` with
-  the fields of a ClauseError.
+  (see sql.rewrite.translated). Answer: ``sql``, ``marker_prefix`` and whether ``places`` can be asked of that text, or ``error``
+  with the fields of a ClauseError.
 - ``functions``: asks for what the JVM needs to run the Python functions itself (see python_functions.describe).
 - ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
   says whether each column must have a name of its own, ``streaming`` whether the table is a stream. Answer: the output's ``schema``
@@ -39,7 +39,7 @@ from sparkcep.clause.lexer import Span
 from sparkcep.errors import INTERNAL, ClauseError, position
 from sparkcep.settings import Settings
 from sparkcep.spark.error_text import Failure, clause_error, reworded, spots
-from sparkcep.spark.rewriting import MARKER_PREFIX, excerpt, known, rewrite_statement, rewritten_from
+from sparkcep.sql.rewrite import MARKER_PREFIX, known, rewritten_from, translated
 
 log = logging.getLogger("sparkcep")
 
@@ -48,51 +48,40 @@ def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
     kind = asked.get("kind")
-    if kind is None:
-        return json.dumps(_rewritten(asked))
-    if kind == "functions":
-        from sparkcep.spark.python_functions import describe  # pyspark is loaded only where it is needed
+    if kind in ("functions", "analyze", "mapper"):
+        from sparkcep.spark import python_functions  # pyspark is loaded only where it is needed
 
-        return json.dumps(describe())
-    if kind == "analyze":
-        from sparkcep.spark.python_functions import analyze
-
+        if kind == "functions":
+            return json.dumps(python_functions.describe())
+        if kind == "mapper":
+            return json.dumps({"command": python_functions.mapper(asked["plan"], asked["columns"])})
         try:
-            return json.dumps(analyze(asked["schema"], asked["distinct"], asked["streaming"]))
+            return json.dumps(python_functions.analyze(asked["schema"], asked["distinct"], asked["streaming"]))
         except Exception as raised:
-            error = _of_ours(raised)
-            return json.dumps({"error": _fields(error, str(error))})
-    if kind == "mapper":
-        from sparkcep.spark.python_functions import mapper
-
-        return json.dumps({"command": mapper(asked["plan"], asked["columns"])})
-    if kind == "places":
-        return json.dumps(_places(asked["sql"], asked["spans"]))
-    if kind == "tell":
-        return json.dumps(_reworded(asked))
-    if kind == "told":
-        error = clause_error(asked["text"])
-        return json.dumps({} if error is None else {"error": _fields(error, str(error))})
-    raise ValueError(f"there is no request of kind {kind!r}")
+            return json.dumps(_told(_of_ours(raised)))
+    answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found}
+    if kind not in answers:
+        raise ValueError(f"there is no request of kind {kind!r}")
+    return json.dumps(answers[kind](asked))
 
 
 def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
     try:
         settings = Settings.read(asked["settings"].get)
-        sql = rewrite_statement(asked["sql"], settings=settings, named_markers=asked["named_markers"])
+        places = translated(asked["sql"], settings=settings, named_markers=asked["named_markers"])
     except Exception as raised:
-        error = _of_ours(raised)
-        return {"error": _fields(error, f"{error}{excerpt(asked['sql'], error)}")}
+        return _told(_of_ours(raised), asked["sql"])
+    sql = asked["sql"] if places is None else places.rewritten
     return {"sql": sql, "marker_prefix": MARKER_PREFIX, "placed": rewritten_from(sql) is not None}
 
 
-def _places(rewritten: str, spans: list[list[int]]) -> dict[str, Any]:
+def _places(asked: dict[str, Any]) -> dict[str, Any]:
     """Finds the places of parts of a rewritten statement in the user's text, counted as Spark counts."""
-    places = rewritten_from(rewritten)
+    places = rewritten_from(asked["sql"])
     if places is None:
         raise ValueError("the statement was rewritten too long ago")
     places.restored = True
-    return {"text": places.user, "spans": [_origin(places.find(*span), places.user) for span in spans]}
+    return {"text": places.user, "spans": [_origin(places.find(*span), places.user) for span in asked["spans"]]}
 
 
 def _reworded(asked: dict[str, Any]) -> dict[str, Any]:
@@ -102,8 +91,13 @@ def _reworded(asked: dict[str, Any]) -> dict[str, Any]:
     found = spots([(fragment, start) for fragment, start in asked["spots"]], asked["parameters"], asked["message"])
     text = reworded(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
     if isinstance(text, ClauseError):
-        return {"error": _fields(text, f"{text}{excerpt(asked['sql'], text)}")}
+        return _told(text, asked["sql"])
     return {"message": str(text)}
+
+
+def _found(asked: dict[str, Any]) -> dict[str, Any]:
+    error = clause_error(asked["text"])
+    return {} if error is None else _told(error)
 
 
 def _origin(span: Span | None, text: str) -> dict[str, int] | None:
@@ -123,9 +117,9 @@ def _of_ours(raised: Exception) -> ClauseError:
     return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement; please report it with the statement and the log: {what}", sqlstate=INTERNAL)
 
 
-def _fields(error: ClauseError, description: str) -> dict[str, Any]:
-    names = ("error_class", "sqlstate", "message", "line", "column", "fragment")
-    return {**{name: getattr(error, name) for name in names}, "description": description}
+def _told(error: ClauseError, sql: str = "") -> dict[str, Any]:
+    """An error as an answer, with its line of the statement ``sql`` where that is known."""
+    return {"error": {**vars(error), "description": error.over(sql) if sql else str(error)}}
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:

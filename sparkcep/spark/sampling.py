@@ -13,7 +13,7 @@ import re
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.errors import PySparkException
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
+C = TypeVar("C", Choice, Slicing)
 SAMPLE_ROWS = 20_000
 KEPT_CHOICES = 256
 MIN_ROWS = 400_000  # of a table, estimated: below, the sample costs more than a filter saves
@@ -83,10 +84,8 @@ class Sampler:
     def filter(self, question: Question) -> Choice:
         """As ``Chooser.filter``."""
         plan, always = question.plan, self.settings.prefilter == ALWAYS
-        try:
-            order_type = self._order_type(question)
-        except PySparkException as error:
-            log.info("the table of a clause cannot be read by itself: %s", error)
+        order_type = self._order_type(question)
+        if order_type == UNKNOWN:
             if always and plan.keys:
                 return Choice(Filter(0), "sparkcep.prefilter is always")
             return Choice(None, "its table cannot be read by itself")
@@ -95,21 +94,12 @@ class Sampler:
             return Choice(None, f"there is no PARTITION BY, and distances along an order key of {order_type} may be rounded")
         if always:
             return Choice(Filter(0, distance), "sparkcep.prefilter is always")
-        try:
-            return self._by_cost(question, distance)
-        except _failures(self.classic) as error:
-            # the clause itself runs into the same error, with its own words, when it is run
-            log.info("the table of a clause could not be sampled: %s", error)
-            return Choice(None, f"the sample failed ({type(error).__name__})")
+        return self._tried(Choice, lambda: self._by_cost(question, distance))
 
     def slices(self, question: Question, *, sampled: bool) -> Slicing:
         """As ``Chooser.slices``."""
         plan, always = question.plan, self.settings.slices == ALWAYS
-        try:
-            order_type = self._order_type(question)
-        except PySparkException as error:
-            log.info("the table of a clause cannot be read by itself: %s", error)
-            order_type = UNKNOWN
+        order_type = self._order_type(question)
         slices = slices_of(plan, order_type)
         if isinstance(slices, str):
             return Slicing(None, slices)
@@ -117,26 +107,33 @@ class Sampler:
             return Slicing(slices, "sparkcep.slices is always")
         if order_type == UNKNOWN:
             return Slicing(None, "its table cannot be read by itself")
+        return self._tried(Slicing, lambda: self._by_share(question, slices, near(plan, order_type), sampled))
+
+    def _tried(self, kind: type[C], choose: Callable[[], C]) -> C:
+        """What is chosen. Nothing is where the sample fails: the clause itself runs into the same error, with its own words."""
         try:
-            return self._by_share(question, slices, near(plan, order_type), sampled)
+            return choose()
         except _failures(self.classic) as error:
             log.info("the table of a clause could not be sampled: %s", error)
-            return Slicing(None, f"the sample failed ({type(error).__name__})")
+            return kind(None, f"the sample failed ({type(error).__name__})")
 
     def _order_type(self, question: Question) -> str:
+        """The SQL type of the order key; UNKNOWN where the clause's table cannot be read by itself."""
         windows = question.plan.windows
         order = dict(question.plan.inputs)[windows[0].order] if windows and windows[0].order else "NULL"
         query = question.query(f"{order} AS __o0")
         if query not in self._types:
-            self._types[query] = self.ask(query).schema[0].dataType.simpleString()
+            try:
+                self._types[query] = self.ask(query).schema[0].dataType.simpleString()
+            except PySparkException as error:
+                log.info("the table of a clause cannot be read by itself: %s", error)
+                self._types[query] = UNKNOWN
         return self._types[query]
 
     def _by_cost(self, question: Question, distance: Near | None) -> Choice:
         probe = _probe(question, distance)
         look = self._look(probe)
-        if look.rows < MIN_ROWS:
-            return Choice(None, f"its table is small, about {look.rows:,} rows")
-        if reason := look.unsteady(not self.classic):
+        if reason := look.small or look.unsteady(not self.classic):
             return Choice(None, reason)
         found = self._sampled(question, probe, look, distance).filtering
         assert found is not None
@@ -145,8 +142,8 @@ class Sampler:
     def _by_share(self, question: Question, slices: Slices, distance: Near | None, sampled: bool) -> Slicing:
         probe = _probe(question, distance)
         look = self._look(probe)
-        if look.rows < MIN_ROWS:
-            return Slicing(None, f"its table is small, about {look.rows:,} rows")
+        if look.small:
+            return Slicing(None, look.small)
         tasks = self.tasks()
         if tasks < 2:
             return Slicing(None, "one task runs at a time")
@@ -239,30 +236,22 @@ def _probe(question: Question, distance: Near | None) -> str:
     order = f", {columns['__o0']} AS __o0" if distance else ""
     inner = question.query(f"{keys} AS __k{order}, {hits} AS __h")
     at = f"CAST({distance.text} AS BIGINT)" if distance else "CAST(NULL AS BIGINT)"
-    if question.names:
-        return f"{question.names}SELECT __k, {at} AS __t, __h FROM ({inner.removeprefix(question.names)})"
-    return f"SELECT __k, {at} AS __t, __h FROM ({inner})"
+    return f"{question.names}SELECT __k, {at} AS __t, __h FROM ({inner.removeprefix(question.names)})"
 
 
 def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice:
     """Chooses the filter that keeps the least rows, if it is worth its read."""
     plan = question.plan
-    tried = [(sample.estimate(i, d.width if d else None), Filter(i, d)) for i in range(len(plan.candidates)) for d in _ways(plan, distance)]
+    ways: list[Near | None] = [*([None] if plan.keys else []), *([distance] if distance else [])]
+    tried = [(sample.estimate(i, d.width if d else None), Filter(i, d)) for i in range(len(plan.candidates)) for d in ways]
     kept, chosen = min(tried, key=lambda t: t[0])
-    hits = sample.hits(chosen.candidate)
+    hits, best = sample.hits(chosen.candidate), plan.candidates[chosen.candidate].variables
     seen = f"{hits:,} of {len(sample.rows):,} sampled rows hold it, of about {sample.total:,}; an estimated {kept:.0%} of the rows stay"
     if worth(sample.sent, kept):
         return Choice(replace(chosen, few=few(sample, chosen.candidate)), seen)
     sent = "" if sample.sent > 0.99 else f", and {sample.sent:.0%} would be exchanged without it"
-    return Choice(None, f"a second read costs more than it saves: the best condition is of {_names(question, chosen)}; {seen}{sent}")
-
-
-def _names(question: Question, chosen: Filter) -> str:
-    return " or ".join(question.plan.variables[v] for v in question.plan.candidates[chosen.candidate].variables)
-
-
-def _ways(plan, distance: Near | None) -> list[Near | None]:
-    return ([None] if plan.keys else []) + ([distance] if distance else [])
+    names = " or ".join(plan.variables[v] for v in best)
+    return Choice(None, f"a second read costs more than it saves: the best condition is of {names}; {seen}{sent}")
 
 
 @dataclass(frozen=True)
@@ -273,6 +262,11 @@ class Look:
     text: str
     rows: int
     deterministic: bool = True
+
+    @property
+    def small(self) -> str:
+        """Says that a sample would not pay; empty where it may."""
+        return f"its table is small, about {self.rows:,} rows" if self.rows < MIN_ROWS else ""
 
     def dear(self) -> str:
         """Says why a sample may cost more than reading some first rows; empty where it does not."""

@@ -15,16 +15,18 @@ import secrets
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 from sparkcep.spark.connection import is_connect
-from sparkcep.spark.rewriting import MARKER_PREFIX, name_markers, translated
+from sparkcep.sql.rewrite import MARKER_PREFIX, name_markers, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from sparkcep.sql.places import Places
 
 log = logging.getLogger("sparkcep")
 
@@ -59,20 +61,15 @@ def disable(spark: SparkSession) -> None:
     with _lock:
         session_class = _session_class(spark)
         session_class.sql = getattr(session_class.sql, "_sparkcep_original", session_class.sql)
-        if not is_connect(spark) and _parser is not None and _parser[0] is spark.sparkContext._gateway:
-            _parser[1].setActive(False)
-
-
-def sql_over(frame: DataFrame, statement: str) -> DataFrame:
-    """Runs ``statement``, in which ``{frame}`` stands for that data frame, whether or not its session was enabled.
-
-    Only the functions are registered in the session. What it does with other statements stays as it is.
-    """
-    return sql_in(frame.sparkSession, statement, frame=frame)
+        if not is_connect(spark) and (extension := _loaded(spark)):
+            extension.setActive(False)
 
 
 def sql_in(session: SparkSession, statement: str, **frames: DataFrame) -> DataFrame:
-    """Runs ``statement``, in which ``{name}`` stands for the data frame given by that name; otherwise as ``sql_over`` does."""
+    """Runs ``statement``, in which ``{name}`` stands for the data frame given by that name, whether or not the session was enabled.
+
+    Only the functions are registered in the session. What it does with other statements stays as it is.
+    """
     _register(session)
     sql = _session_class(session).sql
     return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, dict(frames))
@@ -146,7 +143,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         """Runs a statement that was rewritten."""
         with without_log():
             if kwargs:
-                return original(session, _unformat(statement, frames), bound, **frames)
+                return original(session, unformatted(statement, frames), bound, **frames)
             return original(session, statement, bound)
 
     try:
@@ -161,20 +158,24 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         except AnalysisException as raised:
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
             raise ClauseParseException.from_spark(raised) or raised from None
+
+    def placed(places: Places) -> DataFrame:
+        """Runs the statement; its errors have their places in the user's text."""
+        try:
+            return run(places.rewritten)
+        except PySparkException as raised:
+            raise ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places) from None
+
     try:
-        return run(places.rewritten)
-    except PySparkException as raised:
-        error = ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places)
-        if getattr(error, "error_class", "") != year_month_intervals.ERROR_CLASS:
-            raise error from None
+        return placed(places)
+    except ClauseError as error:
+        if error.error_class != year_month_intervals.ERROR_CLASS:
+            raise
     marked = name_markers(formatted) if positional else formatted
     found = year_month_intervals.find_months(marked, settings, lambda query: run(query).schema)
     places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose)
     assert places is not None
-    try:
-        return run(places.rewritten)
-    except PySparkException as raised:
-        raise ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places) from None
+    return placed(places)
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
@@ -194,9 +195,9 @@ def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[s
         formatter.clear()
 
 
-def _unformat(text: str, frames: dict[str, Any]) -> str:
-    """Makes a format string of ``text`` in which the data frames are fields again, because Spark keeps them alive in its own
-    way."""
+def unformatted(text: str, frames: Iterable[str] = ()) -> str:
+    """Makes a format string of ``text`` in which the names of data frames are fields again, because Spark keeps them alive in its
+    own way."""
     text = text.replace("{", "{{").replace("}", "}}")
     for name in frames:
         text = text.replace(name, f"{{{name}}}")
@@ -234,6 +235,8 @@ def _register(session: SparkSession) -> None:
             _choose_worker_python(session)
             register(session)
             publish(session, GRAPH_FUNCTIONS)
+            if extension := _loaded(session):
+                extension.analyse(session._jsparkSession)  # the function is another one now
         _registered.add(session)
 
 
@@ -266,7 +269,7 @@ def _teach_parser(spark: SparkSession) -> None:
         log.log(
             logging.INFO if isinstance(error, NoCompilerError) else logging.WARNING,
             "MATCH_RECOGNIZE works in spark.sql(), more slowly than with the JVM's extension, but not in statements that reach the JVM another way "
-            "(EXECUTE IMMEDIATE, JDBC, Scala): %s. A JDK of version 17 or newer, in place of a JRE, makes those work too.",
+            "(EXECUTE IMMEDIATE, JDBC, Scala): %s",
             error,
         )
         return
@@ -274,14 +277,19 @@ def _teach_parser(spark: SparkSession) -> None:
     extension.install(spark._jsparkSession)
 
 
+def _loaded(spark: SparkSession) -> Any:
+    """The Java extension behind a classic session, None where none is loaded."""
+    return _parser[1] if _parser is not None and _parser[0] is spark.sparkContext._gateway else None
+
+
 def _load_extension(spark: SparkSession) -> Any:
     """Loads the Java extension into this driver's JVM, with this process as its rewriter."""
     global _parser
     from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar
 
+    if extension := _loaded(spark):
+        return extension
     gateway = spark.sparkContext._gateway
-    if _parser is not None and _parser[0] is gateway:
-        return _parser[1]
     jvm = gateway.jvm
     jar = extension_jar(java_home=jvm.java.lang.System.getProperty("java.home"))
     urls = gateway.new_array(jvm.java.net.URL, 1)

@@ -24,19 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.sql import types as T
 from pyspark.sql.functions import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    YearMonthIntervalType,
-)
 from pyspark.util import PythonEvalType
 
 from sparkcep import graph as graphs
@@ -44,28 +34,13 @@ from sparkcep.clause.lexer import quote, tokenize
 from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.plan import records
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
-from sparkcep.plan.records import (
-    Aggregate,
-    At,
-    Extreme,
-    Here,
-    IsFirst,
-    Label,
-    LeafSpec,
-    Lit,
-    Near,
-    Pair,
-    Place,
-    Prior,
-    Rows,
-    Running,
-    Value,
-)
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import DEFAULT, Settings
+from sparkcep.spark.connection import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,8 +117,7 @@ class MatchRecognize:
             leaves = set(dict(self.analysis.plan.leaves))
             nothing = [pa.nulls(len(matched), type=a.type) for a in arrays]
             arrays = [
-                pc.if_else(matched, a, none) if source in leaves else a
-                for a, none, (_, source) in zip(arrays, nothing, columns)
+                pc.if_else(matched, a, none) if source in leaves else a for a, none, (_, source) in zip(arrays, nothing, columns)
             ]
         return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
@@ -153,7 +127,7 @@ def is_plan(name: str) -> bool:
     return name.startswith(PLAN_HEAD)
 
 
-def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> MatchAnalysis:
+def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> MatchAnalysis:
     """Analyses a call in the rewriter's form, whose plan is the name of a column of ``table``.
 
     With ``distinct``, columns go to the engine under their own names, so no two of them may have one name; the JVM's extension
@@ -161,17 +135,17 @@ def analyze_planned(table: StructType, *, distinct: bool, streaming: bool) -> Ma
     """
     from sparkcep.engine.open import prepare
 
-    schema = StructType([f for f in table.fields if not is_plan(f.name)])
+    schema = T.StructType([f for f in table.fields if not is_plan(f.name)])
     plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
     if streaming:
         raise stream_error(plan.place)
     _check_names(plan, schema.names, distinct)
     _check_collations(plan, _collations(schema))
     prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
-    return MatchAnalysis(StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
+    return MatchAnalysis(T.StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
 
 
-def stream_error(place: Place | None = None) -> ClauseError:
+def stream_error(place: records.Place | None = None) -> ClauseError:
     """The error of a clause over a stream; ``place`` is that of its pattern, where it is known."""
     line, column, fragment = place or (0, 0, "")
     message = "MATCH_RECOGNIZE cannot read a stream: each micro-batch would be searched for itself; store the stream in a table, and match over that"
@@ -230,19 +204,18 @@ def _prepared(plan: str, schema: pa.Schema) -> Prepared:
     return prepare(Plan.from_json(plan), schema)
 
 
-def arrow_schema(schema: StructType, written: Mapping[str, str] = MappingProxyType({})) -> pa.Schema:
+def arrow_schema(schema: T.StructType, written: Mapping[str, str] = MappingProxyType({})) -> pa.Schema:
     """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's.
 
     ``written``: columns as the user wrote them. Raises ClauseError for types that are not shipped.
     """
-    months = [f.name for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)]
+    months = [f.name for f in schema.fields if isinstance(f.dataType, T.YearMonthIntervalType)]
     if months:
         raise ClauseError(
             "YEAR_MONTH_INTERVAL",
             f"year-month intervals ({', '.join(months)}) cannot be shipped to Python; where only the JVM's parser sees a statement, "
             "write their months: EXTRACT(YEAR FROM x) * 12 + EXTRACT(MONTH FROM x)",
-            sqlstate=UNSUPPORTED,
-            fragment=months[0],
+            sqlstate=UNSUPPORTED, fragment=months[0],
         )
     # Spark 4.1 means UTC without being told
     zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
@@ -252,29 +225,28 @@ def arrow_schema(schema: StructType, written: Mapping[str, str] = MappingProxyTy
         raise _not_shipped(schema, written, zone) or error from None
 
 
-def _not_shipped(schema: StructType, written: Mapping[str, str], zone: dict) -> ClauseError | None:
+def _not_shipped(schema: T.StructType, written: Mapping[str, str], zone: dict) -> ClauseError | None:
     """The error that names the first column whose type has no place in Arrow, such as a calendar interval."""
     for f in schema.fields:
         try:
-            to_arrow_schema(StructType([f]), prefers_large_types=False, **zone)
+            to_arrow_schema(T.StructType([f]), prefers_large_types=False, **zone)
         except PySparkException:
             name = written.get(f.name) or f.name
             return ClauseError(
                 "COLUMN_TYPE",
                 f"{name} is of type {f.dataType.simpleString()}, which cannot be sent to Python; make a column of another type of it below the clause, such as "
                 "a string or, of a calendar interval, an interval of days or a number of months",
-                sqlstate=UNSUPPORTED,
-                fragment=name,
+                sqlstate=UNSUPPORTED, fragment=name,
             )
     return None
 
 
-def _collations(schema: StructType) -> dict[str, str]:
+def _collations(schema: T.StructType) -> dict[str, str]:
     """The columns that hold strings of another collation than that of the bytes, with that collation."""
     return {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
 
 
-def _perhaps_collated(plan: Plan, schema: StructType) -> dict[str, str]:
+def _perhaps_collated(plan: Plan, schema: T.StructType) -> dict[str, str]:
     """The input columns of a clause text that may hold strings of another collation: expressions, whose types only Spark knows,
     that read such columns or have COLLATE."""
     collations, found = _collations(schema), {}
@@ -302,6 +274,9 @@ def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
     for condition in plan.conditions:
         for column in sorted(set().union(*map(_compared_columns, condition.trees)) & collations.keys()):
             raise _collated(collations[column], "be compared across rows", **places[condition.variable])
+    for arc in plan.automaton.arcs if plan.automaton else ():
+        for column in sorted(records.arc_columns(arc) & collations.keys()):
+            raise _collated(collations[column], "stand beside registers", line=arc.line, column=arc.column, fragment=arc.text)
     for _, spec in plan.leaves:
         if spec.kind == "agg" and spec.function in ("min", "max") and spec.column in collations:
             raise _collated(collations[spec.column], f"be aggregated by MIN or MAX, as {texts.get(spec.column, spec.column)} is", **of_pattern)
@@ -315,36 +290,36 @@ def _collated(collation: str, what: str, **place) -> ClauseError:
 def _compared_columns(tree: tuple) -> set[str]:
     """The columns whose values the tree of a condition compares, or may hand to a comparison."""
     match tree:
-        case ("call", "isnull", Here() | Near() | At() | Pair()):
+        case ("call", "isnull", records.Here() | records.Near() | records.At() | records.Pair()):
             return set()
-        case Here() | Near() | At() | Pair():
+        case records.Here() | records.Near() | records.At() | records.Pair():
             return {tree.column}
-        case Running(function="count", distinct=False):
+        case records.Running(function="count", distinct=False):
             return set()
-        case Running():
+        case records.Running():
             return {tree.column}
-        case Extreme():
+        case records.Extreme():
             return {tree.key} if tree.column is None else {tree.column, tree.key}
-        case Prior():
+        case records.Prior():
             return _compared_columns(tree.tree)
         case ("call", _, *arguments):
             return set().union(*map(_compared_columns, arguments))
-        case Lit() | Label() | IsFirst() | ("mno",):
+        case records.Lit() | records.Label() | records.IsFirst() | ("mno",):
             return set()
     raise ValueError(f"a condition's tree of an unknown kind: {tree[0]}")
 
 
-def _collation(data_type: DataType) -> str | None:
+def _collation(data_type: T.DataType) -> str | None:
     """The collation anywhere inside the type that is not that of the bytes."""
     match data_type:
-        case StringType():
+        case T.StringType():
             name = getattr(data_type, "collation", "UTF8_BINARY")
             return None if name == "UTF8_BINARY" else name
-        case ArrayType():
+        case T.ArrayType():
             return _collation(data_type.elementType)
-        case MapType():
+        case T.MapType():
             return _collation(data_type.keyType) or _collation(data_type.valueType)
-        case StructType():
+        case T.StructType():
             return next((c for f in data_type.fields if (c := _collation(f.dataType))), None)
     return None
 
@@ -356,37 +331,37 @@ def _holds_strings(t: pa.DataType) -> bool:
     return pa.types.is_string(t) or pa.types.is_large_string(t)
 
 
-def _spark_fields(plan: Plan, output: pa.Schema, schema: StructType) -> list[StructField]:
+def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T.StructField]:
     """The output columns. A value taken from a column keeps that column's Spark type. The user's columns come in the order of
     ``schema``, so that each of several with one name has its own type."""
     leaves = dict(plan.leaves)
-    types: dict[str, Iterator[DataType]] = {name: iter([f.dataType for f in schema if f.name == name]) for name in schema.names}
+    types: dict[str, Iterator[T.DataType]] = {name: iter([f.dataType for f in schema if f.name == name]) for name in schema.names}
     fields = []
     for f in output:
         taken = _spark_type(leaves[f.name], f.type, schema) if f.name in leaves else next(types.get(f.name, iter(())), None)
-        fields.append(StructField(f.name, taken or from_arrow_type(f.type), True))
+        fields.append(T.StructField(f.name, taken or from_arrow_type(f.type), True))
     return fields
 
 
-def _spark_type(spec: LeafSpec, arrow: pa.DataType, schema: StructType) -> DataType:
+def _spark_type(spec: records.LeafSpec, arrow: pa.DataType, schema: T.StructType) -> T.DataType:
     match spec:
-        case Value(column=name) if name in schema.names:
+        case records.Value(column=name) if name in schema.names:
             return schema[name].dataType
-        case Aggregate(function="list", column=name) if name in schema.names:
-            return ArrayType(schema[name].dataType)
-        case Rows(columns=names):
+        case records.Aggregate(function="list", column=name) if name in schema.names:
+            return T.ArrayType(schema[name].dataType)
+        case records.Rows(columns=names):
             fields = [
-                StructField(f.name, schema[n].dataType if n in schema.names else from_arrow_type(f.type))
+                T.StructField(f.name, schema[n].dataType if n in schema.names else from_arrow_type(f.type))
                 for f, n in zip(arrow.value_type, names, strict=True)
             ]
-            return ArrayType(StructType(fields))
+            return T.ArrayType(T.StructType(fields))
     return from_arrow_type(arrow)
 
 
 # -- a clause text called by hand -----------------------------------------------------------------------------
 
 
-def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
+def _columns(plan: Plan, schema: T.StructType) -> list[tuple[str, str]]:
     """(output name, engine column) of each output column, in the standard's order."""
     measures = [(name, sql) for name, sql in plan.outputs]
     if plan.rows == ONE_ROW:
@@ -407,21 +382,23 @@ def _columns(plan: Plan, schema: StructType) -> list[tuple[str, str]]:
     return keys + measures + rest
 
 
-def _plain_column(sql: str, schema: StructType) -> str | None:
+def _plain_column(sql: str, schema: T.StructType) -> str | None:
     """The input column that a row expression is; None where it is more than a column."""
     name = sql.strip("`")
     return name if name in schema.names else next((n for n in schema.names if n.lower() == name.lower()), None)
 
 
-def _known_types(plan: Plan, schema: StructType) -> StructType:
+def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     """The types of the inputs that are plain columns. Those that the output needs must be among them."""
     fields = list(schema.fields) if plan.rows != ONE_ROW else []
     needed = {key.column for key in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not key.plain}
     needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
     needed |= {window.order for window in plan.windows if window.order}
     for _, spec in plan.leaves:
-        if spec.kind == "nav":
+        if spec.kind in ("nav", "match_from", "match_to"):
             needed.add(spec.column)
+        elif spec.kind == "emit":
+            needed.update(*map(records.arc_columns, plan.automaton.arcs))
         elif spec.kind == "agg" and spec.column not in (None, CLASSIFIER_COLUMN):
             needed.add(spec.column)
         elif spec.kind == "rows":
@@ -429,10 +406,10 @@ def _known_types(plan: Plan, schema: StructType) -> StructType:
     for column, sql in plan.inputs:
         plain = _plain_column(sql, schema)
         if plain is not None:
-            fields.append(StructField(column, schema[plain].dataType))
+            fields.append(T.StructField(column, schema[plain].dataType))
         elif column in needed:
             raise _needs_rewriter(f"the expression {sql}, whose type only Spark knows,")
-    return StructType(fields)
+    return T.StructType(fields)
 
 
 def _needs_rewriter(what: str) -> ClauseError:
@@ -444,7 +421,7 @@ def _needs_rewriter(what: str) -> ClauseError:
     )
 
 
-def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
+def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
     """Plans a clause text; Spark computes what the plan asks for through ``select``."""
     from sparkcep.engine.prepared import output_schema
 
@@ -473,7 +450,7 @@ def _analyze_clause(text: str, schema: StructType) -> MatchAnalysis:
     elif not selected:
         selected = [SelectedColumn("0", "__row")]
     return MatchAnalysis(
-        StructType([StructField(name, engine_columns[source]) for name, source in columns]),
+        T.StructType([T.StructField(name, engine_columns[source]) for name, source in columns]),
         partitionBy=[PartitioningColumn(texts[key.column]) for key in plan.partition],
         # Spark would make a handler for each value of a further key: here the engine cuts by them alone
         orderBy=[
@@ -511,10 +488,11 @@ def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
     return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _bounds())
 
 
-_MATCHES = ArrayType(ArrayType(StructType([StructField("position", LongType()), StructField("variable", StringType())])))
+_ROW = T.StructType([T.StructField("position", T.LongType()), T.StructField("variable", T.StringType())])
+_MATCHES = T.ArrayType(T.ArrayType(_ROW))
 GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, its type
     "expand_matches": (_expand, _MATCHES),
-    "count_matches": (_count, DecimalType(38, 0)),
+    "count_matches": (_count, T.DecimalType(38, 0)),
     "sample_matches": (_sample, _MATCHES),
 }
 
@@ -527,14 +505,10 @@ def register(spark: SparkSession) -> None:
     version = tuple(int(x) for x in pyspark.__version__.split(".")[:2])
     if not _SPARK_VERSIONS[0] <= version < _SPARK_VERSIONS[1]:
         raise PySparkRuntimeError(f"sparkcep needs Spark 4.1 or later 4.x, found {pyspark.__version__}")
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        from pyspark.sql.connect.udtf import UserDefinedTableFunction as ConnectFunction
-
-        function = ConnectFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF, deterministic=True)
+    if is_connect(spark):
+        from pyspark.sql.connect.udtf import UserDefinedTableFunction
     else:
         from pyspark.sql.udtf import UserDefinedTableFunction
-
-        function = UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF, deterministic=True)
-    spark.udtf.register(NAME, function)
+    spark.udtf.register(NAME, UserDefinedTableFunction(MatchRecognize, None, NAME, PythonEvalType.SQL_ARROW_UDTF, deterministic=True))
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         spark.udf.register(name, read, returns)

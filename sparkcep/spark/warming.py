@@ -68,7 +68,9 @@ def _warm(spark: SparkSession, asked: threading.Event) -> None:
         _choose_daemon(spark)
         spark.sparkContext.setJobDescription(DESCRIPTION)
         _start_daemon(spark)
-        if asked.is_set() or not _compiled() or asked.is_set():
+        from sparkcep.precompile import load_first
+
+        if asked.is_set() or not load_first() or asked.is_set():
             return  # a query of the user's may compile for a minute, and says so
         spark.sql(_STATEMENT).write.format("noop").mode("overwrite").save()
     except Exception as error:  # whatever it is, the session works without
@@ -89,12 +91,6 @@ def _start_daemon(spark: SparkSession) -> None:
 
     same = UserDefinedFunction(_same, "id LONG", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     spark.range(0, 1, 1, 1)._jdf.mapInArrow(same("id")._jc, False, None).collectToPython()
-
-
-def _compiled() -> bool:
-    from sparkcep.precompile import load_first
-
-    return load_first()
 
 
 def _choose_daemon(spark: SparkSession) -> None:

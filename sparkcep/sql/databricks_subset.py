@@ -8,18 +8,15 @@ ROWS PER MATCH are running.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.tree import ONE_ROW, PAST_LAST, MatchClause
 from sparkcep.plan.facts import nullable, tree_of
-from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS, OF_MATCHES, PRIOR
+from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS, RANDOM
 
 _AGGREGATES = frozenset(["COUNT", "SUM", "AVG", "MIN", "MAX"])
-_RANDOM = frozenset(
-    "RAND RANDOM RANDN RANDSTR UNIFORM UUID SHUFFLE MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID INPUT_FILE_NAME".split()
-)
 _NODES = {
     nodes.Alternate: "its documentation does not say which operand of | is preferred",
     nodes.Permute: "its documentation does not say which order of PERMUTE is preferred",
@@ -54,24 +51,24 @@ def outside(clause: MatchClause) -> str | None:
 
 
 def _check_options(clause: MatchClause) -> None:
-    for words, found in (
-        ("EVENT SELECTION", clause.selection), ("WINDOW", clause.window), ("APPROX", clause.approx), ("PREF", clause.pref),
-        ("TOP", clause.top), ("SUBSET", clause.subsets),
+    all_rows = "under ALL ROWS PER MATCH its documentation leaves open the columns' order and whether aggregates are running"
+    for outside, why in (
+        (clause.automaton, "it has no AUTOMATON"),
+        (clause.selection, "it has no EVENT SELECTION"),
+        (clause.window, "it has no WINDOW"),
+        (clause.approx, "it has no APPROX"),
+        (clause.pref, "it has no PREF"),
+        (clause.top, "it has no TOP"),
+        (clause.subsets, "it has no SUBSET"),
+        (clause.skip is not None and clause.skip.mode != PAST_LAST, "its only AFTER MATCH SKIP is PAST LAST ROW"),
+        (clause.rows != ONE_ROW, all_rows),
+        (not clause.defines, "it needs DEFINE"),
+        (not clause.measures, "without MEASURES its output is not documented"),
+        (not all(map(_is_plain, clause.partition_by)), "its PARTITION BY takes plain columns only"),
+        (not all(_is_plain(item.expr) for item in clause.order_by), "its documentation shows plain columns in ORDER BY only"),
     ):
-        if found:
-            raise _Outside(f"it has no {words}")
-    if clause.skip is not None and clause.skip.mode != PAST_LAST:
-        raise _Outside("its only AFTER MATCH SKIP is PAST LAST ROW")
-    if clause.rows != ONE_ROW:
-        raise _Outside("under ALL ROWS PER MATCH its documentation leaves open the columns' order and whether aggregates are running")
-    if not clause.defines:
-        raise _Outside("it needs DEFINE")
-    if not clause.measures:
-        raise _Outside("without MEASURES its output is not documented")
-    if any(not _is_plain(key) for key in clause.partition_by):
-        raise _Outside("its PARTITION BY takes plain columns only")
-    if any(not _is_plain(item.expr) for item in clause.order_by):
-        raise _Outside("its documentation shows plain columns in ORDER BY only")
+        if outside:
+            raise _Outside(why)
 
 
 def _check_pattern(pattern: nodes.Node) -> None:
@@ -93,12 +90,13 @@ def _is_plain(expr: Expr) -> bool:
     return expr.op == "col" and len(expr.value) == 1
 
 
-class _Expressions(ABC):
-    """The common part of DEFINE and MEASURES. ``variables`` are those of PATTERN, in lower case."""
+@dataclass
+class _Expressions:
+    """The common part of DEFINE and MEASURES. ``variables`` are those of PATTERN, in lower case. ``column`` judges a column outside
+    navigations and aggregates, ``call`` a function of the clause."""
 
-    def __init__(self, text: str, variables: frozenset[str]) -> None:
-        self.text = text
-        self.variables = variables
+    text: str
+    variables: frozenset[str]
 
     def check(self, expr: Expr) -> None:
         """Raises _Outside where an expression is outside the subset."""
@@ -109,21 +107,13 @@ class _Expressions(ABC):
         if expr.op == "col":
             self.column(expr)
             return
-        if expr.op == "call" and expr.value in (*NAVIGATIONS, *AGGREGATES, *OF_MATCHES, PRIOR, "CLASSIFIER", "MATCH_NUMBER"):
+        if expr.op == "call" and expr.value in MATCH_FUNCTIONS:
             if expr.flags & {"running", "final"}:
                 raise _Outside("it has no RUNNING and FINAL")
             self.call(expr)
             return
         for item in expr.args:
             self.check(item)
-
-    @abstractmethod
-    def column(self, expr: Expr) -> None:
-        """A column outside navigations and aggregates."""
-
-    @abstractmethod
-    def call(self, expr: Expr) -> None:
-        """A function of the clause."""
 
     def variable(self, column: Expr) -> str:
         """The variable that qualifies ``column``, in lower case; "" if none does."""
@@ -145,15 +135,14 @@ class _Expressions(ABC):
         return " ".join(expr.span.of(self.text).split())[:40]
 
 
+@dataclass
 class _Define(_Expressions):
-    """A condition of DEFINE for ``variable``."""
+    """A condition of DEFINE for the variable ``own``."""
 
-    def __init__(self, text: str, variables: frozenset[str], variable: str) -> None:
-        super().__init__(text, variables)
-        self.own = variable
+    own: str
 
     def check(self, expr: Expr) -> None:
-        if expr.op == "call" and expr.value in _RANDOM:
+        if expr.op == "call" and expr.value in RANDOM:
             raise _Outside(f"its DEFINE takes no function that is not deterministic, such as {expr.value}")
         super().check(expr)
 
@@ -171,19 +160,17 @@ class _Define(_Expressions):
             raise _Outside(f"its documentation leaves open from which row {self.shown(expr)} starts")
 
 
+@dataclass
 class _Measures(_Expressions):
     """A measure under ONE ROW PER MATCH. ``keys`` are the partition's columns, in lower case."""
 
-    def __init__(self, text: str, variables: frozenset[str], keys: frozenset[str]) -> None:
-        super().__init__(text, variables)
-        self.keys = keys
+    keys: frozenset[str]
 
     def column(self, expr: Expr) -> None:
         if not (len(expr.value) == 1 and expr.value[0].lower() in self.keys):
-            raise _Outside(
-                f"its documentation does not say which row {self.shown(expr)} reads under ONE ROW PER MATCH; "
-                f"LAST({self.shown(expr)}) would be inside"
-            )
+            shown = self.shown(expr)
+            open_ = f"its documentation does not say which row {shown} reads under ONE ROW PER MATCH"
+            raise _Outside(f"{open_}; LAST({shown}) would be inside")
 
     def call(self, expr: Expr) -> None:
         if expr.value == "MATCH_NUMBER":

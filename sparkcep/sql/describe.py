@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from sparkcep.automaton import strategy as by
 from sparkcep.automaton.net import E_NOT, Net
 from sparkcep.automaton.strategy import Strategy, strategy_of
+from sparkcep.clause.automaton import ROW
 from sparkcep.plan.define import ORDER, looks_at_match
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import ALL_ROWS, Approx, At, Classifier, Label, LeafSpec, Ranking, RowAt, Value
-from sparkcep.plan.scope import APPROXIMATE, ENDINGS
+from sparkcep.plan.records import ALL_ROWS, Arc, At, Automaton, Classifier, Label, LeafSpec, Ranking, RowAt, Value, register_column
+from sparkcep.plan.scope import APPROXIMATE, ENDINGS, LIFETIMES
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
 
@@ -20,19 +22,20 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read;
     ``slicing``: of slices of time."""
     strategy = strategy_of(plan)
-    if plan.approximate is not None:
-        lines = _approximate(plan, plan.approximate, strategy)
-    elif strategy.conjunction is not None:
-        lines = _conjunction(plan, strategy, strategy.conjunction)
-    elif strategy.selection is not None:
-        lines = _selection(plan, strategy, strategy.selection)
+    cost = f"cost of the search: {strategy.cost}"
+    if plan.automaton is not None:
+        lines = ["engine: automaton, every match; all computations side by side, row by row", cost, *_arcs(plan, plan.automaton)]
+    elif strategy.net is None:
+        lines = [f"engine: {_exact(strategy)}", cost, "program:", *_indented(strategy.program.dump())]
     else:
-        lines = [f"engine: {_exact(strategy)}", "program:", *_indented(strategy.program.dump())]
+        searched = _approximate if plan.approximate else _conjunction if strategy.conjoined else _selection
+        lines = [f"engine: {searched(plan, strategy)}", cost, *_automaton(plan, strategy, strategy.net)]
+        lines += [f"{name}: {text}" for name, text in window_texts(plan)]
     if plan.ranking:
         lines += _ranking(plan, plan.ranking, strategy)
     lines.append("computed by Spark, per row:")
     lines += [f"  {name} = {text}" for name, text in plan.inputs]
-    lines += [f"  bit {bit} of __letters = {plan.variables[v]}: {text}" for v, bit, text in plan.letters]
+    lines += [f"  bit {bit} of __letters = {f'{plan.variables[v]}: ' if plan.automaton is None else ''}{text}" for v, bit, text in plan.letters]
     lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     if plan.prefilter:
         lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
@@ -54,7 +57,7 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
         lines += ["computed in the matching kernel (looks at the match so far):", *history]
     conditioned = {part.variable for part in (*plan.letters, *plan.conditions)}
     free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
-    if free:
+    if free and plan.automaton is None:
         lines.append(f"true for every row (no condition): {', '.join(free)}")
     lines.append("returned by the engine:")
     lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
@@ -81,17 +84,12 @@ def _sliced(plan: Plan, slicing: Slicing) -> str:
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
 STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
-_IGNORE = {
-    "STRICT": "never: rows of a match are adjacent",
-    "NEXT": "the row fulfils none of {variables}",
-    "ANY": "always",
-}
+_IGNORE = {"STRICT": "never: rows of a match are adjacent", "NEXT": "the row fulfils none of {variables}", "ANY": "always"}
 
 
-def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
-    """Engine, automaton and windows of a plan with an event selection."""
-    contiguity = plan.selection.strategy
-    how, searched = _asked(plan, strategy), f"depth-first in preference order; {_pruned(strategy)}"
+def _selection(plan: Plan, strategy: Strategy) -> str:
+    """What searches under an event selection."""
+    searched = f"depth-first in preference order; {_pruned(strategy)}"
     if strategy.search == by.NUMBERS:
         searched = "dynamic programming, because every condition is local to its row and its neighbours"
     elif strategy.search == by.FRONT:
@@ -99,33 +97,28 @@ def _selection(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
     elif strategy.question in (by.COUNTED, by.GRAPH):
         searched = f"listed one by one, {searched}"
     elif strategy.search == by.PATHS:
-        searched = "k best paths over (node, row), because every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
+        local = "every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
+        searched = f"k best paths over (node, row), because {local}"
     elif strategy.search == by.SEQUENCES:
-        searched = "rank join of the rows of each variable under a bound, because every condition is local to its row and the score is monotone in one number of each"
-    conditions = condition_texts(plan)
-    lines = [f"engine: event selection {STRATEGIES[contiguity]}, {how}; {searched}", "automaton:", *_indented(automaton.dump(_IGNORE[contiguity], conditions))]
-    for v, name in enumerate(plan.variables):
-        if (automaton.edges[:, E_NOT] >> v & 1).any():
-            lines.append(f"  {name} is negated: no row with {conditions[v] or 'anything'}")
-    return lines + _windows(plan)
+        local = "every condition is local to its row and the score is monotone in one number of each"
+        searched = f"rank join of the rows of each variable under a bound, because {local}"
+    return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
 
 
-def _conjunction(plan: Plan, strategy: Strategy, automaton: Net) -> list[str]:
-    """Engine, automaton and windows of a plan whose pattern has a conjunction."""
-    searched = ""
+def _conjunction(plan: Plan, strategy: Strategy) -> str:
+    """What searches for a pattern with a conjunction."""
+    searched = "listed one by one, " if strategy.question in (by.COUNTED, by.GRAPH) else ""
     if strategy.search == by.SIDES:
-        searched = "rank join of the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed: "
-    elif strategy.question in (by.COUNTED, by.GRAPH):
-        searched = "listed one by one, "
-    return [
-        f"engine: conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}the sides of & side by side, depth-first; "
-        "conditions across &, and negations, are judged by the finished match",
-        "automaton:", *_indented(automaton.dump("", condition_texts(plan))), *_windows(plan),
-    ]  # fmt: skip
+        paths = "the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed"
+        searched = f"rank join of {paths}: "
+    asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
+    judged = "conditions across &, and negations, are judged by the finished match"
+    return f"{asked}; {searched}the sides of & side by side, depth-first; {judged}"
 
 
-def _approximate(plan: Plan, approx: Approx, strategy: Strategy) -> list[str]:
-    """Engine, costs, automaton and windows of a plan with APPROX."""
+def _approximate(plan: Plan, strategy: Strategy) -> str:
+    """What searches for approximate matches."""
+    approx = plan.approximate
     if strategy.search == by.PROXIES:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif strategy.search == by.CLASSES:
@@ -135,20 +128,61 @@ def _approximate(plan: Plan, approx: Approx, strategy: Strategy) -> list[str]:
         how = "depth-first, one by one"
     else:
         how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
-    costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
-    if plan.selection.strategy == "STRICT":
-        costs["an extra row"] = approx.extra
-    costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
-    lines = [
-        f"engine: approximate, {STRATEGIES[plan.selection.strategy]}, cost at most {approx.errors(approx.bound)}, {_asked(plan, strategy)}; {how}",
-        "costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()),
-        "automaton:",
-    ]
-    copies = len(strategy.plan.variables)
-    if copies > len(plan.variables):
-        lines.append(f"  {copies} variables with copies: for rows that stand for one, and without the conditions that name a missing one")
-    assert strategy.approximate is not None
-    return lines + _indented(strategy.approximate.dump(_IGNORE[plan.selection.strategy], condition_texts(strategy.plan), approx)) + _windows(plan)
+    bound = f"cost at most {approx.errors(approx.bound)}"
+    return f"approximate, {STRATEGIES[plan.selection.strategy]}, {bound}, {_asked(plan, strategy)}; {how}"
+
+
+def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
+    """The automaton of an event selection, with the costs of approximate matches and the negations."""
+    approx, conditions, contiguity = plan.approximate, condition_texts(strategy.plan), plan.selection.strategy
+    ignored = "" if strategy.conjoined else _IGNORE[contiguity]
+    lines = ["automaton:", *_indented(net.dump(ignored, conditions, approx))]
+    if approx is not None:
+        costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
+        costs |= {"an extra row": approx.extra} if contiguity == "STRICT" else {}
+        costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
+        copies = len(strategy.plan.variables)
+        if copies > len(plan.variables):
+            what = "for rows that stand for one, and without the conditions that name a missing one"
+            lines.insert(1, f"  {copies} variables with copies: {what}")
+        return ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *lines]
+    if not strategy.conjoined:
+        negated = [v for v in range(len(plan.variables)) if (net.edges[:, E_NOT] >> v & 1).any()]
+        lines += [f"  {plan.variables[v]} is negated: no row with {conditions[v] or 'anything'}" for v in negated]
+    return lines
+
+
+def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
+    """Registers, states, arcs and windows of an AUTOMATON."""
+    texts = {letter.bit: letter.text for letter in plan.letters}
+    named = {register_column(i): register.name for i, register in enumerate(automaton.registers)} | dict(plan.inputs)
+
+    def shown(tree: tuple) -> str:
+        return re.sub(r"__[a-z]\d+", lambda found: named.get(found[0], found[0]), show(tree, plan.variables))
+
+    lines = ["automaton:"]
+    for register in automaton.registers:
+        lines.append(f"  register {register.name} {register.type.upper()} = {shown(register.initial)}")
+    for number, state in enumerate(automaton.states):
+        marks = [word for word, is_so in (("start", number == automaton.start), ("final", number in automaton.final)) if is_so]
+        lines.append(f"  {state}{' (' + ', '.join(marks) + ')' if marks else ''}")
+        for arc in automaton.arcs:
+            if arc.source == number:
+                lines.append("    " + arc_text(arc, automaton, plan.variables, texts, shown))
+    return lines + [f"{name}: {text}" for name, text in window_texts(plan)]
+
+
+def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
+    """What an arc takes, where it leads and what it sets, in one line."""
+    takes = [f"on {arc.on}"] if arc.on != ROW else []
+    conditions = [*([texts[arc.letter]] if arc.letter >= 0 else []), *map(shown, arc.fence)]
+    if conditions or not takes:
+        takes.append(" and ".join(conditions) or "any row")
+    sets = [f"{automaton.registers[item.register].name} := {shown(item.tree)}" for item in arc.sets]
+    emits = [f"{name} {shown(tree)}" for name, tree in zip(automaton.emits, arc.emits)]
+    label = f"{names[arc.label]}: " if names[arc.label] else ""
+    behind = [*([f"set {', '.join(sets)}"] if sets else []), *([f"emit {', '.join(emits)}"] if emits else [])]
+    return f"{label}{' '.join(takes)} -> {automaton.states[arc.target]}{'; ' if behind else ''}{'; '.join(behind)}"
 
 
 def _indented(text: str) -> list[str]:
@@ -214,7 +248,7 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         elif strategy.ranks:
             how = "ranked by rank join: Spark tells the rank of"
         else:
-            how = "ranked by enumeration: every match is listed, Spark keeps"
+            how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: every match is listed, those that may be among the best are kept, Spark tells the rank of"
         lines.append(f"{how} the best {ranking.top} of {of}{windows}")
         if ranking.order:
             lines.append(f"  order: {', '.join(ranking.order)}")
@@ -229,10 +263,6 @@ def window_texts(plan: Plan) -> list[tuple[str, str]]:
         if unit is not None:
             found.append((f"window {i}", f"less than {window.size} {unit} from its first to its last row"))
     return found
-
-
-def _windows(plan: Plan) -> list[str]:
-    return [f"{name}: {text}" for name, text in window_texts(plan)]
 
 
 def _set_text(mask: int, variables: tuple[str, ...]) -> str:
@@ -296,7 +326,9 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return "rank of the match: by score, then earliest rows, then preferment"
     if kind == "vector":
         return "positions of the match's rows"
-    for name, leaf in (ENDINGS | APPROXIMATE).items():
+    if kind in ("register", "emit"):
+        return f"{'register' if kind == 'register' else 'EMIT column'} {spec.number + 1} at the end of the match"
+    for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES).items():
         if kind == leaf:
             return f"{name}()"
     semantics = "FINAL " if spec.final else "RUNNING "

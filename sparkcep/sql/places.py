@@ -83,7 +83,7 @@ class Places:
     def _clause(self, span: Span) -> _Clause | None:
         def around(clause: _Clause) -> bool:
             origin = clause.of.origin
-            return _holds(self._own(origin.whole), span) and not _holds(self._own(origin.table), span)
+            return self._own(origin.whole).holds(span) and not self._own(origin.table).holds(span)
 
         return min(filter(around, self._clauses), key=lambda c: c.of.origin.whole.end - c.of.origin.whole.start, default=None)
 
@@ -96,8 +96,8 @@ class Places:
 
     def _outermost(self, region: Span) -> list[_Clause]:
         """The clauses of a part of the statement that lie in no other clause of it, in the order of the text."""
-        inside = [c for c in self._clauses if _holds(region, c.of.origin.whole)]
-        outer = [c for c in inside if not any(o is not c and _holds(o.of.origin.whole, c.of.origin.whole) for o in inside)]
+        inside = [c for c in self._clauses if region.holds(c.of.origin.whole)]
+        outer = [c for c in inside if not any(o is not c and o.of.origin.whole.holds(c.of.origin.whole) for o in inside)]
         return sorted(outer, key=lambda c: c.of.origin.whole.start)
 
     def _at(self, region: Span, offset: int) -> tuple[int, _Clause | None]:
@@ -125,10 +125,6 @@ class Places:
             return self._in(one.of.origin.table, start - table, end - table)
         found = one.find(start, end + 1)
         return one.of.origin.whole if found is None else one.of.origin.place(found)
-
-
-def _holds(outer: Span, inner: Span) -> bool:
-    return outer.start <= inner.start and inner.end <= outer.end
 
 
 class _Clause:
@@ -205,7 +201,7 @@ class _Clause:
         if name is not None and _KEY.fullmatch(name):
             return [(e, False) for e in self._all if e.span == self._key(name)]
         if name == "__letters":
-            return [(d.condition, False) for d in clause.defines]
+            return [(e, False) for e in (*(d.condition for d in clause.defines), *self._of_arcs)]
         measures = [(m.expr, True) for m in clause.measures if m.name == name]
         return measures or [(e, False) for e in self._all]
 
@@ -214,7 +210,13 @@ class _Clause:
         clause = self.of.clause
         found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
         found += [e for _, e in clause.pref.objectives] if clause.pref else []
-        return [*found, *(d.condition for d in clause.defines)]
+        found += [clause.lifetime.end] if clause.lifetime else []
+        return [*found, *(d.condition for d in clause.defines), *self._of_arcs]
+
+    @property
+    def _of_arcs(self) -> list[Expr]:
+        automaton = self.of.clause.automaton
+        return [] if automaton is None else automaton.expressions()
 
     @cached_property
     def _variables(self) -> frozenset[str]:
@@ -241,7 +243,7 @@ class _Clause:
         for node in nodes:
             leaf = node.op == "call" and (node.value in NAVIGATIONS or node.value in AGGREGATES or node.value in ("CLASSIFIER", "MATCH_NUMBER"))
             if of_match and (leaf or node.op == "col"):
-                if not any(_holds(span, node.span) for span in leaves):
+                if not any(span.holds(node.span) for span in leaves):
                     leaves.append(node.span)
             elif node.op == "col" and len(node.value) > 1 and node.value[0].lower() in self._variables and not key:
                 dropped.append(Span(node.span.start, text.index(".", node.span.start) + 1))
@@ -250,11 +252,11 @@ class _Clause:
         out: list[tuple[str, Span]] = []
         for t in tokenize(text[expr.span.start : expr.span.end])[:-1]:
             span = Span(t.start + expr.span.start, t.end + expr.span.start)
-            leaf_span = next((s for s in leaves if _holds(s, span)), None)
+            leaf_span = next((s for s in leaves if s.holds(span)), None)
             if leaf_span is not None:
                 if not out or out[-1][1] != leaf_span:
                     out.append((_LEAF, leaf_span))
-            elif t.text not in ("(", ")") and not any(_holds(s, span) for s in dropped):
+            elif t.text not in ("(", ")") and not any(s.holds(span) for s in dropped):
                 out.append((t.text, span))
         return out
 
@@ -295,8 +297,8 @@ class _Clause:
     def _widened(self, span: Span, expr: Expr, kept: list[tuple[str, Span]]) -> Span:
         """The expression of which just these tokens were copied, with its parentheses and with the parts at its ends that were left
         out."""
-        around = sorted((n.span for n in expr.walk() if _holds(n.span, span)), key=lambda s: s.end - s.start)
-        return next((node for node in around if all(_holds(span, s) for _, s in kept if _holds(node, s))), span)
+        around = sorted((n.span for n in expr.walk() if n.span.holds(span)), key=lambda s: s.end - s.start)
+        return next((node for node in around if all(span.holds(s) for _, s in kept if node.holds(s))), span)
 
     # -- names ----------------------------------------------------------------------------------------------
 
@@ -344,6 +346,8 @@ class _Clause:
 
     def _asked(self, fragment: str) -> Define | None:
         """The DEFINE whose row-local condition this CASE computes."""
+        if self.of.plan.automaton is not None:
+            return None
         for variable, bit, text in self.of.plan.letters:
             if fragment.startswith(f"CASE WHEN {text} THEN {1 << bit}"):
                 return next(d for d in self.of.clause.defines if self._id(d) == variable)
@@ -358,4 +362,3 @@ def _dot(tokens: list[str]) -> bool:
 def _agreeing(one: list[str], other: list[str]) -> int:
     """The number of tokens, from the begin on, in which two lists agree."""
     return next((k for k, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
-

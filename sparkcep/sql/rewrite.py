@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, quote, tokenize
+from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, matching, quote, tokenize
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
@@ -35,6 +35,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
+from sparkcep.sql.places import Places
 from sparkcep.sql.probe import Chooser, Question
 from sparkcep.sql.rewritten import Origin, Rewritten
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
@@ -51,6 +52,10 @@ _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
+MARKER_PREFIX = "sparkcep_marker_"
+_MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
+_KEPT = 64
+_recent: dict[str, Places] = {}  # of the statements that were rewritten lately
 
 
 def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
@@ -75,6 +80,66 @@ def rewrite_all(
     if KEYWORD not in sql.upper():
         return sql, []
     return _Rewriter(sql, settings, months, choose).run()
+
+
+def translated(
+    sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None,
+) -> Places | None:
+    """``sql`` with its clauses rewritten, as the places by which Spark's places are found in ``sql``; None where there is no
+    clause.
+
+    ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because rewriting may
+    move an expression or write it twice, and ``?`` is bound by its position. ``choose``: see ``rewrite_all``.
+    """
+    marked = name_markers(sql) if named_markers else sql
+    try:
+        out, clauses = rewrite_all(marked, settings, months, choose)
+    except ClauseError:
+        if marked != sql:
+            # once more as the user wrote it, for an error with the user's own positions
+            rewrite_all(sql, settings)
+        raise
+    if out == marked:
+        return None
+    places = Places(marked, out, clauses, sql, int if marked == sql else functools.partial(unmarked, marked=marked))
+    _recent.pop(sql, None)
+    _recent[sql] = places
+    if len(_recent) > _KEPT:
+        _recent.pop(next(iter(_recent)), None)
+    return places
+
+
+def known(sql: str) -> Places | None:
+    """The places of a statement that was rewritten lately. They serve errors that come while it runs."""
+    return _recent.get(sql)
+
+
+def rewritten_from(rewritten: str) -> Places | None:
+    """The places of the statement that was lately rewritten to this text."""
+    return next((places for places in reversed(_recent.values()) if places.rewritten == rewritten), None)
+
+
+def name_markers(sql: str) -> str:
+    """Writes the n-th ``?`` marker of ``sql`` as a named one. Inside PATTERN ``?`` is a quantifier and stays."""
+    tokens = tokenize(sql)
+    close, quantifiers = matching(tokens), set()
+    for i, t in enumerate(tokens):
+        if t.kind == WORD and t.upper == KEYWORD and i + 1 in close:
+            j = i + 2
+            while j < close[i + 1]:
+                if tokens[j].upper == "PATTERN" and j + 1 in close:
+                    quantifiers |= set(range(j + 1, close[j + 1]))
+                j = close.get(j, j) + 1
+    pieces, at = [], 0
+    for number, t in enumerate((t for i, t in enumerate(tokens) if t.kind == OP and t.text == "?" and i not in quantifiers), 1):
+        pieces += [sql[at : t.start], f":{MARKER_PREFIX}{number}"]
+        at = t.end
+    return "".join([*pieces, sql[at:]])
+
+
+def unmarked(offset: int, marked: str) -> int:
+    """Turns an offset in ``name_markers(sql)`` into one in ``sql``."""
+    return offset - sum(min(m.end(), offset) - m.start() - 1 for m in _MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
 
 
 @dataclass(frozen=True)
@@ -102,8 +167,8 @@ class _Rewriter:
         self.settings = settings
         self.months = months
         self.tokens = tokenize(text)
-        self.close = _matching(self.tokens, "(", ")")
-        brackets = (self.close, _matching(self.tokens, "[", "]"))
+        self.close = matching(self.tokens)
+        brackets = (self.close, matching(self.tokens, "[", "]"))
         self.open = {end: start for pairs in brackets for start, end in pairs.items()}
         self.heads = _heads(self.tokens)
         self.recursive = any(t.upper == "RECURSIVE" for t in self.tokens)
@@ -132,19 +197,12 @@ class _Rewriter:
         open_at = i + 1
         close = self.close.get(open_at)
         if close is None:
-            t = self.tokens[open_at]
-            raise error_at(self.text, t.start, t.end, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed", SYNTAX)
-        inside = zip(self.tokens[open_at:close], self.tokens[open_at + 1 : close])
-        inner = next((t for t, after in inside if t.kind == WORD and t.upper == KEYWORD and after.text == "("), None)
-        if inner is not None:
-            raise error_at(
-                self.text,
-                inner.start,
-                inner.end,
-                "NESTED_CLAUSE",
-                "a MATCH_RECOGNIZE cannot stand inside another one's parentheses; put it in a CTE or in the input table",
-                UNSUPPORTED,
-            )
+            raise self._error(open_at, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
+        for k in range(open_at, close - 1):
+            if self.tokens[k].kind == WORD and self.tokens[k].upper == KEYWORD and self.tokens[k + 1].text == "(":
+                instead = "put it in a CTE or in the input table"
+                message = f"a MATCH_RECOGNIZE cannot stand inside another one's parentheses; {instead}"
+                raise self._error(k, "NESTED_CLAUSE", message, UNSUPPORTED)
         self._check_recursion(start, i, i)
         clause = parse_between(self.text, self.tokens, open_at, close)
         self._replace(clause, start, i, self.tokens[close].end)
@@ -236,12 +294,12 @@ class _Rewriter:
         """The input of a clause, tokens ``start`` to before ``stop``, may not be a table that is not finished yet."""
         own = reads_itself(self.tokens, self.close, start, stop) if self.recursive else None
         if own is not None:
-            t = self.tokens[at]
-            raise error_at(
-                self.text, t.start, t.end, "RECURSION",
-                f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE; match over the finished table instead",
-                UNSUPPORTED,
-            )
+            message = f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE"
+            raise self._error(at, "RECURSION", f"{message}; match over the finished table instead", UNSUPPORTED)
+
+    def _error(self, at: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
+        """An error at a token."""
+        return error_at(self.text, self.tokens[at].start, self.tokens[at].end, error_class, message, sqlstate)
 
     # -- where the input table begins -----------------------------------------------------------------------
 
@@ -269,19 +327,15 @@ class _Rewriter:
                 elif t.upper in _STARTS or (t.upper == "USING" and join_done):
                     break
                 elif t.upper in _NOT_A_TABLE and j < i - 1:
-                    at = self.tokens[i]
-                    raise error_at(
-                        self.text, at.start, at.end, "NOT_AFTER_TABLE",
-                        f"MATCH_RECOGNIZE stands behind the table it reads, not behind {t.upper}; move it into FROM",
-                    )
+                    message = f"MATCH_RECOGNIZE stands behind the table it reads, not behind {t.upper}; move it into FROM"
+                    raise self._error(i, "NOT_AFTER_TABLE", message)
                 elif t.upper in _NOT_A_TABLE:
                     return None
             j -= 1
         start = j + 1
         if start < i:
             if j < 0:
-                at = self.tokens[i]
-                raise error_at(self.text, at.start, at.end, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must stand behind a table in FROM")
+                raise self._error(i, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must stand behind a table in FROM")
             return start
         before = self.tokens[j] if j >= 0 else None
         is_from = before is not None and (before.upper in _STARTS or before.text == ",")
@@ -290,11 +344,8 @@ class _Rewriter:
         if is_from and after is not None and (after.upper == "TABLE" or named):
             return i
         if before is not None and before.kind == WORD and before.upper in ("FROM", "JOIN") and after is not None:
-            at = self.tokens[i]
-            raise error_at(
-                self.text, at.start, at.end, "NOT_AFTER_TABLE",
-                "expected a table before MATCH_RECOGNIZE, or the function form match_recognize(TABLE(t), '...')",
-            )
+            message = "expected a table before MATCH_RECOGNIZE, or the function form match_recognize(TABLE(t), '...')"
+            raise self._error(i, "NOT_AFTER_TABLE", message)
         return None
 
     def _after_dot(self, j: int) -> bool:
@@ -350,11 +401,7 @@ class _Rewriter:
         except ClauseError as error:
             if not error.line:
                 raise
-            line, column = self._moved(text, begin, first, error.line, error.column)
-            name = error.error_class.removeprefix("SPARKCEP.")
-            raise ClauseError(
-                name, error.message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment
-            ) from None
+            raise error.moved(*self._moved(text, begin, first, error.line, error.column)) from None
 
     def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
         """The place in the statement of one in ``text``; see ``_placed``."""
@@ -389,9 +436,7 @@ class _Rewriter:
             elif t.upper == "WITH" and self.tokens[j + 1].upper == "SINGLE":
                 j += 3
             else:
-                raise error_at(
-                    self.text, t.start, t.end, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text"
-                )
+                raise self._error(j, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text")
         return "".join(f"{words} {body} " for words, body in sorted(parts, key=lambda p: p[0] == "ORDER BY"))
 
 
@@ -401,7 +446,7 @@ def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
 
     strategy = strategy_of(plan)
     if not strategy.ranks:
-        log.warning("TOP %d is ranked by enumeration: every match is listed first. EXPLAIN tells why; an additive or monotone PREF over SKIP TILL ANY MATCH is not", ranking.top)
+        log.warning("TOP %d is ranked by enumeration: every match is listed, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
     return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
 
 
@@ -420,17 +465,6 @@ def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
 def _unasked(names: str | None) -> str:
     """Why a clause's table cannot be sampled; ``names``: the WITH under which it could be read, None where that is not known."""
     return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
-
-
-def _matching(tokens: list[Token], opening: str, closing: str) -> dict[int, int]:
-    """Index of the closing bracket for each opening one."""
-    out, stack = {}, []
-    for i, t in enumerate(tokens):
-        if t.kind == OP and t.text == opening:
-            stack.append(i)
-        elif t.kind == OP and t.text == closing and stack:
-            out[stack.pop()] = i
-    return out
 
 
 def _heads(tokens: list[Token]) -> list[int | None]:
@@ -652,8 +686,12 @@ def _needed(plan: Plan) -> set[str]:
     visit(plan.conditions)
     visit(plan.windows)
     visit(tuple(leaf.spec for leaf in plan.leaves))
+    if plan.automaton is not None:
+        automaton = plan.automaton
+        visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
+        visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
     if plan.ranking:
-        visit((plan.ranking.monotone, plan.ranking.by_sides))
+        visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed
 
 

@@ -107,10 +107,28 @@ class _Section:
             out.line(indent, flat)
         elif self.body[0].text in _LISTS:
             self._write_list(out, indent)
+        elif self.body[0].text == "AUTOMATON" and COMMENT not in (self.body[1].kind, self.body[-2].kind, self.body[-1].kind):
+            self._write_automaton(out, indent)
         else:
             _write_loose(out, indent, self.body)
         for comment in self.trail:
             out.behind(comment, indent)
+
+    def _write_automaton(self, out: _Lines, indent: str) -> None:
+        """Each REGISTER, STATE and ARC begins a line."""
+        out.line(indent, "AUTOMATON (")
+        items: list[list[Atom]] = [[]]
+        for atom in self.body[2:-1]:
+            if atom.kind == KEYWORD and atom.text in ("REGISTER", "STATE", "ARC") and items[-1]:
+                items.append([])
+            items[-1].append(atom)
+        for item in filter(None, items):
+            flat = _flat(item)
+            if flat is not None and len(indent + _STEP) + len(flat) <= WIDTH:
+                out.line(indent + _STEP, flat)
+            else:
+                _write_loose(out, indent + _STEP, item)
+        out.line(indent, ")")
 
     def _write_list(self, out: _Lines, indent: str) -> None:
         words = 2 if self.body[0].text in ("PARTITION", "ORDER") else 1

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from sparkcep.clause import nodes
+from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span, tokenize
+from sparkcep.clause.lexer import Span, statement_spans, tokenize
 from sparkcep.clause.tree import PAST_LAST, MatchClause
 from sparkcep.errors import ClauseError, nearest, position
+from sparkcep.plan.define import conjuncts
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
 from sparkcep.sql.rewrite import rewrite_all
-from sparkcep.tools.statements import Place, clauses, comments, statements
+from sparkcep.tools.statements import Place, clauses, comments
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 _IGNORE = re.compile(r"(?:--|/\*)\s*sparkcep:\s*ignore\b[ \t]*([A-Z_]+(?:\s*,\s*[A-Z_]+)*)?")
@@ -33,9 +35,6 @@ class Finding:
     column: int
     fragment: str
     message: str
-
-    def as_dict(self) -> dict[str, str | int]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def lint(text: str) -> list[Finding]:
 
 def _findings(text: str) -> Iterator[Finding]:
     try:
-        spans = list(statements(text))
+        spans = statement_spans(text)
     except ClauseError as error:
         yield _of_error(error)
         return
@@ -107,9 +106,8 @@ def _ignored(text: str) -> tuple[set[tuple[int, str]], list[Finding]]:
             what = f"there is no rule {unknown[0]}" if unknown[0] else "name the rules to ignore"
             wrong.append(Finding(IGNORE, WARNING, line, column, comment.of(text)[:60], f"{what}; the rules are {', '.join(RULES)}"))
         if not lines[line - 1][: column - 1].strip():
-            line = next(
-                (n for n, code in enumerate(lines[line:], line + 1) if code.strip() and not code.lstrip().startswith("--")), line
-            )
+            behind = enumerate(lines[line:], line + 1)
+            line = next((n for n, code in behind if code.strip() and not code.lstrip().startswith("--")), line)
         out |= {(line, code) for code in codes}
     return out, wrong
 
@@ -138,12 +136,54 @@ def _no_window(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     bounded = {id(n) for group in nodes.walk(clause.pattern) if isinstance(group, nodes.Within) for n in nodes.walk(group)}
     for node in _unbounded(clause):
         if id(node) not in bounded:
-            text = node.span.of(clause.text)
-            yield (
-                node.span,
-                f"{text} has no upper bound, rows are passed over and there is no WINDOW: every run stays open to the end of its partition",
-            )
+            why = "rows are passed over and there is no WINDOW: every run stays open to the end of its partition"
+            yield node.span, f"{node.span.of(clause.text)} has no upper bound, {why}"
             return
+
+
+@_rule("ENDLESS_AUTOMATON", WARNING)
+def _endless(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    """Loops without WINDOW keep computations, and their rows, for ever."""
+    automaton = clause.automaton
+    if automaton is None or clause.window is not None or clause.lifetime is not None:
+        return
+    leads = _leads(automaton)
+    for arc in automaton.arcs:
+        if arc.ends[0].lower() in _reached(leads, arc.ends[1].lower()):
+            yield arc.span, "arcs lead round in a circle and there is no WINDOW or LIFETIME TO: a computation may stay open to the end of its partition"
+            return
+
+
+@_rule("UNREACHABLE_STATE", WARNING)
+def _unreachable(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    automaton = clause.automaton
+    if automaton is None or not automaton.arcs:
+        return
+    leads = _leads(automaton)
+    starts = [state.name for state in automaton.states if state.start]
+    start = (starts[0] if starts else "q0" if "q0" in leads else automaton.arcs[0].ends[0]).lower()
+    reached = _reached(leads, start)
+    for arc in automaton.arcs:
+        if arc.ends[0].lower() not in reached:
+            yield arc.source[1], f"no arc leads from the START state to {arc.ends[0]}, so this arc is never taken"
+
+
+def _leads(automaton: Automaton) -> dict[str, set[str]]:
+    """The states to which arcs lead from each."""
+    leads: dict[str, set[str]] = {}
+    for arc in automaton.arcs:
+        leads.setdefault(arc.ends[0].lower(), set()).add(arc.ends[1].lower())
+    return leads
+
+
+def _reached(leads: dict[str, set[str]], start: str) -> set[str]:
+    """The states that arcs lead to from one, which is among them."""
+    found, todo = {start}, [start]
+    while todo:
+        fresh = leads.get(todo.pop(), set()) - found
+        found |= fresh
+        todo += fresh
+    return found
 
 
 @_rule("RELUCTANT_END", WARNING)
@@ -154,10 +194,8 @@ def _reluctant_end(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         if isinstance(node, nodes.Repeat) and not node.greedy and free and node.max != node.min:
             text = node.span.of(clause.text)
             instead = f"write {{{node.min}}}" if node.min else "leave it out"
-            yield (
-                node.span,
-                f"nothing has to follow {text}, so it always takes the fewest rows, {node.min}; {instead}, or make it greedy",
-            )
+            why = f"nothing has to follow {text}, so it always takes the fewest rows, {node.min}"
+            yield node.span, f"{why}; {instead}, or make it greedy"
 
 
 @_rule("ANY_ROW", INFO)
@@ -176,10 +214,8 @@ def _swallows(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for node, _, rows_follow in _followed(clause.pattern):
         if isinstance(node, nodes.Repeat) and node.greedy and node.max is None and rows_follow and _is_any(clause, node.item):
             text = node.span.of(clause.text)
-            yield (
-                node.span,
-                f"{text} takes all rows to the end of the partition, then goes back to the last row where the rest matches; {text}? stops at the first one",
-            )
+            what = "takes all rows to the end of the partition, then goes back to the last row where the rest matches"
+            yield node.span, f"{text} {what}; {text}? stops at the first one"
 
 
 @_rule("MANY_MATCHES", WARNING)
@@ -188,10 +224,8 @@ def _many_matches(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         return
     repeats = list(_unbounded(clause))
     if len(repeats) > 1:
-        yield (
-            repeats[1].span,
-            "ALL MATCHES lists every choice of rows for each of the unbounded quantifiers; bound them, or take MATCH_COUNT() or MATCH_GRAPH()",
-        )
+        what = "ALL MATCHES lists every choice of rows for each of the unbounded quantifiers"
+        yield repeats[1].span, f"{what}; bound them, or take MATCH_COUNT() or MATCH_GRAPH()"
 
 
 @_rule("UNUSED_SUBSET", WARNING)
@@ -217,6 +251,28 @@ def _misspelled(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
             yield node.span, f"no variable of PATTERN is called {name}; did you mean {near}?"
 
 
+@_rule("NEVER_FIRST", WARNING)
+def _never_first(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    for definition in clause.defines:
+        for conjunct in conjuncts(definition.condition):
+            earlier = _null_first(conjunct, definition.variable.lower())
+            if earlier is not None:
+                text = earlier.span.of(clause.text)
+                yield (
+                    conjunct.span,
+                    f"{text} is NULL on the first row of {definition.variable}, so this is never true there and {definition.variable} takes no row; "
+                    f"PRIOR(LAST(...)) is the row before, and what is NULL because of it is true on the first row",
+                )
+
+
+@_rule("SELECTION_IN_PATTERN", WARNING)
+def _selection_in_pattern(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    for node in nodes.walk(clause.pattern):
+        if isinstance(node, nodes.Var) and node.name.upper() in ("SKIP", "TILL", "NEXT", "MATCH") and _is_any(clause, node):
+            yield node.span, f"{node.name} is a variable here, and any row matches it; EVENT SELECTION SKIP TILL NEXT MATCH stands outside of PATTERN"
+            return
+
+
 # -- what the rules ask -------------------------------------------------------------------------------------------
 
 
@@ -236,8 +292,25 @@ def _counts(clause: MatchClause) -> bool:
 def _expressions(clause: MatchClause) -> Iterator[Expr]:
     yield from (m.expr for m in clause.measures)
     yield from (d.condition for d in clause.defines)
+    yield from clause.automaton.expressions() if clause.automaton is not None else ()
     if clause.pref is not None:
         yield from (e for _, e in clause.pref.objectives)
+
+
+def _null_first(expr: Expr, variable: str, sure: bool = False) -> Expr | None:
+    """The row of a variable before its first one that an expression needs, so that it is NULL on the first one (without ``sure``: or false). None where
+    there is none, or that is hard to say."""
+    expr = expr.bare()
+    if expr.op == "call" and expr.value in ("FIRST", "LAST") and len(expr.args) == 2:
+        offset, own = expr.args[1].bare(), {str(n.value[0]).lower() for n in expr.args[0].walk() if n.op == "col" and len(n.value) > 1}
+        return expr if own == {variable} and offset.op == "lit" and str(offset.value).isdigit() and int(str(offset.value)) > 0 else None
+    if expr.op == "or":
+        found = [_null_first(a, variable, sure) for a in expr.args]
+        return found[0] if all(found) else None
+    found = [_null_first(a, variable, True) for a in expr.args]
+    if (expr.op == "bin" and expr.value != "<=>") or expr.op in ("un", "cast") or (expr.op == "between" and not expr.flags and not sure):
+        return next((f for f in found if f is not None), None)
+    return found[0] if expr.op in ("between", "in", "like") else None
 
 
 def _unbounded(clause: MatchClause) -> Iterator[nodes.Repeat]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkcep.clause.lexer import LINE_COMMENT, OP, QUOTED, WORD, Span, Token, comment_end, split_statements, tokenize
+from sparkcep.clause.lexer import LINE_COMMENT, QUOTED, WORD, Span, Token, comment_end, matching, tokenize
 from sparkcep.clause.parser import parse_between
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import error_at
@@ -31,13 +31,16 @@ class Place:
 def clauses(text: str) -> list[Place]:
     """Every ``<table> MATCH_RECOGNIZE (...)`` of ``text``, in its order. Raises ClauseError."""
     tokens = tokenize(text)
+    closing = matching(tokens)
     found: list[Place] = []
     for i, token in enumerate(tokens):
         if token.upper != "MATCH_RECOGNIZE" or token.kind != WORD or tokens[i + 1].text != "(" or not _behind_a_table(tokens, i):
             continue
         if found and token.start < found[-1].end:
             continue  # inside another one: an expression, and Spark's or the rewriter's to judge
-        close = _close(text, tokens, i + 1)
+        close = closing.get(i + 1)
+        if close is None:
+            raise error_at(text, tokens[i + 1].start, tokens[i + 1].end, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
         clause = parse_between(text, tokens, i + 1, close)
         found.append(Place(Span(token.start, token.end), tokens[i + 1].end, tokens[close].start, clause))
     return found
@@ -50,26 +53,6 @@ def _behind_a_table(tokens: list[Token], i: int) -> bool:
     if before.kind == WORD:
         return before.upper not in _NO_TABLE
     return before.kind == QUOTED or before.text in (")", "}")
-
-
-def _close(text: str, tokens: list[Token], i: int) -> int:
-    depth = 0
-    for j in range(i, len(tokens)):
-        if tokens[j].kind == OP:
-            depth += (tokens[j].text == "(") - (tokens[j].text == ")")
-            if depth == 0:
-                return j
-    t = tokens[i]
-    raise error_at(text, t.start, t.end, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
-
-
-def statements(text: str) -> Iterator[Span]:
-    """The statements of ``text`` without the semicolons between them. Raises ClauseError."""
-    at = 0
-    for statement in split_statements(text):
-        at = text.index(statement, at)
-        yield Span(at, at + len(statement))
-        at += len(statement)
 
 
 def comments(text: str, start: int, end: int) -> Iterator[Span]:

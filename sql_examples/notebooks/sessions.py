@@ -9,7 +9,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install "numba>=0.61,<0.70"
+# MAGIC %pip install "numba>=0.61,<0.70" "jinja2>=3.1,<4"
 # MAGIC %pip install --no-deps /Volumes/main/default/wheels/sparkcep-0.1.0-py3-none-any.whl
 
 # COMMAND ----------

@@ -72,13 +72,10 @@ def _plan(plan: Plan) -> str:
 
 def _automaton(prepared: Prepared) -> str:
     plan, conditions = prepared.plan, condition_texts(prepared.plan)
-    if prepared.strategy.approximate is not None:
-        return prepared.strategy.approximate.dump("the strategy says so", conditions, plan.approximate)
-    if prepared.strategy.conjunction is not None:
-        return prepared.strategy.conjunction.dump("", conditions)
-    if prepared.strategy.selection is not None:
-        return prepared.strategy.selection.dump("it fulfils none of {variables}", conditions)
-    return ""
+    if prepared.strategy.net is None:
+        return ""
+    ignored = "the strategy says so" if plan.approximate else "" if prepared.strategy.conjoined else "it fulfils none of {variables}"
+    return prepared.strategy.net.dump(ignored, conditions, plan.approximate)
 
 
 def _schema(plan: Plan) -> pa.Schema:

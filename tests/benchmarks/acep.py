@@ -76,16 +76,15 @@ def measure(
         out, start = 0, time.perf_counter()
         for batch in batches:
             out += sum(t.num_rows for t in engine.push(batch))
-            used = max(used, getattr(getattr(engine.passage, "open", None), "used", 0))
+            used = max(used, getattr(engine.open, "used", 0))
         out += sum(t.num_rows for t in engine.finish())
         best = min(best, time.perf_counter() - start)
-    assert prepared.strategy.selection is not None
     return {
         "rows": rows,
         "seconds": best,
         "rows_per_s": rows / best,
         "output": out,
-        "nodes": prepared.strategy.selection.nodes,
+        "nodes": prepared.strategy.automaton.nodes,
         "entries": used,
     }
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
 from sparkcep.engine.adjacent import Adjacent
-from sparkcep.engine.buffer import Chunk, from_first_row
+from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room
-from sparkcep.engine.listing import Open
+from sparkcep.engine.listing import NOTHING_OPEN
 from sparkcep.engine.open import prepare
 from sparkcep.engine.prepared import Task
 from sparkcep.plan.build import make_plan
@@ -43,7 +43,7 @@ LINEAR = [
 ]
 
 
-def _inputs(clause: str, table: pa.Table):
+def inputs_of(clause: str, table: pa.Table):
     """The plan and its input table; row expressions are evaluated with DuckDB-free plain numpy over tick columns."""
     plan = make_plan(parse_clause(HEAD + clause))
     names = {n: table.column(n).to_numpy(zero_copy_only=False) for n in ("ts", "price", "volume")}
@@ -68,7 +68,7 @@ def _row(sql: str, names: dict[str, np.ndarray]) -> np.ndarray:
 
 def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[float, float, int]:
     """(seconds of the matching alone, seconds with conditions and boundaries, matches); medians."""
-    plan, inputs = _inputs(clause, table)
+    plan, inputs = inputs_of(clause, table)
     prepared = prepare(plan, inputs.schema)
     whole = inputs.combine_chunks()
     columns = {n: flat(whole.column(n)) for n in whole.column_names}
@@ -77,11 +77,10 @@ def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[floa
         search = Adjacent(Task.of(prepared, None))
         t0 = time.perf_counter()
         offsets = boundaries([columns[c] for _, c, _ in plan.partition], whole.num_rows)
-        over = search.over(Chunk(whole, columns, offsets, from_first_row), Open(), False)
+        over = search.over(Chunk.whole(whole, columns, offsets), NOTHING_OPEN)
         t1 = time.perf_counter()
         over.room = Room(whole.num_rows, 2 * whole.num_rows, rows=False)
         t2 = time.perf_counter()
-        over.scratch = over.fresh(len(offsets))
         while over.run() == codes.GROW:
             over.grow()
         t3 = time.perf_counter()

@@ -73,6 +73,7 @@ WEIGHTS = {
     ("call_arguments", "argument"): 6,
     ("pattern_primary", "variable"): 7,
     ("argument", "expression"): 8,
+    ("matched", "pattern"): 4,
 }
 # Rules that chain operands of one precedence: most of the time there is one operand.
 CHAINS = {

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from sparkcep.clause.expression import Expr
+from collections.abc import Callable
+
+from sparkcep.clause.automaton import ROW, Automaton, Register, State
+from sparkcep.clause.expression import UNITS, Expr
 from sparkcep.clause.lexer import quote
-from sparkcep.clause.nodes import to_text, variable_text
+from sparkcep.clause.nodes import (
+    Alternate,
+    Concat,
+    Conjunct,
+    Empty,
+    End,
+    Exclude,
+    Node,
+    Not,
+    Permute,
+    Repeat,
+    Start,
+    Var,
+    Within,
+    quantifier,
+)
 from sparkcep.clause.tree import (
     NEXT_ROW,
     OMIT_EMPTY,
@@ -47,7 +65,9 @@ def to_sql(clause: MatchClause) -> str:
         words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
         lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
-    lines.append(f"PATTERN ({to_text(clause.pattern, text)})")
+    lines.append(f"PATTERN ({to_text(clause.pattern, text)})" if clause.automaton is None else f"AUTOMATON ({_items(clause.automaton, cut)})")
+    if clause.lifetime:
+        lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
     if clause.window:
         w = clause.window
         line = f"WINDOW {cut(w.size)}" + (" ROWS" if w.rows else "")
@@ -71,12 +91,30 @@ def to_sql(clause: MatchClause) -> str:
         lines.append(
             "SUBSET "
             + ", ".join(
-                f"{variable_text(s.name)} = ({', '.join(variable_text(m) for m in s.member_names)})" for s in clause.subsets
+                f"{variable_text(s.name)} = ({', '.join(variable_text(m.name) for m in s.members)})" for s in clause.subsets
             )
         )
     if clause.defines:
         lines.append("DEFINE " + ", ".join(f"{variable_text(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
     return "\n".join(lines)
+
+
+def _items(automaton: Automaton, cut: Callable[[Expr], str]) -> str:
+    out = []
+    for item in automaton.items:
+        if isinstance(item, Register):
+            out.append(f"REGISTER {quote(item.name)} {item.type}" + (f" = {cut(item.initial)}" if item.initial is not None else ""))
+        elif isinstance(item, State):
+            marks = (" START" if item.start else "") + (" FINAL" if item.final else "")
+            out.append(f"STATE {quote(item.name)}{marks}" + (f" IGNORE WHEN {cut(item.ignore)}" if item.ignore is not None else ""))
+        else:
+            line = f"ARC {quote(item.name) + ' ' if item.name is not None else ''}FROM {quote(item.ends[0])} TO {quote(item.ends[1])}"
+            line += "" if item.on == ROW else f" ON {item.on}"
+            line += f" WHEN {cut(item.when)}" if item.when is not None else ""
+            line += " SET " + ", ".join(f"{quote(s.register)} = {cut(s.value)}" for s in item.sets) if item.sets else ""
+            line += " EMIT (" + ", ".join(f"{cut(e.value)} AS {quote(e.name)}" for e in item.emits) + ")" if item.emits else ""
+            out.append(line)
+    return "\n".join(out)
 
 
 def _weight_name(name: str) -> str:
@@ -96,3 +134,53 @@ def _skip_text(skip: Skip) -> str:
     if skip.mode == NEXT_ROW:
         return "TO NEXT ROW"
     return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {variable_text(skip.target or '')}"
+
+
+def variable_text(name: str) -> str:
+    """A variable as it is printed: quoted where it is no plain word."""
+    plain = name.isascii() and name.isidentifier()
+    return name if plain and name.upper() not in _QUOTED else quote(name)
+
+
+# words that begin something else where a variable may stand
+_QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME APPROX PREF TOP".split())
+
+
+def to_text(node: Node, text: str) -> str:
+    """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
+    return _print(node, text, 0)
+
+
+# binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4
+def _print(node: Node, text: str, level: int) -> str:
+    match node:
+        case Var(name):
+            return variable_text(name)
+        case Empty():
+            return "()"
+        case Start():
+            return "^"
+        case End():
+            return "$"
+        case Alternate(items):
+            return _group(" | ".join(_print(i, text, 1) for i in items), level > 0)
+        case Conjunct(items):
+            return _group(" & ".join(_print(i, text, 2) for i in items), level > 1)
+        case Concat(items):
+            return _group(" ".join(_print(i, text, 3) for i in items), level > 2)
+        case Not(item):
+            return _group("~" + _print(item, text, 4), level > 3)
+        case Permute(items):
+            return "PERMUTE(" + ", ".join(_print(i, text, 0) for i in items) + ")"
+        case Exclude(item):
+            return "{- " + _print(item, text, 0) + " -}"
+        case Within(item, size):
+            return f"({_print(item, text, 0)}) WITHIN {size.span.of(text)}"
+        case Repeat(item, low, high, greedy):
+            body = _print(item, text, 5)
+            return _group(body + quantifier(low, high) + ("" if greedy else "?"), level > 4)
+    raise TypeError(node)
+
+
+def _group(body: str, needed: bool) -> str:
+    return f"({body})" if needed else body

@@ -155,6 +155,8 @@ def expressions_of(clause: MatchClause) -> Iterator[Expr]:
     yield from (measure.expr for measure in clause.measures)
     yield from (objective for _, objective in (clause.pref.objectives if clause.pref else ()))
     yield from (definition.condition for definition in clause.defines)
+    yield from clause.automaton.expressions() if clause.automaton else ()
+    yield from [clause.lifetime.end] if clause.lifetime else []
 
 
 def breaks_a_side_condition(text: str) -> bool:
@@ -171,7 +173,7 @@ def breaks_a_side_condition(text: str) -> bool:
     return False
 
 
-OPTIONS = {"event_selection", "window", "approx", "pref", "top"}
+OPTIONS = {"event_selection", "window", "lifetime", "approx", "pref", "top"}
 BOUNDED = {"exactly", "at_most", "bounded"}
 
 

@@ -19,8 +19,8 @@ SKIP TILL NEXT
 PRIOR
  6. PRIOR(x) sees every row taken before the current one, also those of other variables; a bare column in it is
     read from the variable's previous row.
- 7. "A comparison with a PRIOR operand": one whose left or right side holds a PRIOR and is NULL. So
-    `price > 1.1 * PRIOR(x)` is true on the first iteration and `price > coalesce(PRIOR(x), 0)` is compared.
+ 7. "A NULL PRIOR operand" of a comparison: a left or right side that holds a PRIOR and is NULL. So `price > 1.1 * PRIOR(x)`
+    is true on the first iteration and `price > coalesce(PRIOR(x), 0)` is compared.
 Negation
  8. Neighbours are those of the path actually taken: in `A? ~B C` without an A, ~B looks at the window before the
     match; in `A ~B C?` without a C at the window after it. Rows of the match itself between the neighbours
@@ -530,10 +530,10 @@ def _conjuncts(condition):
 
 
 def _conjunct(e, context):
-    if context.before is None and e[0] in _COMPARISONS:
-        for operand in e[1:]:
-            if _contains(operand, "prior") and expr.evaluate(operand, context) is None:
-                return True
+    if context.before is None and _contains(e, "prior"):
+        asked = [operand for operand in e[1:] if _contains(operand, "prior")] if e[0] in _COMPARISONS else [e]
+        if any(expr.evaluate(one, context) is None for one in asked):
+            return True
     return expr.evaluate(e, context)
 
 
@@ -729,7 +729,7 @@ def _random_prior(rng, name, positive, subsets):
         both = [e, expr.random_condition(rng, name, positive, "row", subsets, 0)]
         rng.shuffle(both)
         return ("and", *both)
-    if roll < 0.45:
-        # Not a top-level comparison: NULL on the first iteration stays NULL.
-        return ("or", e, expr.random_condition(rng, name, positive, "row", subsets, 0))
-    return e
+    if roll < 0.5:
+        # No comparison at the top: its three-valued value on the first iteration decides.
+        e = ("or", e, expr.random_condition(rng, name, positive, "row", subsets, 0))
+    return ("not", e) if 0.45 < roll < 0.6 else e

@@ -22,7 +22,7 @@ from sparkcep.sql.slices import OWN, cut
 from tests.oracle import expr, pattern, selection
 from tests.oracle.approx import Approx, cost_of_nothing
 from tests.oracle.selection import ANY, STRICT, Budget
-from tests.property.in_process import _array, _is_boolean, _portable, in_slices
+from tests.property.in_process import _array, _is_boolean, _portable, in_slices, little_by_little
 
 PROXY, ALL, BUNDLES = "PROXY MATCHES", "ALL MATCHES", "MATCH BUNDLES"
 COLUMNS = ("p", "id", "t", "v", "w", "s")
@@ -345,7 +345,7 @@ def _linked(rng, name, positive, subsets, negated):
 
 
 def run(
-    case: Case, some: dict[int, list[dict]], chunk_rows=None, settings: Settings = DEFAULT, approx=True, slices=None
+    case: Case, some: dict[int, list[dict]], chunk_rows=None, settings: Settings = DEFAULT, approx=True, slices=None, cuts=None
 ) -> dict[int, list[dict]]:
     """Output rows by partition, each {measure or "id": value}, in the engine's order. See tests.property.in_process.run."""
     plan = make_plan(parse_clause(case.to_sql(approx)), settings=settings)
@@ -354,7 +354,9 @@ def run(
         table = _inputs(plan, case, some, database)
         if slices is not None:
             table, plan = in_slices(plan, table, slices), cut(plan, slices)
-        if chunk_rows is None:
+        if cuts is not None:
+            leaves = little_by_little(plan, table, cuts)
+        elif chunk_rows is None:
             leaves = match_table(plan, table)
         else:
             engine = engine_for(prepare(plan, table.schema), chunk_rows)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import random
 import re
 import sqlite3
+from collections.abc import Generator
 
+import numpy as np
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
+from sparkcep.columns.arrays import boundaries, flat
+from sparkcep.engine.open import OpenPartitions, engine_for, match_batches, match_table, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
@@ -20,6 +25,7 @@ COLUMNS = ("p", "id", "v", "w", "s")
 
 # In the generated expressions nothing but these makes a value boolean, and no boolean sits inside a number.
 _BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
+_CHOICE = re.compile(r"CASE WHEN .*? THEN (?=.* ELSE )")  # a number by a condition
 _GUARD = re.compile(r"^(CASE WHEN .* THEN )(.*)( END)$")
 _NULLED = re.compile(r"IF\(false, (.*?), NULL\)")
 
@@ -31,19 +37,24 @@ def run(
     settings: Settings = DEFAULT,
     chosen: Filter | None = None,
     slices: Slices | None = None,
+    cuts: random.Random | None = None,
 ) -> dict[int, list[dict]]:
     """Output rows of the clause by partition, each {measure: value} (ALL ROWS: and the id), in the engine's order.
 
-    With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the
+    With `cuts` the rows of each partition come little by little, and what is known of it is bytes between them. With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the
     second read keeps; with `slices` cut into those, by a measure of whole numbers.
     """
     plan = make_plan(parse_clause(text), settings=settings)
     database = sqlite3.connect(":memory:")
+    for name, chosen_of in (("least", min), ("greatest", max)):
+        database.create_function(name, -1, functools.partial(_extreme, chosen_of))
     try:
         table = _inputs(plan, partitions, database, chosen, down=bool(plan.order and plan.order[0].descending))
         if slices is not None:
             table, plan = in_slices(plan, table, slices), cut(plan, slices)
-        if chunk_rows is None:
+        if cuts is not None:
+            leaves = little_by_little(plan, table, cuts)
+        elif chunk_rows is None:
             leaves = match_table(plan, table)
         else:
             engine = engine_for(prepare(plan, table.schema), chunk_rows)
@@ -52,6 +63,42 @@ def run(
         return _outputs(plan, leaves, database)
     finally:
         database.close()
+
+
+def _extreme(chosen_of, *values):
+    return chosen_of((v for v in values if v is not None), default=None)
+
+
+def drained(advance: Generator[pa.Table, None, list[bytes]]) -> tuple[list[pa.Table], list[bytes]]:
+    """What a call yields, and what it returns."""
+    found = []
+    while True:
+        try:
+            found.append(next(advance))
+        except StopIteration as done:
+            return found, done.value
+
+
+def little_by_little(plan, table: pa.Table, rng: random.Random) -> pa.Table:
+    """The output for sorted rows of which some of each of some partitions come at a time, as rng has it."""
+    prepared = prepare(plan, table.schema)
+    engine = OpenPartitions(prepared, table.schema)
+    offsets = boundaries([flat(table[key]) for key in plan.keys], table.num_rows)
+    at, until, states = offsets[:-1].copy(), offsets[1:], [b""] * (len(offsets) - 1)
+    ended, found = np.zeros(len(states), dtype=bool), [prepared.output_schema.empty_table()]
+    while not ended.all():
+        some = np.array([p for p in np.flatnonzero(~ended) if rng.random() < 0.7], dtype=np.int64)
+        sizes = np.minimum([rng.choice([0, 0, 1, 1, 2, 3, 5, 20]) for _ in some], (until - at)[some]).astype(np.int64)
+        # a partition whose rows are all there may be told so at once, or with no further row
+        going = np.array([at[p] + n < until[p] or rng.random() < 0.5 for p, n in zip(some, sizes, strict=True)], dtype=bool)
+        came = pa.concat_tables([table.slice(0, 0), *(table.slice(at[p], n) for p, n in zip(some, sizes, strict=True))])
+        tables, left = drained(engine.advance(came, sizes, [states[p] for p in some], going))
+        found += tables
+        for p, state in zip(some, left, strict=True):
+            states[p] = state
+        at[some] += sizes
+        ended[some] = ~going
+    return pa.concat_tables(found)
 
 
 def in_slices(plan, table: pa.Table, slices: Slices) -> pa.Table:
@@ -150,7 +197,7 @@ def guarded(sql: str, inner: str) -> str:
 
 
 def _is_boolean(sql) -> bool:
-    return bool(_BOOLEAN.search(_NULLED.sub(r"\1", sql)))
+    return bool(_BOOLEAN.search(_CHOICE.sub("", _NULLED.sub(r"\1", sql))))
 
 
 def _portable(sql) -> str:

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import pytest
 
+from sparkcep.automaton.strategy import PROXIES, strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
@@ -72,7 +73,7 @@ class Tally:
     def __init__(self):
         self.pairs = self.matched = self.wrong = self.refused = self.too_large = 0
 
-    def compare(self, case, partitions, chunk_rows=None, settings=DEFAULT):
+    def compare(self, case, partitions, chunk_rows=None, settings=DEFAULT, cuts=None):
         expected = {}
         for p, rows in enumerate(partitions):
             try:
@@ -80,7 +81,7 @@ class Tally:
             except Budget:
                 self.too_large += 1
         try:
-            got = approx_cases.run(case, {p: partitions[p] for p in expected}, chunk_rows, settings)
+            got = approx_cases.run(case, {p: partitions[p] for p in expected}, chunk_rows, settings, cuts=cuts)
         except ClauseError as error:
             assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", f"{error}\n{case.to_sql()}"
             self.refused += 1
@@ -141,6 +142,20 @@ def test_batches_change_nothing(chunk_rows):
         case = approx_cases.random_case(rng)
         tally.compare(case, approx_cases.partitions(rng, case, 12), chunk_rows)
     assert tally.pairs >= 160
+
+
+@pytest.mark.parametrize("report", [PROXY, BUNDLES, ALL])
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_partitions_that_stay_open_change_nothing(seed, report):
+    """Rows come little by little in many partitions, and what is known of each is bytes between the calls."""
+    rng = random.Random(f"{9300 + seed} {report}")
+    tally, searches = Tally(), collections.Counter()
+    for _ in range(30):
+        case = approx_cases.random_case(rng, report=report, shapes=("letters", "letters", "plain", "negation"))
+        searches[strategy_of(make_plan(parse_clause(case.to_sql()))).search] += 1
+        tally.compare(case, approx_cases.partitions(rng, case, 25), cuts=rng)
+    assert tally.pairs >= 600 and tally.matched >= 0.35 * tally.pairs
+    assert report == ALL or searches[PROXIES] >= 3
 
 
 # --- the oracle without its shortcuts ------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class Case:
         parts.append(f"EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({to_text(self.pattern)})")
         if self.window:
             rows = " ROWS" if self.window[0] == "rows" else ""
-            parts.append(f"WINDOW {self.window[1]}{rows} SLIDE {self.slide}{rows}")
+            parts.append(f"WINDOW {self.window[1]}{rows}" + (f" SLIDE {self.slide}{rows}" if self.slide else ""))
         parts.append("PREF " + " AND ".join(f"{goal} ({' '.join(self.term(*t) for t in terms).removeprefix('+ ')})" for goal, terms in self.goals) + self.combine)
         conditions = ", ".join(f"{v} AS s IN ({', '.join(map(repr, own))})" for v, own in self.letters.items())
         return f"{' '.join(parts)} TOP {self.top} DEFINE {conditions}"
@@ -144,7 +144,9 @@ def random_case(rng: random.Random) -> Case:
     window = slide = None
     if rng.random() < 0.6:
         window = (rng.choice(["rows", "range"]), rng.randrange(2, 9))
-        slide = rng.randrange(1, window[1] + 1)
+        slide = rng.randrange(1, window[1] + 1) if rng.random() < 0.6 else None
+    if rng.random() < 0.4:
+        sides = [("within", side, rng.randrange(1, 8)) if rng.random() < 0.6 else side for side in sides]
     low = -1 if rng.random() < 0.2 else 0
     wide = rng.random() < 0.5
     alphabet = "".join(letters.values())

@@ -37,6 +37,7 @@ class Case:
     slide: int | None
     types: dict  # column -> name of its type
     rows: dict  # partition -> rows
+    equal: tuple = ()  # pairs of variables, of which the second's w is that of the first
 
     def text(self) -> str:
         parts = ["PARTITION BY p ORDER BY id MEASURES array_agg(id + 0) AS found"]
@@ -45,7 +46,7 @@ class Case:
             rows = " ROWS" if self.window[0] == "rows" else ""
             parts.append(f"WINDOW {self.window[1]}{rows}" + (f" SLIDE {self.slide}{rows}" if self.slide else ""))
         parts.append("PREF " + " AND ".join(f"{goal} ({sql(tree)})" for goal, tree in self.goals) + self.combine)
-        conditions = ", ".join(f"{v} AS s = '{v.lower()}' OR s = 'x'" for v in self.pattern)
+        conditions = ", ".join(f"{v} AS (s = '{v.lower()}' OR s = 'x')" + "".join(f" AND w = {a}.w" for a, b in self.equal if b == v) for v in self.pattern)
         return f"{' '.join(parts)} TOP {self.top} DEFINE {conditions}"
 
     def score(self, match: dict):
@@ -66,6 +67,8 @@ class Case:
         rows = self.rows[part]
         tree = ("cat", [("var", v) for v in self.pattern]) if len(self.pattern) > 1 else ("var", self.pattern[0])
         defines = {v: ("or", ("=", ("col", "s"), ("lit", v.lower())), ("=", ("col", "s"), ("lit", "x"))) for v in self.pattern}
+        for a, b in self.equal:
+            defines[b] = ("and", defines[b], ("=", ("col", "w"), ("nav", "LAST", a, 0, ("col", "w"))))
         query = selection.Query(tree, "", defines, selection.ANY, selection.ALL, None, self.window, budget=20_000)
         windows = collections.defaultdict(list)
         for match in query.find([{**row, "id": row["t"]} for row in rows]):
@@ -77,7 +80,7 @@ class Case:
 
     def table(self, plan) -> pa.Table:
         """The columns that the plan wants; those of the score are computed here, in the type that Spark gives them."""
-        own = {bare(sql(tree)): tree for _, goal in self.goals for tree in row_expressions(goal)}
+        own = {bare(sql(tree)): tree for _, goal in self.goals for tree in row_expressions(goal)} | {c: ("col", "A", c) for c in "vw"}
         plain = dataclasses.replace(plan, inputs=tuple((n, guarded(t, "id") if bare(t) in own else t) for n, t in plan.inputs))
         found = inputs(plain, {p: [{**row, "v": None, "w": None} for row in rows] for p, rows in self.rows.items()})
         parts = found["__p0"].to_pylist()
@@ -194,7 +197,8 @@ def random_case(rng: random.Random) -> Case:
     types = {"v": rng.choice(["tinyint", "int", "bigint", "double", "double", "float"]), "w": rng.choice(["int", "double", "double"])}
     null = rng.random() < 0.25
     rows = {p: random_rows(rng, types, null, negative, "".join(pattern).lower()) for p in range(PARTITIONS)}
-    return Case(pattern, tuple(goals), combine, rng.choice([1, 2, 3, 5, 10]), window, slide, types, rows)
+    equal = [tuple(sorted(rng.sample(pattern, 2), key=pattern.index)) for _ in range(rng.choice([1, 1, 2]))] if len(pattern) > 1 and not null and rng.random() < 0.3 else []
+    return Case(pattern, tuple(goals), combine, rng.choice([1, 2, 3, 5, 10]), window, slide, types, rows, tuple(equal))
 
 
 def random_tree(rng: random.Random, variables: list) -> tuple:
@@ -250,7 +254,7 @@ def answer(case: Case, chunk: int | None, settings: Settings):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_are_the_best_of_all_matches(seed):
     rng = random.Random(seed)
-    queries = joined = other = 0
+    queries = joined = other = linked = 0
     while queries < QUERIES:
         case = random_case(rng)
         got = answer(case, rng.choice([None, 1, 3, 7]), rng.choice([DEFAULT, Settings(prefilter=False)]))
@@ -258,6 +262,7 @@ def test_the_best_are_the_best_of_all_matches(seed):
             other += 1  # the score is a sum
             continue
         queries += 1
+        linked += bool(case.equal)
         try:
             expected = {(part, start): best for part in case.rows for start, best in case.expected(part).items()}
         except selection.Budget:
@@ -265,4 +270,4 @@ def test_the_best_are_the_best_of_all_matches(seed):
         joined += got[1] <= case.top < 10
         wrong = {key: (expected.get(key), got[0].get(key)) for key in {*expected, *got[0]} if expected.get(key) != got[0].get(key)}
         assert not wrong, f"{case.text()}\n{case.types}\n{wrong}\n{[case.rows[p] for p, _ in wrong][:1]}"
-    assert joined > QUERIES / 3 and other < QUERIES
+    assert joined > QUERIES / 3 and other < QUERIES and linked > 5

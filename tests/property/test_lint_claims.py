@@ -10,6 +10,7 @@ import pytest
 from sparkcep.clause import nodes
 from sparkcep.clause.parser import parse_clause
 from sparkcep.tools.lint import RULES
+from tests.grammar.printed import to_text
 from tests.oracle import pattern as oracle
 from tests.property.in_process import run
 from tests.selection import first
@@ -45,7 +46,7 @@ def test_quantifiers_that_are_found_take_the_fewest_rows(start):
         pattern = oracle.to_text(oracle.random_pattern(rng, list(DEFINES), 3), rng)
         clause = parse_clause(text(pattern))
         found = {(span.start, span.end) for span, _ in RULES["RELUCTANT_END"].check(clause) if span}
-        shorter = nodes.to_text(fewest(clause.pattern, found), clause.text)
+        shorter = to_text(fewest(clause.pattern, found), clause.text)
         if not found or not any(name in shorter.replace("PERMUTE", "") for name in DEFINES):
             continue
         rows = {k: [{"id": i, "v": rng.randint(0, 4), "w": 0, "s": "x"} for i in range(rng.randint(1, 12))] for k in range(3)}

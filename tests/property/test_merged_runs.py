@@ -21,7 +21,7 @@ from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
-from sparkcep.search import merged as merged_kernels
+from sparkcep.search import futures
 from tests.oracle import measures, selection
 from tests.property.in_process import inputs
 from tests.selection import first
@@ -202,22 +202,22 @@ def test_samples_are_uniform():
 
 def test_classes_taken_out_of_a_crowded_table_hide_no_others():
     rng = random.Random(4)
-    info, table = np.zeros((16, 5), dtype=np.int64), np.zeros(32, dtype=np.int64)
-    info[:, merged_kernels.C_HASH] = rng.choices([0, 1, 2, 29, 30, 31], k=16)
+    info, table = np.zeros((16, 4), dtype=np.int64), np.zeros(32, dtype=np.int64)
+    info[:, futures.I_HASH] = rng.choices([0, 1, 2, 29, 30, 31], k=16)
     standing = set()
     for _ in range(2000):
         place = rng.randrange(16)
         if place in standing:
             standing.remove(place)
-            merged_kernels.remove(place, info, table)
+            futures.remove(place, info, table)
         else:
             standing.add(place)
-            at = info[place, merged_kernels.C_HASH] & 31
+            at = info[place, futures.I_HASH] & 31
             while table[at] != 0:
                 at = (at + 1) & 31
             table[at] = place + 1
         for place in standing:
-            at = info[place, merged_kernels.C_HASH] & 31
+            at = info[place, futures.I_HASH] & 31
             while table[at] != place + 1:
                 assert table[at] != 0
                 at = (at + 1) & 31

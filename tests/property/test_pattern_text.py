@@ -4,6 +4,7 @@ import random
 
 from sparkcep.clause import nodes
 from sparkcep.clause.parser import parse_clause
+from tests.grammar.printed import to_text
 from tests.oracle import pattern
 from tests.oracle.selection import random_query
 
@@ -51,7 +52,7 @@ def test_printed_pattern_parses_to_the_same_tree():
     rng = random.Random(8)
     for _ in range(2_000):
         clause = parse_clause(f"PATTERN ({pattern.to_text(pattern.random_pattern(rng, ['A', 'B'], 4), rng)})")
-        text = nodes.to_text(clause.pattern, clause.text)
+        text = to_text(clause.pattern, clause.text)
         assert parse_clause(f"PATTERN ({text})").pattern == clause.pattern, text
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkcep.settings import Settings
-from sparkcep.spark.rewriting import rewrite_statement
 from sparkcep.spark.sampling import Sampler
+from sparkcep.sql.rewrite import translated
 
 
 def rewritten(spark, statement: str, settings: Settings) -> str:
     """Plain SQL for a statement, as ``spark.sql`` would have it with these settings."""
-    return rewrite_statement(statement, settings=settings, named_markers=False, choose=Sampler.of(spark, settings, spark.sql))
+    places = translated(statement, settings=settings, named_markers=False, choose=Sampler.of(spark, settings, spark.sql))
+    return statement if places is None else places.rewritten
 
 
 def differing(spark, pairs: Mapping[str, tuple[str, str]]) -> tuple[set[str], set[str]]:

@@ -102,6 +102,13 @@ def test_it_needs_no_enable(spark):
         session.enable(spark)
 
 
+def test_a_fresh_session_of_an_enabled_one_keeps_the_jvms_analysis(spark):
+    """Without it two columns of one name would be refused."""
+    frame = spark.newSession().sql("SELECT 1 AS i, 2 AS x, 3 AS x")
+    found = sparkcep.match_recognize(frame, order_by="i", clause="MEASURES count(*) AS c ALL ROWS PER MATCH PATTERN (A+)")
+    assert [tuple(row) for row in found.collect()] == [(1, 1, 2, 3)]
+
+
 def failure(frame, **arguments) -> ClauseError:
     with pytest.raises(ClauseError) as caught:
         sparkcep.match_recognize(frame, **arguments)

@@ -40,7 +40,7 @@ def confs(command: list[str]) -> dict[str, str]:
 
 
 def test_settings_and_arguments():
-    command = launch.shell(["-e", "SELECT 1", "--conf", "a.b=c=d"])
+    command, _ = launch.shell(["-e", "SELECT 1", "--conf", "a.b=c=d"])
     assert Path(command[0]).name == "spark-sql" and Path(command[0]).is_file()
     assert command[-4:] == ["-e", "SELECT 1", "--conf", "a.b=c=d"]
     assert confs(command) == {**OURS, "a.b": "c=d"}
@@ -58,12 +58,12 @@ def test_settings_and_arguments():
     ],
 )
 def test_what_the_user_gives_is_kept(arguments, key, value):
-    assert confs(launch.shell(arguments)) == {**OURS, key: value}
+    assert confs(launch.shell(arguments)[0]) == {**OURS, key: value}
 
 
 @pytest.mark.parametrize("arguments", [["--driver-class-path", "/a.jar"], ["--driver-class-path=/a.jar"]])
 def test_class_path_option(arguments):
-    command = launch.shell(arguments)
+    command, _ = launch.shell(arguments)
     assert command[-1].endswith("/a.jar:/c/ours.jar")
     assert "spark.driver.extraClassPath" not in confs(command)
 
@@ -74,7 +74,7 @@ def test_defaults_file(configuration, named):
     file.write_text(
         "# comment\nspark.sql.extensions   io.delta.D\nspark.driver.extraClassPath=/a.jar\nspark.sparkcep.python: /other\n"
     )
-    found = confs(launch.shell(["--properties-file", str(file)] if named else []))
+    found = confs(launch.shell(["--properties-file", str(file)] if named else [])[0])
     assert found == {
         "spark.sql.extensions": "io.delta.D,org.sparkcep.X",
         "spark.driver.extraClassPath": "/a.jar:/c/ours.jar",
@@ -86,8 +86,8 @@ def test_both_properties_files(configuration):
     (configuration / "spark-defaults.conf").write_text("spark.sql.extensions a.A\nspark.driver.extraClassPath /a.jar\n")
     (configuration / "mine.conf").write_text("spark.sql.extensions b.B\n")
     named = ["--properties-file", str(configuration / "mine.conf")]
-    assert confs(launch.shell(named))["spark.driver.extraClassPath"] == "/c/ours.jar"
-    found = confs(launch.shell([*named, "--load-spark-defaults"]))
+    assert confs(launch.shell(named)[0])["spark.driver.extraClassPath"] == "/c/ours.jar"
+    found = confs(launch.shell([*named, "--load-spark-defaults"])[0])
     assert (found["spark.sql.extensions"], found["spark.driver.extraClassPath"]) == ("b.B,org.sparkcep.X", "/a.jar:/c/ours.jar")
 
 

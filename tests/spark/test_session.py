@@ -28,8 +28,8 @@ from sparkcep import storage  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark import jvm_build, session  # noqa: E402
 from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java  # noqa: E402
-from sparkcep.spark.rewriting import name_markers  # noqa: E402
 from sparkcep.spark.table_function import GRAPH_FUNCTIONS  # noqa: E402
+from sparkcep.sql.rewrite import name_markers  # noqa: E402
 
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")

@@ -72,9 +72,6 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
    */
   public static void install(org.apache.spark.sql.classic.SparkSession session) throws ReflectiveOperationException {
     SessionState state = session.sessionState();
-    // each time: a driver that enables a session again registers its functions anew
-    PythonFunctions.analyse(state.tableFunctionRegistry());
-    PythonFunctions.analyse(TableFunctionRegistry.builtin());
     ParserInterface parser = state.sqlParser();
     if (isOurs(parser)) {
       return;
@@ -84,12 +81,19 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
+    analyse(session);
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
         session.extensions().injectParser(new ParserBuilder());
         injectPlanning(session.extensions()); // read anew for each query
       }
     }
+  }
+
+  /** Lets the JVM analyse calls of the table function by itself: after each time that a Python driver has registered it in a session. */
+  public static void analyse(org.apache.spark.sql.classic.SparkSession session) {
+    PythonFunctions.analyse(session.sessionState().tableFunctionRegistry());
+    PythonFunctions.analyse(TableFunctionRegistry.builtin());
   }
 
   /** Whether this session's statements pass through the rewriter. */

@@ -1,17 +1,34 @@
-"""Reads the line of a magic: ``name <<``, options, and the rest, which is SQL."""
+"""A cell as it is written: the line of its magic (``name <<``, options, and the rest, which is SQL), the parameters of its
+statements, and the errors that it shows, without a Python traceback."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from sparkcep.notebook.failures import CellError
+from sparkcep.clause.lexer import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 
 _FLAGS = ("plot", "pandas", "explain")
 _VALUES = ("limit", "into", "x", "y", "variable", "match")
 _NAME = re.compile(r"\s*(\w+)\s*<<\s*")
 _OPTION = re.compile(r"\s*--([A-Za-z][\w-]*)(?:=|(?=\s|$))")
 _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|(\S+))""")
+
+
+class CellError(Exception):
+    """A cell cannot be run, or failed. IPython shows the message alone."""
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).splitlines()
+
+
+class Interrupted(KeyboardInterrupt):
+    """The cell was interrupted, and its Spark job cancelled."""
+
+    def _render_traceback_(self) -> list[str]:
+        return ["interrupted: the Spark job was cancelled"]
 
 
 @dataclass(frozen=True)
@@ -70,3 +87,24 @@ def _checked(options: Options) -> Options:
     if any((options.x, options.y, options.variable, options.match)) and not options.plot:
         raise CellError("--x, --y, --variable and --match belong to --plot")
     return replace(options, limit=int(options.limit))
+
+
+def parameters(statement: str) -> list[str]:
+    """The names behind the ``:name`` markers of ``statement``, each once.
+
+    A colon that touches what is before it is no marker: ``x::int``, ``a:b`` in a path, ``STRUCT<a: INT>``, ``label: LOOP``.
+    """
+    tokens, found = tokenize(statement), []
+    for i, (colon, word) in enumerate(zip(tokens, tokens[1:])):
+        before = tokens[i - 1] if i else None
+        touching = before is not None and before.end == colon.start
+        part = touching and (before.kind in (WORD, QUOTED, STRING, NUMBER) or before.text in (":", ")", "]", ">"))
+        if colon.kind == OP and colon.text == ":" and word.kind == WORD and word.start == colon.end and not part:
+            found.append(word.text)
+    return list(dict.fromkeys(found))
+
+
+def bound(statement: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the markers of ``statement`` that ``namespace`` has a variable for. Spark binds them, they are never pasted
+    into the text; it reports the others."""
+    return {name: namespace[name] for name in parameters(statement) if name in namespace}

@@ -1,0 +1,229 @@
+"""AUTOMATON (...): registers, states and arcs as the user wrote them, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
+from sparkcep.clause.lexer import QUOTED, WORD, Span, name_of
+from sparkcep.errors import UNSUPPORTED, error_at
+
+ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # what an arc takes: a row, nothing, or the end of its rows' lifetimes
+
+
+def _span() -> Span:
+    return field(default=Span(0, 0), compare=False)
+
+
+@dataclass(frozen=True)
+class Register:
+    """``REGISTER name type = initial``; it begins with NULL without ``initial``."""
+
+    name: str
+    type: str
+    initial: Expr | None = None
+    span: Span = _span()
+    type_span: Span = _span()
+
+
+@dataclass(frozen=True)
+class State:
+    """``STATE name START FINAL IGNORE WHEN ignore``."""
+
+    name: str
+    start: bool = False
+    final: bool = False
+    ignore: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """``register = value`` behind SET."""
+
+    register: str
+    value: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """``value AS name`` in EMIT."""
+
+    value: Expr
+    name: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Arc:
+    """``ARC name FROM source TO target ON ... WHEN ... SET ... EMIT (...)``; ``on`` is ROW, EMPTY or EXPIRY."""
+
+    source: tuple[str, Span] = field(compare=False)
+    target: tuple[str, Span] = field(compare=False)
+    ends: tuple[str, str]
+    name: str | None = None
+    on: str = ROW
+    when: Expr | None = None
+    sets: tuple[Assignment, ...] = ()
+    emits: tuple[Emitted, ...] = ()
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+Item = Register | State | Arc
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """The items in the order of the text."""
+
+    items: tuple[Item, ...]
+    span: Span = _span()
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        return tuple(item for item in self.items if isinstance(item, Register))
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        return tuple(item for item in self.items if isinstance(item, State))
+
+    @property
+    def arcs(self) -> tuple[Arc, ...]:
+        """The arcs in their order; an IGNORE WHEN is an arc from its state to itself."""
+        found = []
+        for item in self.items:
+            if isinstance(item, Arc):
+                found.append(item)
+            elif isinstance(item, State) and item.ignore is not None:
+                at = (item.name, item.span)
+                found.append(Arc(at, at, (item.name, item.name), when=item.ignore, span=item.span))
+        return tuple(found)
+
+    def name_spans(self) -> list[Span]:
+        """Where names of registers, states, arcs and EMIT's columns stand."""
+        found = [item.span for item in self.items if not isinstance(item, Arc)]
+        for arc in self.items:
+            if isinstance(arc, Arc):
+                found += [arc.source[1], arc.target[1], *(s.span for s in arc.sets), *(e.span for e in arc.emits)]
+                found += [arc.name_span] if arc.name is not None else []
+        return found
+
+    def type_spans(self) -> list[Span]:
+        """Where the types of registers stand."""
+        return [register.type_span for register in self.registers]
+
+    def expressions(self) -> list[Expr]:
+        """All expressions, in the order of the text."""
+        found: list[Expr | None] = []
+        for item in self.items:
+            if isinstance(item, Register):
+                found.append(item.initial)
+            elif isinstance(item, State):
+                found.append(item.ignore)
+            else:
+                found += [item.when, *(s.value for s in item.sets), *(e.value for e in item.emits)]
+        return [expr for expr in found if expr is not None]
+
+
+class AutomatonParser:
+    """Reads the items behind ``AUTOMATON (``, up to its closing parenthesis."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.c = cursor
+        self.expressions = ExpressionParser(cursor)
+
+    def parse(self, start: int) -> Automaton:
+        """The automaton whose first word begins at ``start``."""
+        c, items = self.c, []
+        c.expect_op("(", "after AUTOMATON")
+        while not c.at_op(")"):
+            if c.take_word("REGISTER"):
+                items += self._many(self._register)
+            elif c.take_word("STATE"):
+                items += self._many(self._state)
+            elif c.at_word("ARCS", "FROM"):
+                raise error_at(
+                    c.text, c.token.start, c.peek().end, "AUTOMATON",
+                    "arcs are not read from a table yet; write each as ARC ..., with a constant or a column of the row in place of what changes", UNSUPPORTED,
+                )
+            elif c.at_word("ARC"):
+                items.append(self._arc())
+            else:
+                raise c.error("expected REGISTER, STATE, ARC or ')' to close AUTOMATON")
+        c.expect_op(")", "to close AUTOMATON")
+        return Automaton(tuple(items), self._span(start))
+
+    def _span(self, start: int) -> Span:
+        return Span(start, self.c.tokens[self.c.i - 1].end)
+
+    def _name(self, what: str) -> tuple[str, Span]:
+        t = self.c.token
+        if t.kind not in (WORD, QUOTED):
+            raise self.c.error(f"expected {what}")
+        self.c.next()
+        return name_of(t), Span(t.start, t.end)
+
+    def _many(self, item: Callable) -> list:
+        items = [item()]
+        while self.c.take_op(","):
+            items.append(item())
+        return items
+
+    def _register(self) -> Register:
+        c = self.c
+        name, span = self._name("a name for the register")
+        start = c.token.start
+        kind = self.expressions.parse_type()
+        typed = self._span(start)
+        return Register(name, kind, self.expressions.parse() if c.take_op("=") else None, span, typed)
+
+    def _state(self) -> State:
+        c = self.c
+        name, span = self._name("the name of a state")
+        start, final = c.take_word("START"), c.take_word("FINAL")
+        ignore = None
+        if c.take_word("IGNORE"):
+            c.expect_word("WHEN", "after IGNORE")
+            ignore = self.expressions.parse()
+        return State(name, start, final, ignore, span)
+
+    def _arc(self) -> Arc:
+        c, start = self.c, self.c.next().start
+        unnamed = c.at_word("FROM") and c.peek(2).kind == WORD and c.peek(2).upper == "TO"
+        name, named = (None, Span(0, 0)) if unnamed else self._name("FROM, or a name for the arc")
+        if c.at_op("("):
+            raise c.error("arcs with parameters come from a table, which is not read yet; write constants, or columns of the row", "AUTOMATON", UNSUPPORTED)
+        c.expect_word("FROM", "and the state that the arc leaves")
+        source = self._name("the state that the arc leaves")
+        c.expect_word("TO", "and the state that the arc leads to")
+        target = self._name("the state that the arc leads to")
+        on, when, sets, emits = ROW, None, (), ()
+        if c.take_word("ON"):
+            if not c.take_word("EMPTY"):
+                c.expect_word("EXPIRY", "or EMPTY after ON")
+                on = EXPIRY
+            else:
+                on = EMPTY
+        if c.take_word("WHEN"):
+            when = self.expressions.parse()
+        if c.take_word("SET"):
+            sets = tuple(self._many(self._assignment))
+        if c.take_word("EMIT"):
+            c.expect_op("(", "after EMIT")
+            emits = tuple(self._many(self._emitted))
+            c.expect_op(")", "to close EMIT")
+        return Arc(source, target, (source[0], target[0]), name, on, when, sets, emits, self._span(start), named)
+
+    def _assignment(self) -> Assignment:
+        name, span = self._name("the name of a register")
+        self.c.expect_op("=", f"after {name} in SET")
+        return Assignment(name, self.expressions.parse(), span)
+
+    def _emitted(self) -> Emitted:
+        value = self.expressions.parse()
+        self.c.expect_word("AS", "and a name after a value of EMIT")
+        name, span = self._name("a name for the value")
+        return Emitted(value, name, span)

@@ -1,0 +1,169 @@
+"""Rows as bytes, in pieces of some rows each: what is kept of open partitions, without a schema.
+
+A column is a few *sections*, which follow from its type: which of its values are there (nothing where all are), then
+
+* numbers, dates, timestamps, intervals and decimals: their values as Arrow has them; booleans: a byte each;
+* strings and binary: int32 lengths, then the bytes;
+* arrays and maps: int32 lengths, then the sections of the elements, or of keys and items;
+* structs: the sections of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import flat, is_text, ranges
+
+INT32, BYTE = np.dtype("<i4"), np.dtype("u1")
+
+
+class Sections:
+    """Memory of one section: ``data`` uint8, of which piece i has the bytes ``until[i]`` to ``until[i + 1]``."""
+
+    def __init__(self, values: np.ndarray, bounds: np.ndarray) -> None:
+        values = np.ascontiguousarray(values)
+        self.data = values.view(BYTE).reshape(-1)
+        self.until = (bounds * values.itemsize).tolist() if len(values) else [0] * len(bounds)
+        self.sizes = np.diff(self.until)
+
+
+def described(t: pa.DataType) -> str:
+    """A type by what its sections hold. Raises TypeError for one that Spark does not ship."""
+    if pa.types.is_struct(t):
+        return "struct(" + ",".join(described(field.type) for field in t) + ")"
+    if pa.types.is_map(t):
+        return f"map({described(t.key_type)},{described(t.item_type)})"
+    if _is_list(t):
+        return f"list({described(t.value_type)})"
+    if is_text(t):
+        return "binary"
+    if pa.types.is_timestamp(t):
+        return f"timestamp({t.unit})"  # its zone is the session's, the values are not
+    if pa.types.is_null(t) or pa.types.is_boolean(t) or pa.types.is_decimal(t) or pa.types.is_temporal(t) or pa.types.is_primitive(t):
+        return str(t)
+    raise TypeError(f"rows with a column of type {t} cannot be kept")
+
+
+def packed(table: pa.Table, bounds: np.ndarray) -> list[Sections]:
+    """The sections of a table in pieces; ``bounds`` int64 (pieces + 1): where each begins."""
+    return [section for column in table.columns for section in _sections(flat(column), bounds)]
+
+
+def section_count(schema: pa.Schema) -> int:
+    """How many sections rows have."""
+    return sum(map(_count, schema.types))
+
+
+def unpacked(schema: pa.Schema, sections: Sequence[tuple[bytes, np.ndarray]], rows: np.ndarray) -> pa.Table:
+    """A table of pieces of ``rows`` int64 (pieces) each. ``sections``: for each the bytes of all pieces, and int64 (pieces)
+    how many they are of each. Raises ValueError where they do not fit."""
+    left = iter(sections)
+    return pa.table([_column(t, left, rows) for t in schema.types], schema=schema)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return pa.types.is_list(t) or pa.types.is_large_list(t)
+
+
+def _is_large(t: pa.DataType) -> bool:
+    return pa.types.is_large_string(t) or pa.types.is_large_binary(t)
+
+
+def _count(t: pa.DataType) -> int:
+    if pa.types.is_null(t):
+        return 0
+    if pa.types.is_struct(t):
+        return 1 + sum(_count(field.type) for field in t)
+    if pa.types.is_map(t):
+        return 2 + _count(t.key_type) + _count(t.item_type)
+    if _is_list(t):
+        return 2 + _count(t.value_type)
+    return 3 if is_text(t) else 2
+
+
+def _sections(column: pa.Array, bounds: np.ndarray) -> Iterator[Sections]:
+    t = column.type
+    if pa.types.is_null(t):
+        return
+    there = np.asarray(column.is_valid()).astype(BYTE) if column.null_count else np.zeros(0, dtype=BYTE)
+    yield Sections(there, bounds)
+    if pa.types.is_struct(t):
+        for i in range(t.num_fields):
+            yield from _sections(column.field(i), bounds)
+    elif pa.types.is_map(t) or _is_list(t):
+        offsets = np.asarray(column.offsets, dtype=np.int64)
+        yield Sections(np.diff(offsets).astype(INT32), bounds)
+        first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+        for values in (column.keys, column.items) if pa.types.is_map(t) else (column.values,):
+            yield from _sections(values.slice(first, count), offsets[bounds] - first)
+    elif is_text(t):
+        _, ends, data = column.buffers()
+        width = np.int64 if _is_large(t) else np.int32
+        offsets = np.frombuffer(ends, dtype=width, count=len(column) + 1, offset=column.offset * np.dtype(width).itemsize).astype(np.int64)
+        yield Sections(np.diff(offsets).astype(INT32), bounds)
+        first, last = int(offsets[0]), int(offsets[-1])
+        yield Sections(np.frombuffer(data, dtype=BYTE)[first:last] if last > first else np.zeros(0, dtype=BYTE), offsets[bounds] - first)
+    else:
+        if pa.types.is_boolean(t):
+            column = pc.fill_null(column, False).cast(pa.uint8())
+        width = column.type.bit_width // 8
+        values = np.frombuffer(column.buffers()[1], dtype=BYTE)[column.offset * width : (column.offset + len(column)) * width]
+        yield Sections(values.view(f"V{width}"), bounds)
+
+
+def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: np.ndarray) -> pa.Array:
+    count = int(rows.sum())
+    if pa.types.is_null(t):
+        return pa.nulls(count)
+    there = _there(*next(sections), rows)
+    if pa.types.is_struct(t):
+        return pa.StructArray.from_buffers(t, count, [there], children=[_column(field.type, sections, rows) for field in t])
+    if pa.types.is_map(t) or _is_list(t):
+        lengths = _numbers(*next(sections), rows)
+        inside = np.add.reduceat(np.append(lengths, 0), np.cumsum(rows) - rows) * (rows > 0) if len(rows) else rows
+        if pa.types.is_map(t):
+            keys, items = _column(t.key_type, sections, inside), _column(t.item_type, sections, inside)
+            entries = pa.StructArray.from_arrays([keys, items], fields=[t.key_field, t.item_field])
+            return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int32)], children=[entries])
+        width = np.int64 if pa.types.is_large_list(t) else np.int32
+        return pa.Array.from_buffers(t, count, [there, _ends(lengths, width)], children=[_column(t.value_type, sections, inside)])
+    if is_text(t):
+        lengths = _numbers(*next(sections), rows)
+        data, _ = next(sections)
+        if len(data) != lengths.sum():
+            raise ValueError("strings of other lengths")
+        return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int64 if _is_large(t) else np.int32), pa.py_buffer(data)])
+    data, _ = next(sections)
+    stored = pa.uint8() if pa.types.is_boolean(t) else t
+    if len(data) != count * stored.bit_width // 8:
+        raise ValueError("values of another width")
+    return pa.Array.from_buffers(stored, count, [there, pa.py_buffer(data)]).cast(t)
+
+
+def _there(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> pa.Buffer | None:
+    """Arrow's bitmap of the values that are there; a piece without bytes has all."""
+    if not data:
+        return None
+    marked = np.flatnonzero(sizes)
+    if not np.array_equal(sizes[marked], rows[marked]):
+        raise ValueError("marks of other rows")
+    there = np.ones(int(rows.sum()), dtype=BYTE)
+    there[ranges((np.cumsum(rows) - rows)[marked], rows[marked])] = np.frombuffer(data, dtype=BYTE)
+    return pa.py_buffer(np.packbits(there, bitorder="little"))
+
+
+def _numbers(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    if not np.array_equal(sizes, rows * INT32.itemsize):
+        raise ValueError("lengths of other rows")
+    return np.frombuffer(data, dtype=INT32).astype(np.int64)
+
+
+def _ends(lengths: np.ndarray, width: type) -> pa.Buffer:
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    if ends[-1] > np.iinfo(width).max:
+        raise ValueError("more than 2 GiB of one column")
+    return pa.py_buffer(ends.astype(width))

@@ -1,0 +1,351 @@
+"""Matches of an automaton: all computations side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.automaton.strategy import COMPUTATIONS
+from sparkcep.columns.arrays import decimal_words, null_marks, words
+from sparkcep.columns.registers import FLOAT, WIDE, Compiled, Held
+from sparkcep.columns.types import HIGH, WORD
+from sparkcep.engine.buffer import Chunk, Left
+from sparkcep.engine.drive import MOST_LABELS, doubled
+from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.lifetimes import Lifetimes, expired, lifetimes, times
+from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
+from sparkcep.engine.prepared import Task
+from sparkcep.engine.tables import Tables
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.measures import CLASSIFIER_COLUMN
+from sparkcep.plan.plan import LETTERS
+from sparkcep.plan.records import Automaton
+from sparkcep.search import codes
+from sparkcep.search import computations as kernels
+from sparkcep.search.computations import I_WAY, I_WORDS, M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS
+from sparkcep.search.machine import DIVIDE_BY_ZERO, OVERFLOW
+
+RECORDS, MATCHES = 1024, 8192  # there is room for so many at first
+_TAKES = {"row": kernels.ON_ROW, "empty": kernels.ON_EMPTY, "expiry": kernels.ON_EXPIRY}
+_NO_MARKS = np.zeros(0, dtype=np.uint8)
+_LESS = "WINDOW, or conditions that fewer rows fulfil"
+
+
+def graph_of(automaton: Automaton) -> kernels.Graph:
+    """States and arcs as arrays."""
+    arcs = np.array(
+        [(arc.target, arc.letter, _TAKES[arc.on], arc.label, int(bool(arc.emits))) for arc in automaton.arcs], dtype=np.int64
+    )  # fmt: skip
+    states = range(len(automaton.states))
+
+    def leaving(without: str) -> tuple[np.ndarray, np.ndarray]:
+        found = [[i for i, arc in enumerate(automaton.arcs) if arc.source == state and arc.on != without] for state in states]
+        first = np.cumsum([0, *map(len, found)]).astype(np.int64)
+        return first, np.array([i for some in found for i in some], dtype=np.int64)
+
+    first_leaving, others = leaving("expiry")
+    first_silent, silent = leaving("row")
+    final = np.zeros(len(automaton.states), dtype=np.uint8)
+    final[list(automaton.final)] = 1
+    goes = np.zeros(len(automaton.states), dtype=np.uint8)
+    goes[[arc.source for arc in automaton.arcs]] = 1
+    return kernels.Graph(arcs, first_leaving, others, first_silent, silent, np.array([automaton.start], dtype=np.int64), final, goes)
+
+
+def _table(values: tuple[Held, ...]) -> np.ndarray:
+    return np.array([(held.how, held.column, held.word) for held in values], dtype=np.int64).reshape(-1, 3)
+
+
+@dataclass(frozen=True)
+class _Strings:
+    """The values that ranks of strings stand for, in their order; ``fixed``: the ranks of constants."""
+
+    pool: pa.Array
+    fixed: np.ndarray
+
+    def values(self, ranks: np.ndarray, null: np.ndarray) -> pa.Array:
+        return self.pool.take(pa.array(ranks, mask=null)).cast(pa.string())
+
+
+def _strings(compiled: Compiled, chunk: Chunk) -> tuple[_Strings, dict[str, np.ndarray]]:
+    """Ranks of the string columns' values and of constants, in one order."""
+    names = [name for name in compiled.ranked if name in chunk.columns]
+    columns = [chunk.columns[name].cast(pa.large_string()) for name in names]
+    fixed = pa.array(compiled.strings, type=pa.large_string())
+    pool = pc.unique(pa.chunked_array([*columns, fixed], type=pa.large_string())).drop_null()
+    pool = pool.take(pc.sort_indices(pool.cast(pa.large_binary())))
+
+    def ranks(values: pa.Array) -> np.ndarray:
+        return np.asarray(pc.fill_null(pc.index_in(values, value_set=pool), 0)).astype(np.int64)
+
+    return _Strings(pool, ranks(fixed)), {name: ranks(column) for name, column in zip(names, columns)}
+
+
+class Computations:
+    """Finds and reports the matches of an automaton."""
+
+    form, begin = ListedForm(), NOTHING_OPEN
+
+    def __init__(self, task: Task, tables: Tables) -> None:
+        plan, compiled = task.plan, task.prepared.compiled
+        assert plan.automaton is not None and compiled is not None
+        self.task, self.tables, self.automaton, self.compiled = task, tables, plan.automaton, compiled
+        self.graph = graph_of(plan.automaton)
+        self.labelled = any(leaf.spec.kind == "cls" or CLASSIFIER_COLUMN in leaf.spec for leaf in plan.leaves) or any(
+            leaf.spec.kind == "rows" and CLASSIFIER_COLUMN in leaf.spec.columns for leaf in plan.leaves
+        )
+        self.ahead = max(task.ahead, int(any(arc.on == "expiry" for arc in plan.automaton.arcs)))
+        self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
+        self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
+        self.strings = _Strings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
+        self.room = self._first_room()
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+        """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
+        opens = open.opens(chunk)
+        for found in self._rounds(chunk, opens):
+            yield from self.tables.of(chunk, found)
+        return open.left(chunk, opens, opens[chunk.going, codes.O_COVERED], self.task.back)
+
+    def with_unmatched(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """Whole partitions, with their rows that are in no match."""
+        taken = np.zeros(chunk.rows + 1, dtype=np.int64)
+        nothing = None
+        for found in self._rounds(chunk, NOTHING_OPEN.opens(chunk)):
+            first, sizes = found.events[:, codes.E_START], found.events[:, codes.E_ROWS]
+            np.add.at(taken, first, 1)
+            np.add.at(taken, first + sizes, -1)
+            wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
+            wide[:, : found.events.shape[1]] = found.events
+            yield from self.tables.of(chunk, replace(found, events=wide))
+            nothing = replace(found, events=wide[:0], by_event={name: values[:0] for name, values in found.by_event.items()})
+        marks = (np.cumsum(taken[:-1]) > 0).astype(np.uint8)
+        yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(chunk.rows), chunk, marks))
+
+    def _records(self, side: int) -> np.ndarray:
+        return self.room.ids[side, : self.state[kernels.S_COUNT]]
+
+    # -- the kernel ---------------------------------------------------------------------------------------------------
+
+    def _rounds(self, chunk: Chunk, opens: np.ndarray) -> Iterator[Found]:
+        """What the kernel finds, each time there is no room for more and at the end. Raises MatchRuntimeError."""
+        self.task.ran.add(COMPUTATIONS)
+        limits, state = self.task.limits, self.state
+        state[:] = 0
+        self.room.stamps[:] = self.room.match_stamps[:] = 0
+        alive = lifetimes(self.task.plan, chunk)
+        rows, values = self._arrays(chunk, alive)
+        while True:
+            outcome = kernels.run(
+                self.graph, values, rows, self.room, opens, self.ahead, self.labelled, limits.max_steps, limits.max_matches, state
+            )
+            if outcome == codes.GROW:
+                self._grow(chunk)
+            elif outcome in (codes.DONE, codes.FULL):
+                lacking = outcome == codes.FULL and state[kernels.S_EVENTS] == 0
+                yield self._found(chunk, alive)
+                if outcome != codes.FULL:
+                    return
+                self._widen(chunk, lacking)
+            else:
+                raise self._failure(outcome, chunk)
+
+    def _arrays(self, chunk: Chunk, alive: Lifetimes) -> tuple[kernels.Rows, kernels.Values]:
+        compiled, count = self.compiled, chunk.rows
+        self.strings, ranked = _strings(compiled, chunk)
+        ints = np.zeros((len(compiled.int_columns), count), dtype=np.int64)
+        inull = np.zeros((len(compiled.int_columns), count), dtype=np.uint8)
+        flts = np.zeros((len(compiled.float_columns), count), dtype=np.float64)
+        fnull = np.zeros((len(compiled.float_columns), count), dtype=np.uint8)
+        for i, (name, part) in enumerate(compiled.int_columns):
+            column = chunk.columns.get(name)  # none of a register
+            if column is not None:
+                inull[i] = null_marks(column)
+                ints[i] = ranked[name] if name in ranked else words(column) if part == WORD else decimal_words(column)[part == HIGH]
+        for i, (name, _) in enumerate(compiled.float_columns):
+            column = chunk.columns.get(name)
+            if column is not None:
+                flts[i], fnull[i] = words(column), null_marks(column)
+        code = compiled.code.copy()
+        for at, which in compiled.patches:
+            code[at, 1] = self.strings.fixed[which]
+        packed = words(chunk.columns[LETTERS]) if self.task.plan.letters else np.zeros(count, dtype=np.int64)
+        # the kernel is compiled for writeable arrays only
+        packed, offsets, when, ends, absent = (np.require(a, requirements="W") for a in (packed, chunk.offsets, alive.when, alive.ends, alive.absent))
+        rows = kernels.Rows(packed, offsets, when, ends, absent, ints, flts, inull, fnull, np.ones(count, dtype=np.int64))
+        values = kernels.Values(
+            code, compiled.floats, compiled.fences, compiled.assigned, compiled.sets, compiled.emitted, _table(compiled.registers), _table(compiled.emits)
+        )
+        return rows, values
+
+    # -- room ---------------------------------------------------------------------------------------------------------
+
+    def _first_room(self) -> kernels.Room:
+        compiled = self.compiled
+        floating = np.zeros(self._match_width(), dtype=np.uint8)
+        for held in (*compiled.registers, *compiled.emits):
+            floating[M_WORDS + held.word] = held.how == FLOAT
+        made = np.zeros(I_WORDS + self.register_words, dtype=np.int64)
+        stack = max(compiled.stack, 8)
+        none = np.zeros((1, 1), dtype=np.float64)
+        ids = np.zeros((3, RECORDS, len(made)), dtype=np.int64)
+        return kernels.Room(
+            ids=ids, float_ids=ids.view(np.float64), stack=np.zeros((RECORDS, 2), dtype=np.int64), walk=np.zeros((RECORDS, 2), dtype=np.int64),
+            stamps=np.zeros(4 * RECORDS, dtype=np.int64), places=np.zeros(4 * RECORDS, dtype=np.int64),
+            ways=np.zeros((RECORDS if self.labelled else 1, 2), dtype=np.int64),
+            **self._match_room(MATCHES, 16 * MATCHES if self.labelled else 1), made=made, float_made=made.view(np.float64), floating=floating,
+            si=np.zeros(2 * stack, dtype=np.int64), sf=np.zeros(stack, dtype=np.float64), sn=np.zeros(stack, dtype=np.uint8),
+            slots=np.zeros((0, 6), dtype=np.int64), hi=none.view(np.int64), hf=none, row_labels=np.zeros(1, dtype=np.uint8),
+            label_codes=np.zeros(1, dtype=np.int64), pair_starts=np.zeros((0, 1), dtype=np.int64), pair_ints=np.zeros(0, dtype=np.int64),
+            pair_flts=np.zeros(0, dtype=np.float64), pair_null=np.zeros(0, dtype=np.uint8),
+        )  # fmt: skip
+
+    def _match_width(self) -> int:
+        return M_WORDS + self.register_words + sum(1 + (held.how == WIDE) for held in self.compiled.emits)
+
+    def _match_room(self, matches: int, labels: int) -> dict[str, np.ndarray]:
+        """Fresh arrays for what is found, and the tables by which equal matches are."""
+        found = np.zeros((matches, self._match_width()), dtype=np.int64)
+        size = 1 << (2 * matches - 1).bit_length()
+        return {
+            "events": np.zeros((matches, 5), dtype=np.int64), "matches": found, "float_matches": found.view(np.float64),
+            "match_stamps": np.zeros(size, dtype=np.int64), "match_places": np.zeros(size, dtype=np.int64), "labels": np.zeros(labels, dtype=np.uint8),
+        }  # fmt: skip
+
+    def _grow(self, chunk: Chunk) -> None:
+        """Room for twice as many computations, or as many ways."""
+        room = self.room
+        if self.state[kernels.S_DETAIL] == kernels.WAYS:
+            kept = self._kept_ways()
+            ways = doubled(room.ways) if 2 * len(kept) > len(room.ways) else room.ways
+            ways[: len(kept)] = kept
+            self.room = room._replace(ways=ways)
+            self.state[kernels.S_WAYS] = len(kept)
+        else:
+            ids = np.concatenate([room.ids, np.zeros_like(room.ids)], axis=1)
+            self.room = room._replace(
+                ids=ids, float_ids=ids.view(np.float64), stack=doubled(room.stack), walk=doubled(room.walk), stamps=np.zeros(2 * len(room.stamps), dtype=np.int64),
+                places=np.zeros(2 * len(room.places), dtype=np.int64),
+            )
+        self._check(chunk)
+
+    def _kept_ways(self) -> np.ndarray:
+        """The ways that computations at hand have come, one behind the other; their records are told where."""
+        ways, records = self.room.ways, self._records(self.state[kernels.S_SIDE])
+        used = np.zeros(len(ways), dtype=bool)
+        at = np.unique(records[:, I_WAY])
+        at = at[at >= 0]
+        while len(at):
+            used[at] = True
+            at = np.unique(ways[at, 0])
+            at = at[(at >= 0) & ~used[np.maximum(at, 0)]]
+        place = np.cumsum(used) - 1
+        records[:, I_WAY] = np.where(records[:, I_WAY] >= 0, place[records[:, I_WAY]], -1)
+        kept = ways[used]
+        kept[:, 0] = np.where(kept[:, 0] >= 0, place[kept[:, 0]], -1)
+        return kept
+
+    def _widen(self, chunk: Chunk, lacking: bool) -> None:
+        """Fresh room for what is found; more where the matches of one row did not fit."""
+        room = self.room
+        matches, labels = len(room.events), len(room.labels)
+        if self.state[kernels.S_DETAIL] == kernels.LABELS:
+            labels = max(min(2 * labels, MOST_LABELS), 2 * labels if lacking else labels, 2 * int(self.state[kernels.S_ARC]))
+        elif lacking:
+            matches *= 2
+        self.room = room._replace(**self._match_room(matches, labels))
+        self._check(chunk)
+
+    def _check(self, chunk: Chunk) -> None:
+        room = self.room
+        nbytes = sum(a.nbytes for a in (room.ids, room.stack, room.walk, room.stamps, room.places, room.ways, room.events, room.matches, room.labels))
+        if nbytes + self.strings.pool.nbytes > self.task.limits.max_state_bytes:
+            raise self.task.failures.state(self._place(chunk), chunk.columns, _LESS)
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+
+    def _found(self, chunk: Chunk, alive: Lifetimes) -> Found:
+        """The matches written; the kernel's room is empty then."""
+        state, room = self.state, self.room
+        count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])
+        state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
+        events, matches = room.events[:count], room.matches[:count]
+        labels = room.labels[:used]
+        if not self.labelled:
+            labels = np.zeros(int(events[:, codes.E_ROWS].max(initial=0)), dtype=np.uint8)
+        by_event = {}
+        for leaf in self.task.plan.leaves:
+            spec = leaf.spec
+            if spec.kind in ("match_from", "match_to"):
+                by_event[spec.kind] = self._edge(spec.kind, events, matches, chunk, alive)
+            elif spec.kind in ("register", "emit"):
+                held = (self.compiled.registers if spec.kind == "register" else self.compiled.emits)[spec.number]
+                null = (matches[:, M_NULLS if spec.kind == "register" else M_EMIT_NULLS] >> spec.number) & 1
+                by_event[f"{spec.kind}{spec.number}"] = self._values(held, matches, null.astype(bool))
+        return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
+
+    def _edge(self, kind: str, events: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
+        """MATCH_FROM() or MATCH_TO()."""
+        column = chunk.columns[self.automaton.time]
+        first, late = events[:, codes.E_START], matches[:, M_EXPIRED] == 1
+        last = first + events[:, codes.E_ROWS] - 1
+        ends = matches[:, M_END]
+        if kind == "match_from":
+            own = column.take(pa.array(last))
+            return pc.if_else(pa.array(late), times(np.where(late, ends, 0), ~late, column.type), own) if late.any() else own
+        endless = ends == kernels.ENDLESS
+        if endless.any() and not self.automaton.lifetime and self.task.plan.windows[0].order:
+            raise MatchRuntimeError(
+                "ARITHMETIC_OVERFLOW", f"MATCH_TO() lies beyond what {column.type} holds; cast the ORDER BY expression to a wider type", sqlstate="22003"
+            )
+        return times(np.where(late, expired(ends, alive.when[first], column.type), ends), endless, column.type)
+
+    def _values(self, held: Held, matches: np.ndarray, null: np.ndarray) -> pa.Array:
+        """The values that matches have of a register or of EMIT's column."""
+        low, t = np.ascontiguousarray(matches[:, M_WORDS + held.word]), held.type
+        if held.is_string:
+            return self.strings.values(low, null)
+        if t.kind == "null":
+            return pa.nulls(len(low))
+        if held.how == FLOAT:
+            return pa.array(low.view(np.float64), mask=null).cast(held.arrow)
+        if t.kind == "decimal":
+            high = matches[:, M_WORDS + held.word + 1] if held.how == WIDE else low >> 63
+            raw = np.stack([low, high], axis=1).tobytes()
+            return pa.Array.from_buffers(held.arrow, len(low), [pa.array(~null).buffers()[1], pa.py_buffer(raw)])
+        if t.kind == "boolean":
+            return pa.array(low != 0, mask=null)
+        if t.kind == "date":
+            return pa.array(low.astype(np.int32), mask=null).cast(held.arrow)
+        return pa.array(low, mask=null).cast(held.arrow)
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def _place(self, chunk: Chunk) -> int:
+        return min(int(self.state[kernels.S_ROW]), chunk.rows - 1)
+
+    def _failure(self, outcome: int, chunk: Chunk) -> MatchRuntimeError:
+        row, state = self._place(chunk), self.state
+        where = self.task.failures.where(row, chunk.columns)
+        if outcome == codes.EFFORT:
+            return MatchRuntimeError(
+                "EFFORT_LIMIT",
+                f"the arcs that follow one row{where} are more than sparkcep.maxSteps = {self.task.limits.max_steps}; check that arcs ON EMPTY come to an end, or use "
+                f"a smaller {_LESS}", sqlstate="54000",
+            )
+        if outcome != codes.ERROR:
+            return self.task.failures.of(outcome, row, 0, chunk.columns)
+        bad, arc = int(state[kernels.S_DETAIL]), int(state[kernels.S_ARC])
+        place = "the constant of a register" if arc < 0 else f"the arc in line {self.automaton.arcs[arc].line}: {self.automaton.arcs[arc].text}"
+        if bad == OVERFLOW + kernels.CAST:
+            return MatchRuntimeError("CAST_OVERFLOW", f"a value is beyond the type of its register in {place}{where}; declare a wider type", sqlstate="22003")
+        if bad == DIVIDE_BY_ZERO:
+            return MatchRuntimeError("DIVIDE_BY_ZERO", f"division by zero in {place}{where}; use NULLIF on the divisor", sqlstate="22012")
+        assert bad == OVERFLOW
+        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in {place}{where}; cast to a wider type", sqlstate="22003")

@@ -1,0 +1,42 @@
+"""Runs as chains of entries, newest first, that share their tails: room for them, and for the matches they become."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparkcep.engine.drive import Room
+from sparkcep.search import cargo, futures
+from sparkcep.search.chains import C_FIELDS, NONE
+
+
+def empty_runs(classes: int, entries: int, positions: np.ndarray, room: Room) -> cargo.Runs:
+    """Room for so many ``entries`` of the runs of ``classes`` (0 where classes are their runs); ``positions``: of the buffer's rows in their partitions."""
+    pool, at = np.zeros((entries, C_FIELDS), dtype=np.int64), np.zeros(entries, dtype=np.int64)
+    return with_room(cargo.Runs(np.full(classes, NONE, dtype=np.int64), pool, at, positions, *(4 * [at])), room)
+
+
+def with_room(runs: cargo.Runs, room: Room) -> cargo.Runs:
+    """The runs, whose matches go to ``room``."""
+    return runs._replace(events=room.events, labels=room.labels, rows=room.rows, paths=room.paths)
+
+
+def node_classes(head: np.ndarray, runs: cargo.Runs, additions: int, measure: np.dtype) -> futures.Classes:
+    """Classes that are their runs, one for each node; a row makes ``additions`` at most."""
+    nothing, values = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
+    none = np.zeros(0, dtype=np.int64)
+    return futures.Classes(head, np.zeros(len(runs.at), dtype=measure), np.zeros((additions, 2), dtype=np.int64), nothing, nothing, nothing, values, nothing, none, np.zeros(head.shape[1], dtype=np.int64))
+
+
+def compacted(classes: futures.Classes, runs: cargo.Runs, state: np.ndarray, more: int) -> tuple[futures.Classes, cargo.Runs]:
+    """Without the entries that no class has any more, and with room for as many as are left, and for ``more``."""
+    cargo.compact(classes, runs, state)
+    used = int(state[cargo.K_ENTRIES])
+    wanted = used + max(used, more)
+    if wanted <= len(runs.at):
+        return classes, runs
+    pool, at = _wider(runs.pool, used, wanted), _wider(runs.at, used, wanted)
+    return classes if len(runs.run) else classes._replace(until=_wider(classes.until, used, wanted)), runs._replace(pool=pool, at=at)
+
+
+def _wider(a: np.ndarray, used: int, wanted: int) -> np.ndarray:
+    return np.concatenate([a[:used], np.zeros((2 * wanted - used, *a.shape[1:]), dtype=a.dtype)])

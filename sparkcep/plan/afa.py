@@ -1,0 +1,341 @@
+"""The plan of an AUTOMATON: which states and arcs there are, and who computes what of fences, assignments and EMIT.
+
+What sees the row alone is Spark's: conjuncts of fences become letters, other expressions input columns. What sees a register becomes a tree of the
+engine's own operators, in which registers are columns, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparkcep.clause import automaton as written
+from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import Span, tokenize
+from sparkcep.clause.tree import OMIT_EMPTY, MatchClause
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.checked import MAX_VARIABLES
+from sparkcep.plan.define import ConditionSplitter, conjuncts, literal_tree
+from sparkcep.plan.measures import MeasureSplitter
+from sparkcep.plan.records import (
+    Arc,
+    Assignment,
+    Automaton,
+    Here,
+    Letter,
+    LifetimeEdge,
+    Lit,
+    OfComputation,
+    Register,
+    register_column,
+)
+from sparkcep.plan.scope import LIFETIMES, RANDOM, Inputs, Row, Scope
+
+_NULL = Lit("lit", "null", "NULL")
+_ROW_ONLY = "; keep what later rows need in a register"
+
+
+def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+    return error_at(clause.text, span.start, span.end, error_class, message, sqlstate)
+
+
+def check_beside(clause: MatchClause) -> None:
+    """Raises ClauseError for what cannot stand beside AUTOMATON, at its place."""
+    of_pattern = {
+        "EVENT SELECTION": clause.selection, "AFTER MATCH SKIP": clause.skip, "APPROX": clause.approx,
+        "SUBSET": next(iter(clause.subsets), None), "DEFINE": next(iter(clause.defines), None),
+    }
+    for words, found in of_pattern.items():
+        if found is not None:
+            raise _fail(clause, found.span, "AUTOMATON", f"{words} says how a PATTERN matches; beside AUTOMATON the arcs say it: leave {words} out")
+    for words, found in (("PREF", clause.pref), ("TOP", clause.top)):
+        if found is not None:
+            message = f"{words} does not rank the matches of an AUTOMATON yet; rank the clause's output with ORDER BY ... LIMIT, or rank() OVER (...)"
+            raise _fail(clause, found.span, "AUTOMATON", message, UNSUPPORTED)
+    if clause.rows == OMIT_EMPTY or _shows_empty(clause):
+        span = Span(clause.span.start, clause.span.start + 20)
+        raise _fail(clause, span, "AUTOMATON", "an AUTOMATON has no empty matches to SHOW or OMIT; write ALL ROWS PER MATCH")
+    if not clause.order_by:
+        raise _fail(clause, _head(clause), "WINDOW_WITHOUT_ORDER", "AUTOMATON needs the clause's ORDER BY, whose first expression is the rows' time")
+    first = clause.order_by[0]
+    if first.descending:
+        raise _fail(clause, first.expr.span, "AUTOMATON", "the first ORDER BY expression of an AUTOMATON is the rows' time, and ascends; leave DESC out")
+    _check_lifetimes(clause)
+
+
+def _check_lifetimes(clause: MatchClause) -> None:
+    window, lifetime = clause.window, clause.lifetime
+    if window is not None and lifetime is not None:
+        raise _fail(clause, lifetime.span, "AUTOMATON", "WINDOW and LIFETIME TO both say how long rows live; leave one of them out")
+    if window is not None and window.rows:
+        raise _fail(clause, window.span, "WINDOW_SIZE", "a WINDOW of ROWS is no lifetime; count rows in a register")
+    if window is not None and window.slide is not None:
+        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks matches by TOP, which an AUTOMATON does not take; leave it out")
+
+
+def _head(clause: MatchClause) -> Span:
+    start = clause.automaton.span.start
+    return Span(start, start + len("AUTOMATON"))
+
+
+def _shows_empty(clause: MatchClause) -> bool:
+    words = [t.upper for t in tokenize(clause.text[clause.span.start : clause.automaton.span.start])]
+    return any(words[i : i + 3] == ["SHOW", "EMPTY", "MATCHES"] for i in range(len(words)))
+
+
+class _Splitter(ConditionSplitter):
+    """Makes trees of expressions that may see registers."""
+
+    def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int]) -> None:
+        super().__init__(scope, inputs, ordered=False)
+        self.registers = registers
+
+    def check(self, expr: Expr, on: str) -> None:
+        """Refuses what no arc may compute."""
+        scope = self.scope
+        scope.check_semantics(expr)
+        for call in scope.match_functions(expr):
+            raise scope.error(call, "AUTOMATON", f"{call.value} looks at other rows, which an arc does not see{_ROW_ONLY}")
+        for node in expr.walk():
+            if node.op == "subquery" or (node.op == "in" and node.value == "query"):
+                raise scope.error(node, "AUTOMATON", "a subquery cannot stand in an arc; join its table below the clause")
+            if node.op == "call" and node.value in RANDOM:
+                raise scope.error(node, "AUTOMATON", f"{node.value} gives another value each time; compute it in a column below the clause")
+            if node.op == "star":
+                raise scope.error(node, "AUTOMATON", "* cannot stand in an arc; name columns and registers")
+        if on != ROW:
+            for node in scope.columns(expr):
+                if self.register(node) is None:
+                    what = "takes no row" if on == EMPTY else "is taken when the rows' lifetimes end"
+                    raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so that {node.value[-1]} has no value{_ROW_ONLY}")
+
+    def register(self, node: Expr) -> int | None:
+        """The number of the register that a node of an expression is; None for anything else."""
+        return self.registers.get(node.value[0].lower()) if node.op == "col" and len(node.value) == 1 else None
+
+    def sees(self, expr: Expr) -> bool:
+        """Whether an expression sees a register."""
+        return any(self.register(node) is not None for node in self.scope.columns(expr))
+
+    def tree(self, expr: Expr) -> tuple:
+        return self._lower(expr, -1)
+
+    def _rows(self, expr: Expr, variable: int) -> set[Row]:
+        return {Row("special") if self.sees(expr) else Row("cur")}
+
+    def _lower(self, expr: Expr, variable: int) -> tuple:
+        expr = expr.bare()
+        number = self.register(expr)
+        if number is not None:
+            return Here("col", register_column(number))
+        if not self.sees(expr):
+            return literal_tree(expr) or Here("col", self.inputs.column(self.scope.row_text(expr)))
+        found = self._native(expr, variable)
+        if found is None:
+            what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else f"this {expr.op}"
+            raise self.scope.error(
+                expr, "MATCH_DEPENDENT_EXPRESSION",
+                f"{what} of a register is not computed by the engine; use comparisons, arithmetic, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to "
+                "numbers of registers, and any function of the row alone", UNSUPPORTED,
+            )
+        return found
+
+
+@dataclass
+class _Builder:
+    """Collects the parts of one automaton."""
+
+    clause: MatchClause
+    scope: Scope
+    inputs: Inputs
+    registers: dict[str, int] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    letters: dict[str, int] = field(default_factory=dict)
+    emits: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def error(self, span: Span, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+        return _fail(self.clause, span, "AUTOMATON", message, sqlstate)
+
+    def place(self, span: Span) -> tuple[int, int, str]:
+        return (*position(self.clause.text, span.start), span.of(self.clause.text).split("\n")[0][:40])
+
+    def build(self) -> Automaton:
+        automaton = self.clause.automaton
+        arcs = automaton.arcs
+        self._declare(automaton, arcs)
+        splitter = _Splitter(self.scope, self.inputs, self.registers)
+        registers = tuple(self._register(item, splitter) for item in automaton.registers)
+        start, final = self._ends(automaton, arcs)
+        for arc in arcs:
+            for item in arc.emits:
+                self.emits.setdefault(item.name.lower(), item.name)
+        if max(len(registers), len(self.emits)) > MAX_VARIABLES:
+            raise self.error(_head(self.clause), f"an automaton has at most {MAX_VARIABLES} registers and columns of EMIT", LIMIT)
+        found = tuple(self._arc(arc, splitter, final) for arc in arcs)
+        self._check_dead(arcs, final)
+        lifetime = ""
+        if self.clause.lifetime is not None:
+            lifetime = self.inputs.column(self.scope.plain_text(self.clause.lifetime.end, "LIFETIME TO"))
+        return Automaton(registers, tuple(self.names), start, tuple(sorted(final)), found, tuple(self.emits.values()), "__o0", lifetime)
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def _declare(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> None:
+        """Numbers registers and states."""
+        for item in automaton.registers:
+            if item.name.lower() in self.registers:
+                raise self.error(item.span, f"the register {item.name} is declared twice")
+            self.registers[item.name.lower()] = len(self.registers)
+        declared: set[str] = set()
+        for item in automaton.states:
+            if item.name.lower() in declared:
+                raise self.error(item.span, f"the state {item.name} is declared twice; write START, FINAL and IGNORE WHEN behind one of its names")
+            declared.add(item.name.lower())
+        if not any(isinstance(item, written.Arc) for item in automaton.items) and not arcs:
+            raise self.error(automaton.span, "an AUTOMATON needs at least one ARC FROM state TO state")
+        named: set[str] = set()
+        for arc in arcs:
+            for name, _ in (arc.source, arc.target):
+                if name.lower() not in self.states:
+                    self.states[name.lower()] = len(self.names)
+                    self.names.append(name)
+            if arc.name is not None:
+                if arc.name.lower() in named:
+                    raise self.error(arc.span, f"two arcs are called {arc.name}; give one of them another name, or none")
+                named.add(arc.name.lower())
+                self.labels.setdefault(arc.name, len(self.labels) + 1)
+        for item in automaton.states:
+            if item.name.lower() not in self.states:
+                raise self.error(item.span, f"no arc leaves or reaches the state {item.name}; leave it out, or check how its name is written in the arcs")
+
+    def _ends(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> tuple[int, set[int]]:
+        """The start state and the final ones."""
+        starts = [item for item in automaton.states if item.start]
+        if len(starts) > 1:
+            raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START; an automaton begins in one state")
+        name = starts[0].name if starts else "q0" if "q0" in self.states else arcs[0].source[0]
+        return self.states[name.lower()], {self.states[item.name.lower()] for item in automaton.states if item.final}
+
+    def _check_dead(self, arcs: tuple[written.Arc, ...], final: set[int]) -> None:
+        """Refuses a state from which no match can be reached."""
+        number = self.states
+        alive = set(final) | {number[arc.ends[i].lower()] for arc in arcs if arc.emits for i in range(2)}
+        while True:
+            more = {number[a.ends[0].lower()] for a in arcs if number[a.ends[1].lower()] in alive} - alive
+            if not more:
+                break
+            alive |= more
+        for arc in arcs:
+            for name, span in (arc.source, arc.target):
+                if number[name.lower()] not in alive:
+                    raise self.error(span, f"from the state {name} no FINAL state and no arc with EMIT can be reached; declare STATE {name} FINAL, or add an arc")
+
+    # -- expressions --------------------------------------------------------------------------------------------------
+
+    def _register(self, item: written.Register, splitter: _Splitter) -> Register:
+        initial = _NULL
+        if item.initial is not None:
+            splitter.check(item.initial, ROW)
+            for node in self.scope.columns(item.initial):
+                raise self.scope.error(node, "AUTOMATON", f"a register begins with a constant, and {node.value[-1]} is a column; SET it in an arc")
+            initial = splitter.tree(item.initial)
+        return Register(item.name, " ".join(item.type.lower().split()), initial, *self.place(item.span))
+
+    def _arc(self, arc: written.Arc, splitter: _Splitter, final: set[int]) -> Arc:
+        source, target = (self.states[name.lower()] for name in arc.ends)
+        if arc.on == EXPIRY:
+            if self.clause.window is None and self.clause.lifetime is None:
+                raise self.error(arc.span, "ON EXPIRY happens when a row's lifetime ends; add WINDOW or LIFETIME TO")
+            if target not in final and not arc.emits:
+                raise self.error(arc.span, f"an arc ON EXPIRY ends the computation, so {arc.target[0]} must be FINAL, or the arc have EMIT")
+        letter, fence = self._fence(arc, splitter)
+        sets, seen = [], set()
+        for item in arc.sets:
+            number = self.registers.get(item.register.lower())
+            if number is None:
+                raise self.error(item.span, f"{item.register} is no register; declare REGISTER {item.register} with a type")
+            if number in seen:
+                raise self.error(item.span, f"the arc sets {item.register} twice")
+            seen.add(number)
+            splitter.check(item.value, arc.on)
+            sets.append(Assignment(number, splitter.tree(item.value)))
+        return Arc(source, target, arc.on, letter, fence, tuple(sets), self._emitted(arc, splitter), self.labels.get(arc.name or "", 0), *self.place(arc.span))
+
+    def _fence(self, arc: written.Arc, splitter: _Splitter) -> tuple[int, tuple[tuple, ...]]:
+        """The bit of what Spark computes of WHEN, and the trees of the rest."""
+        if arc.when is None:
+            return -1, ()
+        splitter.check(arc.when, arc.on)
+        rows, others = [], []
+        for conjunct in conjuncts(arc.when):
+            if arc.on == ROW and not splitter.sees(conjunct):
+                rows.append(f"({self.scope.row_text(conjunct)})")
+            else:
+                others.append(splitter.tree(conjunct))
+        if not rows:
+            return -1, tuple(others)
+        text = " AND ".join(rows)
+        if text not in self.letters:
+            if len(self.letters) == MAX_VARIABLES:
+                raise self.error(arc.when.span, f"the arcs have more than {MAX_VARIABLES} different conditions on the row", LIMIT)
+            self.letters[text] = len(self.letters)
+        return self.letters[text], tuple(others)
+
+    def _emitted(self, arc: written.Arc, splitter: _Splitter) -> tuple[tuple, ...]:
+        if not arc.emits:
+            return ()
+        trees: dict[str, tuple] = {}
+        for item in arc.emits:
+            if item.name.lower() in trees:
+                raise self.error(item.span, f"the arc emits {item.name} twice")
+            splitter.check(item.value, ROW)  # it sees the row read last
+            trees[item.name.lower()] = splitter.tree(item.value)
+        return tuple(trees.get(name, _NULL) for name in self.emits)
+
+    def letter_records(self) -> tuple[Letter, ...]:
+        return tuple(Letter(0, bit, text) for text, bit in self.letters.items())
+
+
+def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...]]:
+    """The automaton of a clause, what Spark computes of its fences, and the names that CLASSIFIER() gives: "" stands for an arc without one."""
+    builder = _Builder(clause, scope, inputs)
+    automaton = builder.build()
+    names = ("", *builder.labels)
+    if len(names) > MAX_VARIABLES:  # labels have six bits
+        labelled = next((n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CLASSIFIER"), None)
+        if labelled is not None:
+            raise scope.error(labelled, "TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart", LIMIT)
+        names = ("",)
+        automaton = automaton._replace(arcs=tuple(arc._replace(label=0) for arc in automaton.arcs))
+    return automaton, builder.letter_records(), names
+
+
+class AutomatonMeasures(MeasureSplitter):
+    """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
+
+    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool) -> None:
+        super().__init__(scope, inputs, one_row=one_row)
+        self.automaton = automaton
+        self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.registers)}
+        self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
+
+    def defaults(self) -> list[tuple[str, str]]:
+        """(name, leaf) of each measure where none is written."""
+        names = self.automaton.emits or tuple(register.name for register in self.automaton.registers)
+        return [(name, self._leaf(self.known[name.lower()])) for name in names]
+
+    def _column(self, node: Expr) -> str:
+        found = self.known.get(node.value[0].lower()) if len(node.value) == 1 else None
+        return super()._column(node) if found is None else self._leaf(found)
+
+    def _call(self, call: Expr) -> str:
+        if call.value in LIFETIMES:
+            if call.args:
+                raise self.scope.error(call, call.value, f"{call.value} takes no argument")
+            return self._leaf(LifetimeEdge(LIFETIMES[call.value], self.automaton.time))
+        for node in self.scope.columns(call):
+            if node.op == "col" and len(node.value) == 1 and node.value[0].lower() in self.known:
+                raise self.scope.error(node, "AUTOMATON", f"{node.value[0]} has one value for the whole match, and stands outside of {call.value}()")
+        return super()._call(call)

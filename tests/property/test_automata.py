@@ -1,0 +1,149 @@
+"""Automata against their oracle: random automata over random partitions, in whole buffers and row by row; linear ones against PATTERN."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sparkcep.engine import computations
+from sparkcep.errors import MatchRuntimeError
+from tests.oracle import automaton as oracle
+from tests.property.in_process import run
+from tests.selection import first
+
+AUTOMATA, PARTITIONS = 120, 12  # a seed
+
+
+def _measures(automaton):
+    emits = sorted({name for arc in automaton.arcs for name, _ in arc.emits})
+    fixed = "FIRST(id) AS m_first, LAST(id) AS m_last, MATCH_FROM() AS m_from, MATCH_TO() AS m_to, count(*) AS m_count"
+    return emits, ", ".join([fixed, *(f"{name} AS m_{name}" for name in [*automaton.registers, *emits])])
+
+
+def wanted(automaton, rows):
+    """The oracle's matches as rows of :func:`_measures`, in order."""
+    out = []
+    emits, _ = _measures(automaton)
+    for start, end, registers, emitted, begins, ends, labels in oracle.matches(automaton, rows):
+        row = {"m_first": start, "m_last": end, "m_from": begins, "m_to": ends, "m_count": len(labels)}
+        row |= {f"m_{name}": x for name, x in zip(automaton.registers, registers)}
+        out.append(row | {f"m_{name}": dict(emitted).get(name) for name in emits})
+    return out
+
+
+def _compare(automaton, partitions, chunk_rows):
+    expected, overflow = {}, []
+    for p, rows in partitions.items():
+        automaton.spent[0] = 0
+        try:
+            expected[p] = wanted(automaton, rows)
+        except oracle.OverflowInt:
+            overflow.append(p)
+        except oracle.TooMany:
+            continue
+    _, measures = _measures(automaton)
+    text = oracle.clause(automaton, measures)
+    for p in overflow[:1]:
+        with pytest.raises(MatchRuntimeError):
+            run(text, {p: partitions[p]})
+    got = run(text, {p: partitions[p] for p in expected}, chunk_rows) if expected else {}
+    for p, rows in expected.items():
+        assert got.get(p, []) == rows, f"{text}\nrows {partitions[p]}"
+    return len(expected), sum(map(len, expected.values()))
+
+
+@pytest.mark.parametrize("seed", first(range(8)))
+def test_the_engine_agrees_with_definition_2(seed):
+    rng = random.Random(7000 + seed)
+    compared = matched = 0
+    for i in range(AUTOMATA):
+        automaton = oracle.random_automaton(rng)
+        partitions = {p: oracle.random_rows(rng, rng.randrange(1, 8)) for p in range(PARTITIONS)}
+        pairs, matches = _compare(automaton, partitions, (None, 1, 3)[i % 3])
+        compared, matched = compared + pairs, matched + matches
+    assert compared >= 0.9 * AUTOMATA * PARTITIONS
+    assert matched >= compared
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_classifier_names_the_arcs_of_the_first_computation(seed):
+    rng = random.Random(7100 + seed)
+    rows_told = 0
+    for i in range(AUTOMATA // 2):
+        automaton = oracle.random_automaton(rng)
+        partitions = {p: oracle.random_rows(rng, rng.randrange(1, 7)) for p in range(PARTITIONS)}
+        text = oracle.clause(automaton, "MATCH_NUMBER() AS m_no, CLASSIFIER() AS m_label, count(*) AS m_count", "ALL ROWS PER MATCH")
+        expected = {}
+        for p, rows in partitions.items():
+            automaton.spent[0] = 0
+            try:
+                found = oracle.matches(automaton, rows)
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+            expected[p] = [{"m_no": number, "m_label": label, "m_count": at} for number, match in enumerate(found, 1) for at, label in enumerate(match[-1], 1)]
+        got = run(text, {p: partitions[p] for p in expected}, (None, 2)[i % 2]) if expected else {}
+        for p, rows in expected.items():
+            assert [{k: v for k, v in row.items() if k != "id"} for row in got.get(p, [])] == rows, f"{text}\nrows {partitions[p]}"
+            rows_told += len(rows)
+    assert rows_told > 1000
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
+    monkeypatch.setattr(computations, "RECORDS", 1)
+    monkeypatch.setattr(computations, "MATCHES", 1)
+    rng = random.Random(7200 + seed)
+    matched = 0
+    for i in range(AUTOMATA // 3):
+        automaton = oracle.random_automaton(rng)
+        partitions = {p: oracle.random_rows(rng, rng.randrange(1, 8)) for p in range(PARTITIONS)}
+        matched += _compare(automaton, partitions, (None, 2)[i % 2])[1]
+    assert matched > 500
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_partitions_may_come_little_by_little(seed):
+    rng = random.Random(7300 + seed)
+    told = 0
+    for _ in range(AUTOMATA // 3):
+        automaton = oracle.random_automaton(rng)
+        partitions = {p: oracle.random_rows(rng, rng.randrange(1, 9)) for p in range(PARTITIONS)}
+        text = oracle.clause(automaton, _measures(automaton)[1])
+        try:
+            at_once = run(text, partitions)
+        except MatchRuntimeError:
+            continue
+        assert run(text, partitions, cuts=rng) == at_once, text
+        told += sum(map(len, at_once.values()))
+    assert told > 500
+
+
+@pytest.mark.parametrize("seed", first(range(8)))
+def test_linear_automata_are_patterns(seed):
+    """Rows of every match of a sequence of variables under STRICT CONTIGUITY ALL MATCHES, and of the automaton that takes the same rows."""
+    rng = random.Random(7400 + seed)
+    matched = 0
+    for _ in range(AUTOMATA):
+        parts = [(f"V{i}", rng.choice(("", "", "*", "+")), oracle.random_condition(rng, ["v", "w"])) for i in range(rng.randrange(1, 4))]
+        arcs = []
+        for i, (name, quantifier, condition) in enumerate(parts):
+            here, there = f"q{i}", f"q{i + 1}"
+            arcs.append(oracle.Arc(here, there, name, when=condition))
+            if quantifier:
+                arcs.append(oracle.Arc(there, there, when=condition))
+            if quantifier == "*":
+                arcs.append(oracle.Arc(here, there, on=oracle.EMPTY))
+        window = rng.choice((2, 4, 9))
+        automaton = oracle.Automaton({}, "q0", frozenset([f"q{len(parts)}"]), tuple(arcs), window)
+        partitions = {p: oracle.random_rows(rng, rng.randrange(1, 9)) for p in range(PARTITIONS)}
+        measures = "FIRST(id) AS a, LAST(id) AS b, count(*) AS n"
+        pattern = " ".join(name + quantifier for name, quantifier, _ in parts)
+        defines = ", ".join(f"{name} AS {oracle.to_sql(condition)}" for name, _, condition in parts)
+        text = f"PARTITION BY p ORDER BY id MEASURES {measures} EVENT SELECTION STRICT CONTIGUITY ALL MATCHES PATTERN ({pattern}) WINDOW {window} DEFINE {defines}"
+        by_pattern, by_automaton = run(text, partitions), run(oracle.clause(automaton, measures), partitions)
+        for p in partitions:
+            rows = [{tuple(row.values()) for row in found.get(p, [])} for found in (by_pattern, by_automaton)]
+            assert rows[0] == rows[1], f"{text}\n{oracle.clause(automaton, measures)}\nrows {partitions[p]}"
+            matched += len(rows[0])
+    assert matched > AUTOMATA * PARTITIONS

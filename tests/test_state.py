@@ -1,0 +1,139 @@
+"""What is kept of open partitions as bytes: columns of all types, bytes that are not a state, and states of format 1."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep.columns.packed import described
+from sparkcep.engine.listing import ListedForm, Open, WholeForm
+from sparkcep.engine.state import StateBytes
+from sparkcep.errors import MatchRuntimeError
+
+VALUES = {
+    pa.null(): [None],
+    pa.bool_(): [True, False],
+    pa.int8(): [-128, 127],
+    pa.int64(): [-(1 << 63), (1 << 63) - 1, 0],
+    pa.float32(): [1.5, float("inf")],
+    pa.float64(): [-0.0, 1e300],
+    pa.string(): ["", "a", "ä€", "x" * 300],
+    pa.large_string(): ["", "b"],
+    pa.binary(): [b"", b"\x00\xff"],
+    pa.date32(): [dt.date(1, 1, 1), dt.date(9999, 12, 31)],
+    pa.timestamp("us"): [dt.datetime(1969, 12, 31, 23, 59, 59, 999999)],
+    pa.timestamp("us", "Asia/Tokyo"): [dt.datetime(2024, 2, 29, tzinfo=dt.UTC)],
+    pa.duration("us"): [dt.timedelta(microseconds=-1)],
+    pa.decimal128(38, 10): [decimal.Decimal("-1234567890123456789012345678.0123456789")],
+    pa.list_(pa.string()): [[], ["a", None, "bc"], [""]],
+    pa.list_(pa.list_(pa.int32())): [[], [[], None, [1, None]]],
+    pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))]): [{"a": 1, "b": ["x"]}, {"a": None, "b": None}],
+    pa.map_(pa.string(), pa.int64()): [[], [("k", 1), ("l", None)]],
+}
+
+
+def random_table(rng: random.Random, rows: int, nulls: float) -> pa.Table:
+    columns = {}
+    for i, (t, values) in enumerate(VALUES.items()):
+        some = [None if rng.random() < nulls else rng.choice(values) for _ in range(rows + 3)]
+        columns[f"c{i}"] = pa.array(some, t).slice(2, rows)  # Arrow's own arrays seldom begin at their buffers' begin
+    return pa.table(columns)
+
+
+def opened(rng: random.Random, rows: np.ndarray, marked: bool) -> Open:
+    numbers = [np.array([rng.choice([0, 1, 1 << 40]) for _ in rows], dtype=np.int64) for _ in range(4)]
+    taken = np.array([rng.randint(0, 1) for _ in range(int(rows.sum()) if marked else 0)], dtype=np.uint8)
+    return Open(rows, numbers[0], numbers[1], numbers[2], numbers[3], taken)
+
+
+@pytest.mark.parametrize("nulls", [0, 0.3, 1])
+@pytest.mark.parametrize("marked", [False, True])
+def test_states_are_read_as_they_were_written(nulls, marked):
+    rng = random.Random(int(nulls * 10) + marked)
+    for count in (1, 2, 7, 30):
+        # written in two goes, read together in another order
+        parts = []
+        for share in (count, count // 2 + 1):
+            rows = np.array([rng.choice([0, 1, 2, 5]) for _ in range(share)], dtype=np.int64)
+            table, open = random_table(rng, int(rows.sum()), rng.choice([nulls, 0])), opened(rng, rows, marked)
+            states = StateBytes(table.schema, ListedForm()).written(open, table, rows)
+            begin = np.cumsum(rows) - rows
+            marks = iter(np.split(open.taken, begin[1:])) if marked else iter([open.taken] * share)
+            parts += [
+                (state, table.slice(b, n).to_pylist(), [int(a[i]) for a in (open.start, open.number, open.covered, open.dropped)], next(marks).tolist())
+                for i, (state, b, n) in enumerate(zip(states, begin, rows, strict=True))
+            ]
+        rng.shuffle(parts)
+        open, table = StateBytes(table.schema, ListedForm()).read([state for state, *_ in parts])
+        table.validate(full=True)
+        assert table.to_pylist() == [row for _, some, *_ in parts for row in some]
+        assert np.stack([open.start, open.number, open.covered, open.dropped], axis=1).tolist() == [numbers for *_, numbers, _ in parts]
+        assert open.taken.tolist() == [mark for *_, marks in parts for mark in marks]
+
+
+def test_nothing_is_kept_of_a_partition_of_which_nothing_is_known():
+    table = pa.table({"a": pa.array([1, 2], pa.int64())})
+    rows = np.array([0, 2], dtype=np.int64)
+    empty, kept = StateBytes(table.schema, ListedForm()).written(Open.of(rows), table, rows)
+    assert empty == b"" and len(kept) < 120
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda state: state[:10], "damaged"),
+        (lambda state: state[:-1], "damaged"),
+        (lambda state: state + b"x", "damaged"),
+        (lambda state: b"XXXX" + state[4:], "no state of sparkcep's"),
+        (lambda state: state[:4] + b"\x09\x00" + state[6:], "of format 9, and this version of sparkcep reads format 1"),
+    ],
+)
+def test_bytes_that_are_no_state(change, said):
+    table = pa.table({"a": pa.array([1, 2], pa.int64()), "s": ["x", None]})
+    form = StateBytes(table.schema, ListedForm())
+    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    with pytest.raises(MatchRuntimeError, match=said) as caught:
+        form.read([b"", change(state)])
+    assert caught.value.error_class == "SPARKCEP.STATE_FORMAT"
+
+
+def test_states_of_other_columns_and_searches():
+    table = pa.table({"a": pa.array([1, 2], pa.int64())})
+    (state,) = StateBytes(table.schema, ListedForm()).written(Open.of(np.array([2])), table, np.array([2]))
+    for other in (pa.schema([("a", pa.int32())]), pa.schema([("b", pa.int64())]), pa.schema([("a", pa.int64()), ("b", pa.int64())])):
+        with pytest.raises(MatchRuntimeError, match="rows with other columns"):
+            StateBytes(other, ListedForm()).read([state])
+    with pytest.raises(MatchRuntimeError, match="searched in another way"):
+        StateBytes(table.schema, WholeForm()).read([state])
+
+
+def test_the_zone_of_a_session_may_change():
+    zones = [pa.schema([("t", pa.timestamp("us", zone))]) for zone in ("UTC", "Asia/Tokyo")]
+    table = pa.table({"t": pa.array([0], pa.timestamp("us", "UTC"))}, zones[0])
+    (state,) = StateBytes(zones[0], ListedForm()).written(Open.of(np.array([1])), table, np.array([1]))
+    _, again = StateBytes(zones[1], ListedForm()).read([state])
+    assert again.schema == zones[1] and again["t"].cast(pa.int64()).to_pylist() == [0]
+
+
+# as version 0.1.0 wrote it: two rows of (1, "x") and (NULL, "yz"); start 1, number 7, covered 2, dropped 5
+FORMAT_1 = (
+    "5343455001000100c7d75be15fe0139102000000010000000000000007000000000000000200000000000000050000000000000000000000"
+    "0200000010000000000000000800000003000000010001000000000000000000000000000000010000000200000078797a"
+)
+
+
+def test_a_state_of_format_1_stays_readable():
+    schema = pa.schema([("a", pa.int64()), ("s", pa.string())])
+    open, table = StateBytes(schema, ListedForm()).read([bytes.fromhex(FORMAT_1)])
+    assert table.to_pylist() == [{"a": 1, "s": "x"}, {"a": None, "s": "yz"}]
+    assert [int(a[0]) for a in (open.rows, open.start, open.number, open.covered, open.dropped)] == [2, 1, 7, 2, 5]
+
+
+def test_a_type_that_spark_does_not_ship_is_refused():
+    with pytest.raises(TypeError, match="dictionary"):
+        described(pa.dictionary(pa.int8(), pa.string()))
