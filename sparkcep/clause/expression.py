@@ -31,6 +31,7 @@ _CONSTANTS = frozenset(
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 _CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
 _NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
+_OPENING = frozenset(["PATTERN", "AUTOMATON", "EMIT"])  # a part of the clause begins behind the column RUNNING or FINAL
 _STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split())
 
 
@@ -431,7 +432,7 @@ class ExpressionParser:
             c.next()
             self._skip_parens()
             return self._text("subquery", start)
-        if upper in ("RUNNING", "FINAL") and nxt.kind == WORD and c.peek(2).text == "(":
+        if upper in ("RUNNING", "FINAL") and nxt.kind == WORD and nxt.upper not in _OPENING and c.peek(2).text == "(":
             c.next()
             call = self._word(c.token, c.token.start)
             if call.op != "call":
@@ -623,8 +624,9 @@ class ExpressionParser:
             c.next()
             if c.at_word("TO"):
                 c.i += 2
-        if c.at_op("("):
-            self._skip_parens()
+        if c.take_op("("):
+            c.listed(self._size)
+            c.expect_op(")", f"to close {first}(")
         elif c.at_op("<") and first in ("ARRAY", "MAP", "STRUCT"):  # after others it is a comparison
             depth = 0
             while True:
@@ -639,6 +641,13 @@ class ExpressionParser:
         if c.take_word("COLLATE"):
             self._dotted()
         return c.span(start).of(c.text)
+
+    def _size(self) -> None:
+        """Reads a number in a type's parentheses; GEOMETRY and GEOGRAPHY may have the word ANY there."""
+        c = self.c
+        if c.token.kind != NUMBER and not c.at_word("ANY"):
+            raise c.error("expected a number in the type's parentheses")
+        c.next()
 
     def _skip_parens(self) -> None:
         c, depth, open_at = self.c, 0, self.c.token

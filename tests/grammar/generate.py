@@ -59,6 +59,7 @@ WEIGHTS = {
     ("name", "_word"): 1,
     ("name", "_unit_word"): 0.2,
     ("any_name", "IDENTIFIER"): 20,
+    ("arc_name", "IDENTIFIER"): 20,
     ("any_name", "QUOTED_IDENTIFIER"): 2,
     ("any_name", "_unit_word"): 0.5,
     ("primary", "column"): 5,

@@ -129,7 +129,7 @@ def assert_place(error: ClauseError, text: str) -> None:
 def in_the_grammar(clause: MatchClause) -> bool:
     """What the parser leaves to the plan, or reads though the grammar's part of the expressions leaves it out.
 
-    Sizes and counts are numbers or intervals; no word of expressions is a function's name.
+    Sizes and counts are numbers or intervals; no word of expressions is a function's name, and no expression is a row of several.
     """
     numbers: list[Expr] = []
     extents: list[tuple[Expr, bool]] = []
@@ -145,7 +145,8 @@ def in_the_grammar(clause: MatchClause) -> bool:
         and all(is_number(e) or (e.op == "interval" and not rows) for e, rows in extents)
         and all(e.op == "interval" or is_number(e) for e in groups)
         and (clause.top is None or (is_number(clause.top.k) and clause.top.k.value.isdigit()))
-        and not any(e.op == "call" and e.value in words_of("_expression_word") for top in expressions_of(clause) for e in top.walk())
+        and not any((e.op, e.value) == ("special", "row") for top in expressions_of(clause) for e in top.walk())
+        and not any(e.op == "call" and e.value in words_of("_expression_word") | {"FROM"} for top in expressions_of(clause) for e in top.walk())
     )
 
 

@@ -35,7 +35,7 @@ MATCHED, SUBSTITUTED, EXTRA = "MATCHED", "SUBSTITUTED", "EXTRA"
 
 @dataclass(frozen=True)
 class Trajectory:
-    """rows: positions in the partition; labels, kinds and hidden row by row (an extra row's label is None)."""
+    """rows: positions in the partition; labels, kinds and hidden row by row (an extra row's label is None). hidings: what other ways of the same cost hide."""
 
     rows: tuple
     labels: tuple
@@ -43,6 +43,7 @@ class Trajectory:
     missing: tuple
     kinds: tuple
     hidden: tuple
+    hidings: frozenset
 
 
 @dataclass(frozen=True)
@@ -340,7 +341,7 @@ def _by_labels(found):
         if d is None:
             continue
         # Of derivations that ask for the same, only the cheapest and then the preferred can win.
-        same = (d.labels, d.kinds, d.negations, d.groups, d.anchored, frozenset(d.missing))
+        same = (d.labels, d.kinds, d.hidden, d.negations, d.groups, d.anchored, frozenset(d.missing))
         if same not in standing or d.cost < standing[same][1].cost:
             standing[same] = (place, d)
     for place, d in standing.values():
@@ -415,17 +416,23 @@ class _Partition:
 
     def best(self, derivations, positions, labels):
         """The cheapest, then the preferred of the derivations (in that order) that hold for these rows, as a Trajectory."""
-        won = None
+        won, hidings = None, set()
         for cost, place, d in derivations:
             if won is not None and cost > won[0]:
                 break
             price = self.price(d, positions, labels)
-            if price is not None and price <= self.query.k and (won is None or (price, place) < won[:2]):
+            if price is None or price > self.query.k:
+                continue
+            if won is None or price < won[0]:
+                hidings = set()
+            if won is None or (price, place) < won[:2]:
                 won = (price, place, d)
+            if price == won[0]:
+                hidings.add(d.hidden)
         if won is None:
             return None
         price, _, d = won
-        return Trajectory(positions, labels, price, d.missing, d.kinds, d.hidden)
+        return Trajectory(positions, labels, price, d.missing, d.kinds, d.hidden, frozenset(hidings))
 
     def price(self, d, positions, labels):
         """The cost of the derivation with these rows, negations included; None if something does not hold."""

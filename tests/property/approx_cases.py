@@ -465,9 +465,14 @@ def expected(case, rows) -> list[set]:
     if case.report == ALL:
         return [{seen_by_oracle(case, t)} for t in case.oracle.all_matches(rows, times)]
     if case.report == PROXY:
-        return [{seen_by_oracle(case, t) for t in proxy.choices} for proxy in case.oracle.proxies(rows, times)]
+        return [{seen_by_oracle(case, t) for t in _choices(proxy)} for proxy in case.oracle.proxies(rows, times)]
     some = case.oracle.bundles(rows, times)
-    return [{seen_by_oracle(case, t, (b.start, b.end, b.size)) for t in b.best.choices} for b in some]
+    return [{seen_by_oracle(case, t, (b.start, b.end, b.size)) for t in _choices(b.best)} for b in some]
+
+
+def _choices(proxy) -> list:
+    """What may be told for a match point: also what hides other rows (docs/decisions.md)."""
+    return [replace(t, hidden=hidden) for t in proxy.choices for hidden in t.hidings]
 
 
 def seen_by_engine(case, rows: list[dict]) -> list[Seen]:

@@ -176,8 +176,12 @@ def every_way(case, rows):
                 continue
             error = fresh.price(d, positions, d.labels)
             best = found.get((positions, d.labels))
-            if error is not None and error <= query.k and (best is None or error < best.error):
-                found[positions, d.labels] = oracle.Trajectory(positions, d.labels, error, d.missing, d.kinds, d.hidden)
+            if error is None or error > query.k:
+                continue
+            if best is None or error < best.error:
+                found[positions, d.labels] = oracle.Trajectory(positions, d.labels, error, d.missing, d.kinds, d.hidden, frozenset([d.hidden]))
+            elif error == best.error:
+                found[positions, d.labels] = dataclasses.replace(best, hidings=best.hidings | {d.hidden})
     return set(found.values())
 
 
