@@ -88,6 +88,14 @@ def test_example_3():
     assert (bundle.start, bundle.end, bundle.size, bundle.best.rows) == (2, 5, 2, (0, 1, 4))
 
 
+def test_definition_5():
+    """Of the stretch from 3 on the shortest match has an error, and the cheapest one of its match point began before."""
+    rows, at = over("abcd"), [1, 3, 9, 10]
+    q = query(cat(A, B, C, D), ANY, 1, window=("range", 20))
+    assert [(p.rows, p.error) for p in q.proxies(rows, at)] == [((0, 1, 2), 1), ((0, 1, 2, 3), 0)]
+    assert [(p.rows, p.error) for p in q.per_error(rows, at)] == [((0, 1, 2), 1), ((0, 1, 2, 3), 0), ((1, 2, 3), 1)]
+
+
 # --- the semantics, point by point: (pattern, text, strategy, k, options, expected), the reason above each -----------
 
 ABC = cat(A, B, C)

@@ -19,7 +19,7 @@ from sparkcep.automaton.links import Far, Links, agreements_of, links_of
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import selection_automaton
-from sparkcep.plan.costs import ALL, BUNDLES
+from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.define import looks_at_match, reads_labels
 from sparkcep.plan.facts import unbounded
 from sparkcep.plan.plan import Plan
@@ -33,6 +33,7 @@ EVERY = "every match"
 COUNTED = "how many matches end at each row"
 GRAPH = "the graph of the matches that end at each row"
 CHEAPEST = "the best match of each last row"
+BY_COST = "of each last row the best match of each cost that starts later than all cheaper ones"
 BUNDLED = "the best match of each bundle of last rows"
 BEST = "the k best matches"
 
@@ -224,7 +225,7 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     program, automaton = approximate_automaton(copied, copies, merge=every or bool(apart))
     looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
     forgets = next(iter((*looked_up, *negated)), None)
-    question = EVERY if every else BUNDLED if approx.report == BUNDLES else CHEAPEST
+    question = _REPORTED[approx.report]
     found = Strategy(
         copied, question, WALK, _walked(True, looking, forgets), (*negated, *looked_up) or apart or (_LOCAL,), program, looking, forgets,
         net=automaton,
@@ -232,6 +233,9 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     if every or (apart and (negated or looked_up)):
         return found
     return replace(found, search=CLASSES if apart else PROXIES, cost=_COSTS[CLASSES if apart else PROXIES], reasons=apart or (_LOCAL,))
+
+
+_REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED}
 
 
 # -- what decides --------------------------------------------------------------------------------------------------

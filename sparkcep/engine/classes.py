@@ -1,5 +1,5 @@
-"""PROXY MATCHES and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each class of
-equal futures, or out of all matches."""
+"""PROXY MATCHES, PER ERROR too, and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each
+class of equal futures, or out of all matches."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.automaton.net import E_COST
 from sparkcep.automaton.strategy import CLASSES
 from sparkcep.engine import front as fronts
 from sparkcep.engine.buffer import Chunk
@@ -17,7 +18,7 @@ from sparkcep.engine.front import Front, SideBySide
 from sparkcep.engine.listing import Search, listed
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter
-from sparkcep.engine.runs import compacted, empty_runs, with_room
+from sparkcep.engine.runs import compacted, empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
 from sparkcep.search import codes, derivations
 
@@ -40,30 +41,43 @@ class BestOfLastRows:
         yield from self.tables.of(chunk, found)
 
     def _best(self, chunk: Chunk) -> Found:
-        """The best match of each last row."""
+        """The best match of each last row, or the best ones by cost."""
         if self.front is not None:
-            (found,) = Cheapest(self.front, chunk).rounds()
+            (found,) = Cheapest(self.front, chunk, self.reporter.by_cost).rounds()
             return found
         assert self.listing is not None
         kept = Found.none(WITH_ERRORS)
         for found in listed(self.listing, chunk):
             both = kept.joined(found.matches())  # which rows are in no match is not yet known
             last_rows = derivations.last_rows(both.events, both.rows)
-            chosen = derivations.best_of(both.events, both.rows, last_rows, self.reporter.found.edges)
-            kept = both.chosen(chosen[np.argsort(last_rows[chosen], kind="stable")])
-        return kept
+            groups, costs = last_rows, np.zeros_like(last_rows)
+            if self.reporter.by_cost:
+                costs = self.reporter.found.edges[both.events[:, codes.E_ACCEPT], E_COST]
+                _, groups = np.unique(np.stack([last_rows, costs], axis=1), axis=0, return_inverse=True)
+            chosen = derivations.best_of(both.events, both.rows, groups.reshape(-1), self.reporter.found.edges)
+            kept = both.chosen(chosen[np.lexsort((costs[chosen], last_rows[chosen]))])
+        return kept.chosen(later_ones(kept)) if self.reporter.by_cost else kept
+
+
+def later_ones(found: Found) -> np.ndarray:
+    """int64: the matches, ordered by last row and cost, that start later than every cheaper one of their last row."""
+    last_rows, starts = derivations.last_rows(found.events, found.rows), found.events[:, codes.E_START]
+    # rows are numbered through the whole chunk, so no start reaches that of a later last row's own stretch
+    stretch = np.cumsum(np.diff(last_rows, prepend=-1) != 0) * (int(last_rows.max(initial=0)) + 1)
+    latest = np.maximum.accumulate(stretch + starts)
+    return np.flatnonzero(np.diff(latest, prepend=-1) > 0)
 
 
 class Cheapest(SideBySide):
-    """The cheapest run of each class, over whole partitions; the output is kept until the search is done."""
+    """The cheapest run of each class, or the best ones by cost (``by_cost``), over whole partitions; the output is kept until the search is done."""
 
     name = CLASSES
     by_class = ("run",)
 
-    def __init__(self, front: Front, chunk: Chunk) -> None:
+    def __init__(self, front: Front, chunk: Chunk, by_cost: bool) -> None:
         super().__init__(front, chunk, False)
         self.room = Room(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
-        self.cargo = empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room)
+        self.cargo = told_apart(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
         self.stuck = -1  # the row at which room for entries was missing last
 
     def carried(self) -> tuple:

@@ -165,7 +165,7 @@ def _passage(task: Task) -> Passage:
     """Buffers, search and report, as the strategy has them."""
     strategy, tables = task.prepared.strategy, Tables(task)
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-    if reporter is not None and strategy.question in (s.CHEAPEST, s.BUNDLED):
+    if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
         if strategy.search == s.PROXIES:
             return Proxies(task, reporter, tables)
         return Whole(BestOfLastRows(task, Walk(task) if strategy.search == s.WALK else None, reporter, tables).answer)

@@ -24,7 +24,7 @@ from tests.oracle.approx import Approx, cost_of_nothing
 from tests.oracle.selection import ANY, STRICT, Budget
 from tests.property.in_process import _array, _is_boolean, _portable, in_slices, little_by_little
 
-PROXY, ALL, BUNDLES = "PROXY MATCHES", "ALL MATCHES", "MATCH BUNDLES"
+PROXY, PER_ERROR, ALL, BUNDLES = "PROXY MATCHES", "PROXY MATCHES PER ERROR", "ALL MATCHES", "MATCH BUNDLES"
 COLUMNS = ("p", "id", "t", "v", "w", "s")
 LONGEST = 8  # rows of a partition, less one
 BUDGET = 60_000  # steps of the oracle: to spell out a pattern, and for one partition
@@ -185,7 +185,7 @@ def _random_case(rng, strategy, report, shapes):
         choices = [k for k in choices if k != "0"]
     if not choices:
         return None
-    report = report or rng.choice([ALL, ALL, ALL, PROXY, PROXY, BUNDLES])
+    report = report or rng.choice([ALL, ALL, ALL, PROXY, PROXY, PER_ERROR, BUNDLES])
     window = None
     if report == BUNDLES or _negated_at_an_end(p) or rng.random() < 0.4:
         window = ("rows", rng.randrange(2, 7)) if rng.random() < 0.4 else ("range", rng.randrange(2, 8))
@@ -466,6 +466,8 @@ def expected(case, rows) -> list[set]:
         return [{seen_by_oracle(case, t)} for t in case.oracle.all_matches(rows, times)]
     if case.report == PROXY:
         return [{seen_by_oracle(case, t) for t in _choices(proxy)} for proxy in case.oracle.proxies(rows, times)]
+    if case.report == PER_ERROR:
+        return [{seen_by_oracle(case, t) for t in _choices(proxy)} for proxy in case.oracle.per_error(rows, times)]
     some = case.oracle.bundles(rows, times)
     return [{seen_by_oracle(case, t, (b.start, b.end, b.size)) for t in _choices(b.best)} for b in some]
 
