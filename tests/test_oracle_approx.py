@@ -63,6 +63,7 @@ PAPER = cat(A, alt(B, C), D, B)
 def test_example_2():
     # Positions from 0: the paper's a1 is row 0.
     answer = found(PAPER, "aeebceaeecdaebd", ANY, 2, window=("rows", 5))
+    assert len(answer) == 13  # |T|
     assert "A0 B3 =2 D B" in answer  # a1 b4: adding "db" makes it a serialization
     assert "C9 D10 B13 =1 A" in answer  # c10 d11 b14: prepending "a"
     # a1 c5 d11 is out of the window; a7 c10 d11 lies in it and lacks the b only.

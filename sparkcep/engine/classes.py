@@ -15,40 +15,48 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.front import Front, SideBySide
-from sparkcep.engine.listing import Search, listed
+from sparkcep.engine.last_rows import counted
+from sparkcep.engine.listing import Listing, listed
+from sparkcep.engine.outputs import decimals
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.reporter import Reporter
+from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.runs import compacted, empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.windows import Measured
 from sparkcep.search import codes, derivations
 
 ENTRIES = 1 << 12  # of runs, at first
+MAX_SIZE = 10**38 - 1  # of a DECIMAL(38)
 
 
 class BestOfLastRows:
-    """Makes the output for whole partitions. ``listing``: the search that lists matches; None where classes of runs tell the
-    best."""
+    """Makes the output for whole partitions. ``listing``: the search that lists matches, where classes of runs do not tell the best."""
 
-    def __init__(self, task: Task, listing: Search | None, reporter: Reporter, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, reporter: Reporter, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
-        self.front = Front(task) if listing is None else None
+        self.front = Front(task) if task.prepared.strategy.search == CLASSES else None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        best = self._best(chunk)
-        found = self.reporter.reported(best, self.reporter.places(chunk), chunk)
+        best, ending = self._best(chunk)
+        places = self.reporter.places(chunk)
+        found = self.reporter.reported(best, places, chunk)
+        if self.task.plan.sizing:
+            found.by_event["cnt"] = self._sizes(best, ending or counted(self.front, self.listing, chunk), places, chunk)
         if self.task.plan.rows == "unmatched":
             found = with_unmatched(found, np.arange(chunk.rows), chunk)
         yield from self.tables.of(chunk, found)
 
-    def _best(self, chunk: Chunk) -> Found:
-        """The best match of each last row, or the best ones by cost."""
+    def _best(self, chunk: Chunk) -> tuple[Found, tuple[np.ndarray, list[int]] | None]:
+        """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are listed."""
         if self.front is not None:
             (found,) = Cheapest(self.front, chunk, self.reporter.by_cost).rounds()
-            return found
-        assert self.listing is not None
+            return found, None
+        counts = np.zeros(chunk.rows, dtype=np.int64)
         kept = Found.none(WITH_ERRORS)
-        for found in listed(self.listing, chunk):
-            both = kept.joined(found.matches())  # which rows are in no match is not yet known
+        for found in listed(self.listing(), chunk):
+            more = found.matches()
+            np.add.at(counts, derivations.last_rows(more.events, more.rows), 1)
+            both = kept.joined(more)  # which rows are in no match is not yet known
             last_rows = derivations.last_rows(both.events, both.rows)
             groups, costs = last_rows, np.zeros_like(last_rows)
             if self.reporter.by_cost:
@@ -56,7 +64,22 @@ class BestOfLastRows:
                 _, groups = np.unique(np.stack([last_rows, costs], axis=1), axis=0, return_inverse=True)
             chosen = derivations.best_of(both.events, both.rows, groups.reshape(-1), self.reporter.found.edges)
             kept = both.chosen(chosen[np.lexsort((costs[chosen], last_rows[chosen]))])
-        return kept.chosen(later_ones(kept)) if self.reporter.by_cost else kept
+        ending = np.flatnonzero(counts)
+        return kept.chosen(later_ones(kept)) if self.reporter.by_cost else kept, (ending, counts[ending].tolist())
+
+    def _sizes(self, best: Found, ending: tuple[np.ndarray, list[int]], places: Measured, chunk: Chunk) -> pa.Array:
+        """How many matches end at the last row of each of the best ones, or at the match points of each bundle."""
+        points = derivations.last_rows(best.events, best.rows)
+        rows, numbers = ending
+        sizes = [numbers[i] for i in np.searchsorted(rows, points).tolist()]
+        if self.reporter.bundling:
+            heads = np.flatnonzero(np.diff(bundle_groups(best.events[:, codes.E_PART], points, places), prepend=-1)).tolist()
+            sizes = [sum(sizes[low:high]) for low, high in zip(heads, [*heads[1:], len(sizes)])]
+            points = points[heads]
+        for row, size in zip(points.tolist(), sizes):
+            if size > MAX_SIZE:
+                raise self.task.failures.count(row, chunk.columns)
+        return decimals(sizes, np.ones(len(sizes), dtype=np.int64), 38, 0)
 
 
 def later_ones(found: Found) -> np.ndarray:

@@ -12,6 +12,7 @@ import pytest
 
 from sparkcep.automaton.strategy import CLASSES, PROXIES, WALK, strategy_of
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.front import Counted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -170,6 +171,45 @@ def test_each_window_with_a_match_holds_a_shortest_proxy(seed):
                 lost.update(report for report, found in reported.items() if shortest(found, begin, end, at) != wanted)
     assert windows >= 3000
     assert lost[PER_ERROR] == 0 < lost[PROXY]
+
+
+def compare_sizes(rng, queries, count) -> tuple[Tally, collections.Counter]:
+    """MATCH_COUNT() of proxies and bundles, whole, in batches and little by little; which searches ran."""
+    tally, searches = Tally(), collections.Counter()
+    for i in range(queries):
+        case = approx_cases.random_case(rng, report=(PROXY, PER_ERROR, BUNDLES)[i % 3]).with_(sizes=True)
+        searches[strategy_of(make_plan(parse_clause(case.to_sql()))).search] += 1
+        some = approx_cases.partitions(rng, case, count)
+        tally.compare(case, some, **({}, {"chunk_rows": rng.randrange(1, 8)}, {"cuts": rng})[i // 3 % 3])
+    return tally, searches
+
+
+@pytest.mark.parametrize("seed", first(range(5)))
+def test_sizes(seed):
+    tally, searches = compare_sizes(random.Random(9900 + seed), 36, 50)
+    assert tally.pairs >= 1700 and tally.wrong >= 0.25 * tally.pairs
+    assert min(searches[search] for search in (CLASSES, WALK)) >= 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_sizes_at_length(part):
+    tally, _ = compare_sizes(random.Random(f"sizes at length {part}"), 63, 90)
+    assert tally.pairs >= 5000 and tally.wrong >= 0.25 * tally.pairs
+
+
+def test_sizes_of_matches_that_need_too_much_memory_are_listed(monkeypatch):
+    """Runs are not counted then, but listed, with the same numbers."""
+    rng, tally = random.Random(9950), Tally()
+
+    def refuse(self):
+        raise self.task.failures.state(0, self.chunk.columns)
+
+    monkeypatch.setattr(Counted, "rounds", refuse)
+    for report in (PROXY, BUNDLES) * 4:
+        case = approx_cases.random_case(rng, report=report, shapes=("letters", "plain")).with_(sizes=True)
+        tally.compare(case, approx_cases.partitions(rng, case, 30))
+    assert tally.pairs >= 230 and tally.wrong >= 50
 
 
 def test_the_prefilter_changes_nothing():
