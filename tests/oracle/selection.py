@@ -687,8 +687,7 @@ def _random_negation(rng, names):
         p = ("alt", [p, ("var", rng.choice(names))])
     elif roll < 0.35 and any(part[0] != "neg" for part in parts):
         p = ("rep", p, rng.choice([0, 1, 1, 2]), rng.choice([2, 3, None]), rng.random() < 0.7)
-        p = ("cat", rng.sample([p, ("var", rng.choice(names))], rng.choice([1, 2])))
-        p = p if p[1][0][0] == "rep" or len(p[1]) > 1 else ("cat", [p[1][0], ("neg", negated[0])])
+        p = ("cat", rng.sample([p, ("var", rng.choice(names))], 2)) if rng.random() < 0.5 else p
     return p, negated
 
 
