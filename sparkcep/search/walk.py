@@ -427,16 +427,11 @@ def _from_row(
         last = frames[depth, F_ROW]
         if plain is not None:
             if how.strategy == NEXT and frames[depth, F_NEXT] >= 0 and (e == first[node + 1] or edges[e, E_VAR] < 0):
-                # ---- all edges up to here were tried at one row: the next row is their turn if this one may be ignored
-                got = _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
-                if got < 0:
-                    state[S_DETAIL] = got
+                e = _next_turn(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
+                if e < 0:
+                    state[S_DETAIL] = e
                     outcome = ERROR
                     break
-                frames[depth, F_NEXT] = FROM - frames[depth, F_NEXT] if got == 1 else -1
-                while got == 1 and e > first[node] and edges[e - 1, E_VAR] >= 0:
-                    e -= 1
-                frames[depth, F_EDGE] = e
         if e == first[node + 1]:
             # ---- nothing is left to try behind this row
             if depth == 0:
@@ -662,6 +657,21 @@ def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, sta
     )
     scratch.labels[p] = UNTAKEN
     return np.int64(bad) if bad < 0 else np.int64(got)
+
+
+@embedded
+def _next_turn(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
+    """All edges before ``e`` were tried at one row, back to where the match may be complete. If that row may be ignored, the next one is their turn: the edge
+    to go on with, or an error."""
+    frames = work.frames
+    got = _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
+    if got < 0:
+        return got
+    frames[depth, F_NEXT] = FROM - frames[depth, F_NEXT] if got == 1 else -1
+    while got == 1 and e > net.first[frames[depth, F_NODE]] and net.edges[e - 1, E_VAR] >= 0:
+        e -= 1
+    frames[depth, F_EDGE] = e
+    return e
 
 
 @embedded
