@@ -65,6 +65,20 @@ def test_the_measure_of_a_window(values, kind):
                     assert (places.when[j] <= places.near[i]) == (abs(Fraction(rows[j]) - Fraction(x)) <= Fraction(size)), (rows, size, down)
 
 
+def test_the_begins_of_windows_are_told_by_their_ends():
+    """Of tenths a sum and a difference round differently; that a row lies inside a window has one answer all the same."""
+    rng, near = random.Random(5), 0
+    for _ in range(300):
+        rows = sorted(rng.randrange(30) * 0.1 + rng.choice([0, 1000]) for _ in range(rng.randrange(2, 12)))
+        rows, size = rows[:: rng.choice([1, -1])], rng.choice(["0.1", "0.3", "0.7", "1.1"])
+        ends, backs = window_ends("number", size, pa.array(rows), np.array([0, len(rows)]))
+        assert backs.tolist() == [int(np.flatnonzero(ends > row)[0]) for row in range(len(rows))], (rows, size)
+        places = measured(_window(size), pa.array(rows), np.arange(len(rows)), rows[0] > rows[-1])
+        assert ends.tolist() == [int(np.count_nonzero(places.when <= until)) for until in places.until], (rows, size)
+        near += sum(abs(abs(x - y) - float(size)) < 1e-9 for x in rows for y in rows)
+    assert near > 100
+
+
 def test_a_number_that_is_none_is_in_no_window():
     ends, _ = window_ends("number", "5", pa.array(FLOATS), np.array([0, len(FLOATS)]))
     assert ends[0] == 0 and ends[-2:].tolist() == [9, 10]

@@ -223,7 +223,9 @@ class Computations:
         room = self.room
         if self.state[kernels.S_DETAIL] == kernels.WAYS:
             kept = self._kept_ways()
-            ways = doubled(room.ways) if 2 * len(kept) > len(room.ways) else room.ways
+            # where nothing was dropped, the ways of one row alone do not fit
+            crowded = 2 * len(kept) > len(room.ways) or len(kept) == self.state[kernels.S_WAYS]
+            ways = doubled(room.ways) if crowded else room.ways
             ways[: len(kept)] = kept
             self.room = room._replace(ways=ways)
             self.state[kernels.S_WAYS] = len(kept)
