@@ -11,7 +11,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
 from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
@@ -178,3 +178,32 @@ def test_windows_are_told_in_a_type_that_holds_their_ends(size, step, end):
     rows = answer(f"MEASURES MATCH_SCORE() AS s, WINDOW_START() AS w, WINDOW_END() AS e PATTERN (A B) WINDOW {size} SLIDE {step} PREF MAX (A.v + B.v) TOP 1", [1, 4])
     told = [row for row in rows if row["w"] == 0]
     assert [row["e"] for row in told] == [end] and isinstance(told[0]["e"], type(end))
+
+
+_EXPIRES = "MEASURES MATCH_FROM() AS a, MATCH_TO() AS z AUTOMATON (STATE q2 FINAL ARC FROM q0 TO q1 ARC FROM q1 TO q2 ON EXPIRY) WINDOW {}"
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.decimal128(18, 0), pa.decimal128(38, 0)])
+def test_lives_that_end_beyond_their_type(kind):
+    """A match that begins where its row's life ends is as long as that life."""
+    top = 127 if kind == pa.int8() else 10**18 - 1 if kind == pa.decimal128(18, 0) else TOP - 1
+    assert answer(_EXPIRES.format(10), [top - 20], kind) == [{"a": top - 10, "z": top}]
+    for last, name in ((top - 19, "MATCH_TO"), (top - 11, "MATCH_TO"), *([(top - 9, "MATCH_FROM")] if top < TOP - 1 else [])):
+        with pytest.raises(MatchRuntimeError, match=rf"{name}\(\) lies beyond {'64 bits' if top == TOP - 1 else 'what'}"):
+            answer(_EXPIRES.format(10), [last], kind)
+
+
+def test_a_life_that_ends_beyond_its_type_has_a_place():
+    plan = make_plan(parse_clause(f"PARTITION BY g ORDER BY t {_EXPIRES.format(10)}"))
+    columns = {"g": pa.array([1, 2], pa.int64()), "t": pa.array([0, TOP - 15], pa.int64())}
+    table = pa.table({name: columns[sql.rpartition(".")[2]] for name, sql in plan.inputs})
+    with pytest.raises(MatchRuntimeError, match="in the partition g = 2 lies beyond 64 bits"):
+        match_table(plan, table)
+
+
+def test_a_life_that_ends_before_it_begins_has_a_place():
+    plan = make_plan(parse_clause("PARTITION BY g ORDER BY t MEASURES t AS a AUTOMATON (STATE q1 FINAL ARC FROM q0 TO q1) LIFETIME TO e"))
+    columns = {"g": pa.array([1, 2]), "t": pa.array([5, 5]), "e": pa.array([6, 5])}
+    table = pa.table({name: columns[sql.rpartition(".")[2]] for name, sql in plan.inputs})
+    with pytest.raises(MatchRuntimeError, match="LIFETIME TO gives 5 for a row of 5 in the partition g = 2"):
+        match_table(plan, table)
