@@ -171,13 +171,13 @@ class _Sided:
             for f in chosen:  # the negations of a side without rows have nothing to look at
                 checks = () if f.fresh else f.way.checks
                 passed = passed._replace(checks=passed.checks + checks, start=passed.start | f.way.start, end=passed.end | f.way.end)
-            out += self._closure(passed._replace(pc=after, regs=regs), fresh and all(f.fresh for f in chosen), scope)
+            out += self._closure(passed._replace(pc=after, regs=regs), fresh and all(f.fresh for f in chosen), scope, begun is None)
         return out
 
-    def _closure(self, way: Way, fresh: bool, scope: _Scope) -> list[_Found]:
-        """Ways on from an instruction through those that take no row, in preference order."""
+    def _closure(self, way: Way, fresh: bool, scope: _Scope, behind: bool = True) -> list[_Found]:
+        """Ways on from an instruction through those that take no row, in preference order; ``behind``: whether it stands right behind a row."""
         out: list[_Found] = []
-        group = _Group(None if fresh else begins_again(self.program, way.pc, way.regs), [])
+        group = _Group(begins_again(self.program, way.pc, way.regs) if behind and not fresh else None, [])
 
         def follow(way: Way) -> list[Way]:
             op, a, _, _ = self.code[way.pc]

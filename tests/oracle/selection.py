@@ -103,8 +103,6 @@ class Query:
             raise ValueError("~ and & need a SKIP TILL strategy")
         if pattern.contains(self.pattern, ("and",)) and self.report == FIRST:
             raise ValueError("& reports ALL MATCHES only")
-        if _negation_under_quantifier(self.pattern):
-            raise ValueError("~ under a quantifier")
         if self.report == ALL and self.skip and self.skip[0] in ("to first", "to last"):
             raise ValueError("SKIP TO a variable needs FIRST MATCH")
 
@@ -605,12 +603,6 @@ def _other_sides(p) -> dict:
     return others
 
 
-def _negation_under_quantifier(p) -> bool:
-    if p[0] == "rep" and pattern.contains(p, ("neg",)):
-        return True
-    return any(_negation_under_quantifier(child) for child in pattern.children(p))
-
-
 # --- random queries ---------------------------------------------------------------------------------------------
 
 
@@ -690,8 +682,12 @@ def _random_negation(rng, names):
     for name in negated:
         parts.insert(rng.randrange(len(parts) + 1), ("neg", name))
     p = ("cat", parts)
-    if rng.random() < 0.1:
+    roll = rng.random()
+    if roll < 0.1:
         p = ("alt", [p, ("var", rng.choice(names))])
+    elif roll < 0.35 and any(part[0] != "neg" for part in parts):
+        p = ("rep", p, rng.choice([0, 1, 1, 2]), rng.choice([2, 3, None]), rng.random() < 0.7)
+        p = ("cat", rng.sample([p, ("var", rng.choice(names))], 2)) if rng.random() < 0.5 else p
     return p, negated
 
 

@@ -124,8 +124,12 @@ def test_the_prefilter_changes_nothing():
     while filtered < 60:
         query = selection.random_query(rng, shapes=("plain", "negation", "conjunction"))
         if make_plan(parse_clause(query.to_sql())).prefilter:
+            try:
+                tally.compare(query, partitions(rng))
+            except ClauseError as error:
+                assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", query.to_sql()
+                continue
             filtered += 1
-            tally.compare(query, partitions(rng))
     assert tally.matched >= 0.2 * tally.pairs
 
 
