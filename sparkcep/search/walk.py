@@ -397,6 +397,13 @@ def _put_frame(depth, node, row, first, frames, state):
 
 
 @inlined
+def _failed(bad, state):
+    """A condition has an error."""
+    state[S_DETAIL] = bad
+    return ERROR
+
+
+@inlined
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out
 ):
@@ -426,11 +433,10 @@ def _from_row(
         e = frames[depth, F_EDGE]
         last = frames[depth, F_ROW]
         if plain is not None:
-            if how.strategy == NEXT and frames[depth, F_NEXT] >= 0 and (e == first[node + 1] or edges[e, E_VAR] < 0):
-                e = _next_turn(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
+            if how.strategy == NEXT:
+                e = _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
                 if e < 0:
-                    state[S_DETAIL] = e
-                    outcome = ERROR
+                    outcome = _failed(e, state)
                     break
         if e == first[node + 1]:
             # ---- nothing is left to try behind this row
@@ -462,8 +468,7 @@ def _from_row(
             elif _may_complete(depth, how, plain, frames):
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
-                state[S_DETAIL] = got
-                outcome = ERROR
+                outcome = _failed(got, state)
                 break
             if got == 1 and touched and undecided and not how.report_all:
                 outcome = SUSPENDED  # rows to come may lead to a match that is preferred
@@ -510,8 +515,7 @@ def _from_row(
                     elif how.strategy == STRICT and open_end and p >= limit:
                         touched = True
                 if bad < 0:
-                    state[S_DETAIL] = bad
-                    outcome = ERROR
+                    outcome = _failed(bad, state)
                     break
             if sides is not None:
                 if how.strategy == NEXT:
@@ -529,8 +533,7 @@ def _from_row(
         )
         effort += looked
         if got < 0:
-            state[S_DETAIL] = got
-            outcome = ERROR
+            outcome = _failed(got, state)
             break
         if undecided and (cut or (got == 0 and depth > 0 and p >= stop_all)):
             touched = True
@@ -660,15 +663,18 @@ def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, sta
 
 
 @embedded
-def _next_turn(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
-    """All edges before ``e`` were tried at one row, back to where the match may be complete. If that row may be ignored, the next one is their turn: the edge
-    to go on with, or an error."""
-    frames = work.frames
+def _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
+    """The edge that is tried next, or an error. All edges up to the end of a node, or up to one that completes the match, are tried at one row; then the next
+    row is their turn, if this one may be ignored."""
+    edges, frames, first = net.edges, work.frames, net.first
+    node = frames[depth, F_NODE]
+    if frames[depth, F_NEXT] < 0 or (e < first[node + 1] and edges[e, E_VAR] >= 0):
+        return e
     got = _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
     if got < 0:
         return got
     frames[depth, F_NEXT] = FROM - frames[depth, F_NEXT] if got == 1 else -1
-    while got == 1 and e > net.first[frames[depth, F_NODE]] and net.edges[e - 1, E_VAR] >= 0:
+    while got == 1 and e > first[node] and edges[e - 1, E_VAR] >= 0:
         e -= 1
     frames[depth, F_EDGE] = e
     return e
