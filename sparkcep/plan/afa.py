@@ -39,6 +39,11 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlst
     return error_at(clause.text, span.start, span.end, error_class, message, sqlstate)
 
 
+def like_a_column(name: str) -> str:
+    """What is said of a register that has the name of a column of the table."""
+    return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register another name"
+
+
 def check_beside(clause: MatchClause) -> None:
     """Raises ClauseError for what cannot stand beside AUTOMATON, at its place."""
     of_pattern = {

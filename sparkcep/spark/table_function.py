@@ -35,6 +35,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
+from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
@@ -434,6 +435,7 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         raise _needs_rewriter("PREF and TOP, whose order Spark decides,")
     if plan.ordered_inputs:
         raise _needs_rewriter("a condition with a Spark function over several rows")
+    _check_registers(plan, schema.names)
     taken = [n for n in schema.names if re.fullmatch(r"__(?:[poclw]\d+|letters|matched|rn|row)", n)]
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
@@ -463,6 +465,15 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         columns=columns,
         collated=_perhaps_collated(plan, schema),
     )
+
+
+def _check_registers(plan: Plan, names: list[str]) -> None:
+    """Refuses a register that has the name of a column of the table."""
+    columns = {name.lower() for name in names}
+    for register in plan.automaton.registers if plan.automaton is not None else ():
+        if register.name.lower() in columns:
+            place = {"line": register.line, "column": register.column, "fragment": register.text}
+            raise ClauseError("AUTOMATON", like_a_column(register.name), sqlstate=SEMANTIC, **place)
 
 
 def _bounds() -> Settings:
