@@ -98,7 +98,8 @@ class Computations:
         self.labelled = any(leaf.spec.kind == "cls" or CLASSIFIER_COLUMN in leaf.spec for leaf in plan.leaves) or any(
             leaf.spec.kind == "rows" and CLASSIFIER_COLUMN in leaf.spec.columns for leaf in plan.leaves
         )
-        self.ahead = max(task.ahead, int(any(arc.on == "expiry" for arc in plan.automaton.arcs)))
+        self.expires = any(arc.on == "expiry" for arc in plan.automaton.arcs)
+        self.ahead = max(task.ahead, int(self.expires))
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
         self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self.strings = _Strings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
@@ -113,11 +114,15 @@ class Computations:
             yield from self.tables.of(chunk, found)
         return open.left(chunk, opens, opens[chunk.going, codes.O_COVERED], self.task.back)
 
-    def with_unmatched(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """Whole partitions, with their rows that are in no match."""
+    def rounds(self, chunk: Chunk) -> Iterator[Found]:
+        """The matches of whole partitions, some at a time."""
+        return self._rounds(chunk, NOTHING_OPEN.opens(chunk))
+
+    def with_unmatched(self, chunk: Chunk, rounds: Iterator[Found] | None = None) -> Iterator[pa.Table]:
+        """Whole partitions, with their rows that are in no match; ``rounds``: their matches, where they were searched otherwise."""
         taken = np.zeros(chunk.rows + 1, dtype=np.int64)
         nothing = None
-        for found in self._rounds(chunk, NOTHING_OPEN.opens(chunk)):
+        for found in rounds or self.rounds(chunk):
             first, sizes = found.events[:, codes.E_START], found.events[:, codes.E_ROWS]
             np.add.at(taken, first, 1)
             np.add.at(taken, first + sizes, -1)

@@ -396,7 +396,7 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
     needed |= {window.order for window in plan.windows if window.order}
     for _, spec in plan.leaves:
-        if spec.kind in ("nav", "match_from", "match_to"):
+        if spec.kind in ("nav", "match_from", "match_to", "changed_by"):
             needed.add(spec.column)
         elif spec.kind == "emit":
             needed.update(*map(records.arc_columns, plan.automaton.arcs))
@@ -433,6 +433,8 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
             raise _needs_rewriter(f"the measure {name}, computed around values of the match,")
     if plan.ranking:
         raise _needs_rewriter("PREF and TOP, whose order Spark decides,")
+    if plan.changes:
+        raise _needs_rewriter("CHANGES IN, for which Spark numbers rows,")
     if plan.ordered_inputs:
         raise _needs_rewriter("a condition with a Spark function over several rows")
     _check_registers(plan, schema.names)

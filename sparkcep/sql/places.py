@@ -221,6 +221,7 @@ class _Clause:
         found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
         found += [e for _, e in clause.pref.objectives] if clause.pref else []
         found += [clause.lifetime.end] if clause.lifetime else []
+        found += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive) if e is not None] if clause.changes else []
         return [*found, *(d.condition for d in clause.defines), *self._of_arcs]
 
     @property

@@ -615,6 +615,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     keys = plan.keys
     order = [_order_text(item.column, item) for item in plan.order]
+    order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {item.column for item in plan.order} - _needed(plan)
     order_only |= {name for i, register in enumerate(plan.automaton.registers) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
@@ -701,6 +702,7 @@ def _needed(plan: Plan) -> set[str]:
         automaton = plan.automaton
         visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
+    visit(plan.changes)
     if plan.ranking:
         visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed
