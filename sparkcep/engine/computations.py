@@ -284,23 +284,27 @@ class Computations:
         labels = room.labels[:used]
         if not self.labelled:
             labels = np.zeros(int(events[:, codes.E_ROWS].max(initial=0)), dtype=np.uint8)
-        by_event = {}
+        first = events[:, codes.E_START]
+        by_event = self.by_event(first, first + events[:, codes.E_ROWS] - 1, matches, chunk, alive)
+        return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
+
+    def by_event(self, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> dict[str, pa.Array]:
+        """What measures say of matches that the kernel has written, by their first and last rows."""
+        found = {}
         for leaf in self.task.plan.leaves:
             spec = leaf.spec
             if spec.kind in ("match_from", "match_to"):
-                by_event[spec.kind] = self._edge(spec.kind, events, matches, chunk, alive)
+                found[spec.kind] = self._edge(spec.kind, first, last, matches, chunk, alive)
             elif spec.kind in ("register", "emit"):
                 held = (self.compiled.registers if spec.kind == "register" else self.compiled.emits)[spec.number]
                 null = (matches[:, M_NULLS if spec.kind == "register" else M_EMIT_NULLS] >> spec.number) & 1
-                by_event[f"{spec.kind}{spec.number}"] = self._values(held, matches, null.astype(bool))
-        return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
+                found[f"{spec.kind}{spec.number}"] = self._values(held, matches, null.astype(bool))
+        return found
 
-    def _edge(self, kind: str, events: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
+    def _edge(self, kind: str, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
         """MATCH_FROM() or MATCH_TO()."""
         column = chunk.columns[self.automaton.time]
-        first, late = events[:, codes.E_START], matches[:, M_EXPIRED] == 1
-        last = first + events[:, codes.E_ROWS] - 1
-        ends = matches[:, M_END]
+        late, ends = matches[:, M_EXPIRED] == 1, matches[:, M_END]
         if kind == "match_from":
             own = column.take(pa.array(last))
             return pc.if_else(pa.array(late), times(np.where(late, ends, 0), ~late, column.type), own) if late.any() else own

@@ -22,6 +22,7 @@ from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
+from sparkcep.engine.changelog import Changelog
 from sparkcep.engine.changes import Net, check_changes
 from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.computations import Computations
@@ -174,7 +175,7 @@ def _passage(task: Task) -> Passage:
     if strategy.search == s.COMPUTATIONS:
         search = Computations(task, tables)
         if task.plan.changes is not None:
-            return Whole(Net(task, search).answer)
+            return Whole((Changelog if task.plan.changes.report == "CHANGES" else Net)(task, search).answer)
         return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)

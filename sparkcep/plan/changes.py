@@ -9,7 +9,7 @@ from __future__ import annotations
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, position
+from sparkcep.errors import SEMANTIC, ClauseError, position
 from sparkcep.plan.options import MICROS, NUMBER, window_size
 from sparkcep.plan.records import Changes, Window
 from sparkcep.plan.scope import Inputs, Scope
@@ -37,8 +37,8 @@ def check_changes(clause: MatchClause) -> None:
         raise _error(clause, clause.report.span, "a row that is in no match may be in one later, so WITH UNMATCHED ROWS needs REPORT NET")
     if clause.measures and not any(call.value == "CHANGE" for m in clause.measures for call in m.expr.walk() if call.op == "call" and not call.args):
         raise _error(clause, clause.measures[0].expr.span, "under REPORT CHANGES each output row is an insertion or a retraction; add the measure CHANGE() AS change")
-    message = "REPORT CHANGES is not answered yet; leave it out: the matches of the rows that are left at the end are reported"
-    raise clause.error(clause.report.span, "AUTOMATON", message, UNSUPPORTED)
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("PREV", "NEXT")):
+        raise _error(clause, call.span, f"under REPORT CHANGES {call.value} does not look at rows around a match, which come and go without it; take FIRST, LAST or an aggregate")
 
 
 def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:

@@ -61,27 +61,33 @@ def left(changes, bag=False):
     return in_order(there)
 
 
-def changelog(automaton, changes, ahead=None):
-    """The changes of the matches as (change, ``at`` of its cause or None, match), a match as the oracle of automata has it. ``ahead``: SPECULATE, None for
-    ALL."""
+def by_count(match, rows):
+    """What matches with the measure count(*) are compared by."""
+    return (*match[:-1], len(rows))
+
+
+def changelog(automaton, changes, ahead=None, key=by_count):
+    """The changes of the matches as (change, ``at`` of its cause or None, match, ``at`` of its rows), a match as the oracle of automata has it. ``ahead``:
+    SPECULATE, None for ALL; ``key``: by what a match and its rows are compared."""
     left(changes)  # whether they make sense
     out, there, held = [], [], []
-    promised, before = None, []
+    promised, due, before = None, float("-inf"), []  # due: when arcs ON EXPIRY are taken, which follows what a punctuation releases
 
     def name(row):
         return row["id"], row["at"]
 
     def told(cause, end=False):
         nonlocal before
-        until = None if end else float("-inf") if promised is None else promised
-        after = oracle.matches(automaton, in_order(there), until, name)
-        keys = [[(*match[:-1], len(match[-1])) for match in some] for some in (before, after)]
+        rows = in_order(there)
+        found = oracle.matches(automaton, rows, None if end else due, name)
+        after = [(match, tuple(row["at"] for row in rows if match[0] <= name(row) <= match[1])) for match in found]
+        keys = [[key(*match) for match in some] for some in (before, after)]
         gone, come = Counter(keys[0]) - Counter(keys[1]), Counter(keys[1]) - Counter(keys[0])
-        for what, key, some, wanted in (("retract", keys[0], before, gone), ("insert", keys[1], after, come)):
-            for k, match in zip(key, some):
+        for what, of, some, wanted in (("retract", keys[0], before, gone), ("insert", keys[1], after, come)):
+            for k, match in zip(of, some):
                 if wanted[k]:
                     wanted[k] -= 1
-                    out.append((what, cause, match))
+                    out.append((what, cause, *match))
         before = after
 
     def release(cause, limit):
@@ -97,6 +103,7 @@ def changelog(automaton, changes, ahead=None):
             promised = change["id"] if promised is None else max(promised, change["id"])
             if ahead is not None:
                 release(change["at"], promised + ahead)
+            due = promised
             told(change["at"])
         elif change["id"] is None:
             continue
