@@ -176,6 +176,9 @@ def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
             sorted_ = pa.array([ROWS - row % ROWS if down else row % ROWS for row in range(2 * ROWS)])
             columns[name] = sorted_.cast(kinds[name]) if kinds[name] in (pa.float64(), pa.timestamp("us")) else sorted_
         columns |= {name: pa.array([row // ROWS for row in range(2 * ROWS)]) for name in keys}
+        if plan.changes:
+            columns |= {name: pa.array([row % ROWS + 1 for row in range(2 * ROWS)]) for name in (plan.changes.same, plan.changes.arrival) if name}
+            columns[plan.changes.column] = pa.array(["insert"] * 2 * ROWS)
         if plan.letters:
             columns[LETTERS] = pa.array([sum(1 << bit for _, bit, _ in plan.letters)] * 2 * ROWS)
         yield pa.table(columns or {"x": values(pa.int64())})

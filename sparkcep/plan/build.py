@@ -19,6 +19,7 @@ from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, M
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
+from sparkcep.plan.changes import changes_of, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
@@ -113,6 +114,9 @@ def options(draft: Draft) -> Draft:
     check_options(clause)
     if clause.lifetime is not None:
         raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO is of an AUTOMATON; beside PATTERN write WINDOW")
+    for words, found in (("CHANGES IN", clause.changes), ("REPORT", clause.report), ("SPECULATE", clause.speculate)):
+        if found is not None:
+            raise draft.error(found.span, "AUTOMATON", f"{words} is of an AUTOMATON; beside PATTERN select the rows to be matched below the clause")
     if clause.approx is not None:
         check_approx(clause)
     if clause.pref or clause.top or (clause.window and clause.window.slide):
@@ -384,10 +388,16 @@ def automaton(draft: Draft) -> Draft:
     return replace(draft, scope=replace(draft.scope, variables=names)).with_(automaton=found, letters=letters, variables=names)
 
 
+def changes(draft: Draft) -> Draft:
+    """Has Spark number rows by their arrival and by what they have in common."""
+    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs))
+
+
 def automaton_measures(draft: Draft) -> Draft:
     """Splits MEASURES; without them those of EMIT, or the registers, are given."""
     clause = draft.clause
-    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW)
+    arrival = clause.changes.arrival[0] if reports_changes(clause) else None
+    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival)
     outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)
 
@@ -430,6 +440,7 @@ AUTOMATON_PASSES = (
     Pass(beside_automaton),
     Pass(keys),
     Pass(automaton),
+    Pass(changes, lambda draft: draft.clause.changes),
     Pass(automaton_measures),
     Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
     Pass(leaves),

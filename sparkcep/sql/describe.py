@@ -13,7 +13,7 @@ from sparkcep.plan.define import ORDER, looks_at_match
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Arc, At, Automaton, Classifier, Label, LeafSpec, Ranking, RowAt, Value, register_column
-from sparkcep.plan.scope import APPROXIMATE, ENDINGS, LIFETIMES
+from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
 
@@ -172,7 +172,23 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
         for arc in automaton.arcs:
             if arc.source == number:
                 lines.append("    " + arc_text(arc, automaton, plan.variables, texts, shown))
-    return lines + [f"{name}: {text}" for name, text in window_texts(plan)]
+    return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _changes(plan)
+
+
+def _changes(plan: Plan) -> list[str]:
+    """How rows come and go, and what is told of it."""
+    changes, texts = plan.changes, dict(plan.inputs)
+    if changes is None:
+        return []
+    order = f"in the order of {changes.arrival}" if changes.arrival else "as a bag"
+    lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
+    if changes.consecutive:
+        lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")
+    if changes.report == "NET":
+        return [*lines, "report: the matches of the rows that are left at the end"]
+    held = {"ALL": "no row is held back", "NONE": "rows are held back to the punctuation behind them"}
+    size = f"rows are held back to {changes.size.text} before the punctuation" if changes.size is not None else ""
+    return [*lines, f"report: what each change does to the matches; {size or held[changes.speculate]}"]
 
 
 def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
@@ -331,7 +347,7 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return "positions of the match's rows"
     if kind in ("register", "emit"):
         return f"{'register' if kind == 'register' else 'EMIT column'} {spec.number + 1} at the end of the match"
-    for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES).items():
+    for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES | CHANGED).items():
         if kind == leaf:
             return f"{name}()"
     semantics = "FINAL " if spec.final else "RUNNING "
