@@ -7,9 +7,13 @@ from collections.abc import Iterable
 import pytest
 
 
-def first(values: Iterable, count: int = 1) -> list:
-    """The values as parameters of a test; the default run takes the first ``count`` of them."""
-    return [value if i < count else further(value) for i, value in enumerate(values)]
+def first(values: Iterable, count: int = 1, wider: int | None = None) -> list:
+    """The values as parameters of a test; the default run takes the first ``count`` of them, the wider one those before the ``wider``-th (None: all), and what is
+    left is slow."""
+    return [
+        value if i < count else further(value) if wider is None or i < wider else pytest.param(value, marks=pytest.mark.slow)
+        for i, value in enumerate(values)
+    ]
 
 
 def one_in(step: int, values: Iterable) -> list:

@@ -11,7 +11,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
 from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
@@ -63,6 +63,20 @@ def test_the_measure_of_a_window(values, kind):
                 if not places.null[i] and not places.null[j]:
                     assert (places.when[j] <= places.until[i]) == inside(x, rows[j], size), (rows, size, down)
                     assert (places.when[j] <= places.near[i]) == (abs(Fraction(rows[j]) - Fraction(x)) <= Fraction(size)), (rows, size, down)
+
+
+def test_the_begins_of_windows_are_told_by_their_ends():
+    """Of tenths a sum and a difference round differently; that a row lies inside a window has one answer all the same."""
+    rng, near = random.Random(5), 0
+    for _ in range(300):
+        rows = sorted(rng.randrange(30) * 0.1 + rng.choice([0, 1000]) for _ in range(rng.randrange(2, 12)))
+        rows, size = rows[:: rng.choice([1, -1])], rng.choice(["0.1", "0.3", "0.7", "1.1"])
+        ends, backs = window_ends("number", size, pa.array(rows), np.array([0, len(rows)]))
+        assert backs.tolist() == [int(np.flatnonzero(ends > row)[0]) for row in range(len(rows))], (rows, size)
+        places = measured(_window(size), pa.array(rows), np.arange(len(rows)), rows[0] > rows[-1])
+        assert ends.tolist() == [int(np.count_nonzero(places.when <= until)) for until in places.until], (rows, size)
+        near += sum(abs(abs(x - y) - float(size)) < 1e-9 for x in rows for y in rows)
+    assert near > 100
 
 
 def test_a_number_that_is_none_is_in_no_window():
@@ -164,3 +178,32 @@ def test_windows_are_told_in_a_type_that_holds_their_ends(size, step, end):
     rows = answer(f"MEASURES MATCH_SCORE() AS s, WINDOW_START() AS w, WINDOW_END() AS e PATTERN (A B) WINDOW {size} SLIDE {step} PREF MAX (A.v + B.v) TOP 1", [1, 4])
     told = [row for row in rows if row["w"] == 0]
     assert [row["e"] for row in told] == [end] and isinstance(told[0]["e"], type(end))
+
+
+_EXPIRES = "MEASURES MATCH_FROM() AS a, MATCH_TO() AS z AUTOMATON (STATE q2 FINAL ARC FROM q0 TO q1 ARC FROM q1 TO q2 ON EXPIRY) WINDOW {}"
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.decimal128(18, 0), pa.decimal128(38, 0)])
+def test_lives_that_end_beyond_their_type(kind):
+    """A match that begins where its row's life ends is as long as that life."""
+    top = 127 if kind == pa.int8() else 10**18 - 1 if kind == pa.decimal128(18, 0) else TOP - 1
+    assert answer(_EXPIRES.format(10), [top - 20], kind) == [{"a": top - 10, "z": top}]
+    for last, name in ((top - 19, "MATCH_TO"), (top - 11, "MATCH_TO"), *([(top - 9, "MATCH_FROM")] if top < TOP - 1 else [])):
+        with pytest.raises(MatchRuntimeError, match=rf"{name}\(\) lies beyond {'64 bits' if top == TOP - 1 else 'what'}"):
+            answer(_EXPIRES.format(10), [last], kind)
+
+
+def test_a_life_that_ends_beyond_its_type_has_a_place():
+    plan = make_plan(parse_clause(f"PARTITION BY g ORDER BY t {_EXPIRES.format(10)}"))
+    columns = {"g": pa.array([1, 2], pa.int64()), "t": pa.array([0, TOP - 15], pa.int64())}
+    table = pa.table({name: columns[sql.rpartition(".")[2]] for name, sql in plan.inputs})
+    with pytest.raises(MatchRuntimeError, match="in the partition g = 2 lies beyond 64 bits"):
+        match_table(plan, table)
+
+
+def test_a_life_that_ends_before_it_begins_has_a_place():
+    plan = make_plan(parse_clause("PARTITION BY g ORDER BY t MEASURES t AS a AUTOMATON (STATE q1 FINAL ARC FROM q0 TO q1) LIFETIME TO e"))
+    columns = {"g": pa.array([1, 2]), "t": pa.array([5, 5]), "e": pa.array([6, 5])}
+    table = pa.table({name: columns[sql.rpartition(".")[2]] for name, sql in plan.inputs})
+    with pytest.raises(MatchRuntimeError, match="LIFETIME TO gives 5 for a row of 5 in the partition g = 2"):
+        match_table(plan, table)

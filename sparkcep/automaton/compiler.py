@@ -6,6 +6,8 @@ use counters and flags instead of copies of their body.
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
 from sparkcep.automaton import program as p
@@ -18,21 +20,22 @@ MAX_INSTRUCTIONS = 100_000
 
 
 def compile_pattern(
-    tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, whole_orders: bool = False
+    tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, next_match: bool = False
 ) -> p.Program:
     """``tree`` is that of a pattern (:mod:`sparkcep.plan.records`). Raises ClauseError where nested bounds need too much state.
 
     ``runs``: quantified variables as one instruction; ``windows``: number of windows, of which 0 is the whole pattern's;
-    ``whole_orders``: PERMUTE chooses its order before its first row.
+    ``next_match``: for SKIP TILL NEXT MATCH, where PERMUTE chooses its order before its first row, and the end of a loop's body is told from its beginning.
     """
-    return _Compiler(variables, runs, windows, whole_orders).run(tree)
+    return _Compiler(variables, runs, windows, next_match).run(tree)
 
 
 class _Compiler:
-    def __init__(self, variables: tuple[str, ...], with_runs: bool, windows: int, whole_orders: bool) -> None:
+    def __init__(self, variables: tuple[str, ...], with_runs: bool, windows: int, next_match: bool) -> None:
         self.variables = variables
         self.with_runs = with_runs
-        self.whole_orders = whole_orders
+        self.next_match = next_match
+        self.again: dict[int, int] = {}
         self.inside = 1 if windows else 0  # mask of the windows around the instruction
         self.windows: list[int] = []
         self.code: list[list[int]] = []
@@ -63,6 +66,7 @@ class _Compiler:
             windows=tuple(self.windows),
             window_bits=tuple(self.window_bits),
             ands=tuple(self.ands),
+            again=MappingProxyType(self.again),
         )
 
     def _emit(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
@@ -150,6 +154,11 @@ class _Compiler:
         else:
             self.code[at][1:3] = operands
 
+    def _lead_back(self, body: int, greedy: bool) -> None:
+        """The end of a loop's body, which begins again or is left."""
+        self.again[len(self.code)] = body
+        self._split(body, len(self.code) + 1, greedy)
+
     def _repeat(self, tree: Repeat, flags: int, excluded: int) -> None:
         item, low, high, greedy = tree.item, tree.low, tree.high, tree.greedy
         if (low, high) == (1, 1):
@@ -164,14 +173,16 @@ class _Compiler:
         if (low, high) == (0, 1) or ((low, high) == (0, None) and not empty):
             split = self._emit(p.SPLIT, 0, 0, self._state())
             self._emit_tree(item, flags, excluded)
-            if high is None:
+            if high is None and self.next_match:
+                self._lead_back(split + 1, greedy)
+            elif high is None:
                 self._emit(p.JUMP, split)
             self._split(split + 1, len(self.code), greedy, split)
             return
         if (low, high) == (1, None) and not empty:
             body = len(self.code)
             self._emit_tree(item, flags, excluded)
-            self._split(body, len(self.code) + 1, greedy)
+            self._lead_back(body, greedy)
             return
         cap = low if high is None else high
         width = cap.bit_length()
@@ -189,7 +200,7 @@ class _Compiler:
         self.code[at][2] = len(self.code)
 
     def _permute(self, items: tuple, flags: int, excluded: int) -> None:
-        width = 0 if all(map(straight, items)) and not self.whole_orders else len(items).bit_length()
+        width = 0 if all(map(straight, items)) and not self.next_match else len(items).bit_length()
         shift = self._field(len(items) * (1 + width))
         perm, first = len(self.perms), len(self.targets)
         self.perms.append([shift, len(items), first, width])

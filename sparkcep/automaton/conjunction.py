@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from sparkcep.automaton import program as p
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.net import ACCEPT, MAX_NODES, Edge, Move, Net, Way, build, onward, taking
-from sparkcep.automaton.steps import too_complex, visit
+from sparkcep.automaton.steps import begins_again, too_complex, visit
 from sparkcep.plan.plan import Plan
 
 MAX_SIDES = 62  # beside the whole pattern: bits of an edge's masks
@@ -25,7 +26,7 @@ MAX_SIDES = 62  # beside the whole pattern: bits of an edge's masks
 def conjunction_automaton(plan: Plan) -> tuple[p.Program, Net]:
     """The program and the net of a plan whose pattern has a conjunction."""
     program = compile_pattern(
-        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), whole_orders=plan.selection.strategy == "NEXT"
+        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=plan.selection.strategy == "NEXT"
     )
     sides = 1 + sum(len(sides) for _, sides, _ in program.ands)
     if sides > MAX_SIDES:
@@ -79,6 +80,17 @@ class _Scope:
     wrap: Callable[[tuple, int], tuple] = field(default=lambda tree, raised: tree, compare=False)
 
 
+class _Group(NamedTuple):
+    """The ways to take a row that a side ignores rows by; ``again``: where they may come from (see :func:`begins_again`), None for anywhere."""
+
+    again: frozenset[tuple[int, int]] | None
+    members: list[_Found]
+
+    def add(self, found: list[_Found]) -> None:
+        """Adds those whose rows may not be ignored."""
+        self.members.extend(f for f in found if self.again is None or (f.way.pc, f.way.regs) in self.again)
+
+
 @dataclass(eq=False)
 class _Found:
     """A way to an instruction that takes a row or ends the side; ``group``: the rows that a row passed over could have been for."""
@@ -87,7 +99,7 @@ class _Found:
     takes: bool
     fresh: bool
     scope: _Scope
-    group: list[_Found]
+    group: _Group
 
     @property
     def key(self) -> tuple:
@@ -104,11 +116,11 @@ class _Sided:
 
     def moves(self, state: tuple, initial: bool) -> list[Move]:
         tree, last = state
-        found = self._ways(tree, _Scope(), [])
+        found = self._ways(tree, _Scope())
         moves = {f.key: f for f in reversed(found)}  # the first of those with one key
         order = list(dict.fromkeys(f.key for f in found))
         numbers = {key: i for i, key in enumerate(order)}
-        return [self._move(moves[key], last, tuple(dict.fromkeys(numbers[g.key] for g in moves[key].group))) for key in order]
+        return [self._move(moves[key], last, tuple(dict.fromkeys(numbers[g.key] for g in moves[key].group.members))) for key in order]
 
     def _move(self, found: _Found, last: tuple[int, ...], blockers: tuple[int, ...]) -> Move:
         way, scope = found.way, found.scope
@@ -121,14 +133,14 @@ class _Sided:
         )
         return Move(edge, (tree, scope.path if tree[0] == "fork" else ()), way.checks, blockers)
 
-    def _ways(self, tree: tuple, scope: _Scope, group: list[_Found]) -> list[_Found]:
-        """All ways on from a configuration; those that take rows are put into ``group``."""
+    def _ways(self, tree: tuple, scope: _Scope) -> list[_Found]:
+        """All ways on from a configuration."""
         if tree[0] == "at":
             _, pc, regs, fresh = tree
-            return self._closure(Way(pc, regs), fresh, scope, group)
+            return self._closure(Way(pc, regs), fresh, scope)
         return self._fork(tree, Way(-1, 0), scope, None)
 
-    def _fork(self, tree: tuple, way: Way, scope: _Scope, begun: list[_Found] | None) -> list[_Found]:
+    def _fork(self, tree: tuple, way: Way, scope: _Scope, begun: _Group | None) -> list[_Found]:
         """Ways on from the sides of a conjunction, which ``way`` has come to; ``begun``: the group of the ways beside one that is only now begun."""
         _, number, regs, fresh, children = tree
         after, sides, around = self.program.ands[number]
@@ -146,12 +158,12 @@ class _Sided:
                 begun=scope.begun | (0 if begun is None else sum(1 << s for s, _ in sides)),
                 wrap=_wrapped(scope.wrap, tree, i, own),
             )
-            found = self._ways(child, inner, [])
+            found = self._ways(child, inner)
             takes = [f for f in found if f.takes and not way.end]
             for f in takes:
                 f.way = f.way._replace(checks=way.checks + f.way.checks, start=way.start | f.way.start)
             if begun is not None:
-                begun += takes
+                begun.add(takes)
             out += takes
             ends.append([f for f in found if not f.takes])
         for chosen in product(*ends):
@@ -159,19 +171,20 @@ class _Sided:
             for f in chosen:  # the negations of a side without rows have nothing to look at
                 checks = () if f.fresh else f.way.checks
                 passed = passed._replace(checks=passed.checks + checks, start=passed.start | f.way.start, end=passed.end | f.way.end)
-            out += self._closure(passed._replace(pc=after, regs=regs), fresh and all(f.fresh for f in chosen), scope, [])
+            out += self._closure(passed._replace(pc=after, regs=regs), fresh and all(f.fresh for f in chosen), scope, begun is None)
         return out
 
-    def _closure(self, way: Way, fresh: bool, scope: _Scope, group: list[_Found]) -> list[_Found]:
-        """Ways on from an instruction through those that take no row, in preference order."""
+    def _closure(self, way: Way, fresh: bool, scope: _Scope, behind: bool = True) -> list[_Found]:
+        """Ways on from an instruction through those that take no row, in preference order; ``behind``: whether it stands right behind a row."""
         out: list[_Found] = []
+        group = _Group(begins_again(self.program, way.pc, way.regs) if behind and not fresh else None, [])
 
         def follow(way: Way) -> list[Way]:
             op, a, _, _ = self.code[way.pc]
             if op in (p.CHAR, p.MATCH, p.JOIN):
                 found = _Found(way, op == p.CHAR, fresh, scope, group)
                 if op == p.CHAR and not way.end:
-                    group.append(found)
+                    group.add([found])
                 if op != p.CHAR or not way.end:  # no row comes behind the partition's last one
                     out.append(found)
                 return []

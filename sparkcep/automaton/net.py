@@ -3,7 +3,7 @@
 It is the NFAb of SASE+ (SIGMOD 2008, section 3) with its epsilon moves resolved. A node is what is left to match after a row was taken. Its edges stand in
 preference order; each takes one row (the paper's begin and take edges; proceed edges are resolved into them, so that the begin condition of the next state is
 looked at before proceeding, as its step 6 asks), or completes the match. The ignore edge belongs to the strategy and has no entry here: never (STRICT), when no
-edge of the node accepts the row (NEXT), always (ANY). Windows are pushed to every edge (steps 4 and 5): an edge names the windows its row opens and those it
+edge of the node that is not passed accepts the row (NEXT), always (ANY). Windows are pushed to every edge (steps 4 and 5): an edge names the windows its row opens and those it
 must lie in.
 
 Who makes the moves of a node differs: automaton/selection.py for plain patterns, automaton/approximate.py where variables may be skipped, and
@@ -28,15 +28,16 @@ MAX_EDGES = 100_000
 ACCEPT = -1
 
 # columns of ``edges``
-E_VAR, E_LABEL, E_TARGET, E_OPEN, E_CHECK, E_NOT, E_AT_START, E_AT_END, E_COST, E_SAME, E_SIDE, E_HAVE, E_BEGIN = range(13)
-E_CHECKS, E_CHECKS_END, E_BLOCKERS, E_BLOCKERS_END = range(13, 17)
+E_VAR, E_LABEL, E_TARGET, E_OPEN, E_CHECK, E_NOT, E_AT_START, E_AT_END, E_COST, E_PASSED, E_SAME, E_SIDE, E_HAVE, E_BEGIN = range(14)
+E_CHECKS, E_CHECKS_END, E_BLOCKERS, E_BLOCKERS_END = range(14, 18)
 
 
 class Edge(NamedTuple):
     """A row of ``edges``, which are zero where they say nothing: the ``variable`` that takes the row, or ACCEPT; its ``label``; the ``target`` node; the masks
     of windows that the row ``opens`` and must be ``inside`` of, and of variables of which no row may stand behind the last row (``negated``); ``start``: whether
     the match must begin at the partition's first row; ``end``: the sides whose last row must be the partition's last one, side 0 being the whole pattern; the
-    ``cost`` of the match that is completed, -1 where a row is taken. With ``&``: whether the row may be the one taken last (``same``); the ``side`` whose last row
+    ``cost`` of the match that is completed, -1 where a row is taken; whether SKIP TILL NEXT may also pass over a row that the edge takes (``passed``: the
+    paper's ignore-proceed). With ``&``: whether the row may be the one taken last (``same``); the ``side`` whose last row
     the edge is behind; the sides that ``have`` the row, and those that ``begin`` with it; where its ``checks`` and
     ``blockers`` stand in those of the net."""
 
@@ -49,6 +50,7 @@ class Edge(NamedTuple):
     start: int = 0
     end: int = 0
     cost: int = -1
+    passed: int = 0
     same: int = 0
     side: int = 0
     have: int = 0
@@ -72,8 +74,8 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Net:
-    """``first`` int64 (nodes + 1): edges of each node, of which node 0 is the start; ``edges`` int64 (m, 17), see :class:`Edge`; ``masks`` int64 (nodes): the
-    variables that can be taken; ``ambiguous``: one match may be found in several ways.
+    """``first`` int64 (nodes + 1): edges of each node, of which node 0 is the start; ``edges`` int64 (m, 18), see :class:`Edge`; ``masks`` int64 (nodes): the
+    variables that can be taken; ``blocks`` int64 (nodes): of these, those whose rows SKIP TILL NEXT may not ignore; ``ambiguous``: one match may be found in several ways.
 
     With ``&``: ``checks`` are (negated variable, side) pairs, no row of which may stand behind the side's last one, and ``blockers`` the edges whose condition may
     not hold at a row that an edge passes over under SKIP TILL NEXT.
@@ -87,6 +89,7 @@ class Net:
     first: np.ndarray
     edges: np.ndarray
     masks: np.ndarray
+    blocks: np.ndarray
     ambiguous: bool
     checks: np.ndarray
     blockers: np.ndarray
@@ -156,7 +159,7 @@ class Net:
     def dump(self, ignore: str, conditions: tuple[str, ...], approx: Approx | None = None) -> str:
         """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them.
 
-        ``ignore``: the condition of ignore edges, ``{variables}`` standing for those the node can take, or nothing where each side has its own;
+        ``ignore``: the condition of ignore edges, ``{variables}`` standing for those whose rows may not be ignored, or nothing where each side has its own;
         ``conditions``: of each variable.
         """
         lines = []
@@ -165,7 +168,7 @@ class Net:
             lines.append(f"node {node}" + (" (start)" if node == 0 else "") + (f" at cost {costs}" if costs else ""))
             lines += ["  " + self._listed(e, node == 0, conditions, approx) for e in self.edges_of(node)]
             if ignore and node and self.masks[node]:
-                taken = ", ".join(v or "any row" for i, v in enumerate(self.variables) if self.masks[node] >> i & 1)
+                taken = ", ".join(v or "any row" for i, v in enumerate(self.variables) if self.blocks[node] >> i & 1)
                 lines.append(f"  ignore if {ignore.format(variables=taken)}")
         return "\n".join(lines)
 
@@ -262,7 +265,7 @@ def build(
 
 def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[Hashable, int]) -> Net:
     table: list[Edge] = []
-    first, masks = [0], []
+    first, masks, blocks = [0], [], []
     checks, blockers, found_sources, first_source = [], [], [], [0]
     ambiguous = False
     for out in found:
@@ -279,6 +282,7 @@ def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[H
             first_source.append(len(found_sources))
         first.append(len(table))
         masks.append(sum({1 << v for v in taken}))
+        blocks.append(sum({1 << m.edge.variable for m in out if m.edge.variable != ACCEPT and not m.edge.passed}))
     ranks = {choices: rank for rank, choices in enumerate(sorted({choices for _, _, choices in found_sources}))}
     sources = [(i, skipped, ranks[choices]) for i, skipped, choices in found_sources]
     return Net(
@@ -286,6 +290,7 @@ def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[H
         first=np.array(first, dtype=np.int64),
         edges=np.array(table, dtype=np.int64).reshape(-1, len(Edge._fields)),
         masks=np.array(masks, dtype=np.int64),
+        blocks=np.array(blocks, dtype=np.int64),
         checks=np.array(checks, dtype=np.int64).reshape(-1, 2),
         blockers=np.array(blockers, dtype=np.int64),
         sources=np.array(sources, dtype=np.int64).reshape(-1, 3),

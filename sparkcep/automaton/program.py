@@ -32,7 +32,9 @@ without a choice match in one way only, so there the order is found element by e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -55,7 +57,8 @@ class Program:
     permutation element; ``runs`` int64 (r, 6); ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
     variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches; ``windows``: for each
     instruction the bit mask of the windows it stands in, ``window_bits``: their register bits (raised by the first row);
-    ``ands``: for each conjunction the instruction behind it, the (number, first instruction) of its sides, and the windows around it.
+    ``ands``: for each conjunction the instruction behind it, the (number, first instruction) of its sides, and the windows around it;
+    ``again``: for each SPLIT that leads back into a loop, where the loop's body begins.
     """
 
     variables: tuple[str, ...]
@@ -71,6 +74,7 @@ class Program:
     windows: tuple[int, ...] = ()
     window_bits: tuple[int, ...] = ()
     ands: tuple[tuple, ...] = ()
+    again: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def dump(self) -> str:
         """Numbered listing, one instruction a line."""

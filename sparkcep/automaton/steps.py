@@ -78,6 +78,48 @@ def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int
     return [way for way in found if way is not None]
 
 
+def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int, int]] | None:
+    """(instruction, registers) of the CHARs with which the innermost part whose iteration is over here may begin again; None where none is over, or may not
+    be repeated. Nothing of the iteration may be left, not even an optional part.
+
+    Such a place is the state a[i] of SASE+ (SIGMOD 2008, section 3.2), where SKIP TILL NEXT ignores the rows that are no a[i].
+    """
+    while True:
+        op = program.code[pc, 0]
+        if pc in program.again:
+            return _beginning(program, (program.again[pc], regs), pc)
+        if op == p.NEXT:
+            ((at, done),) = steps(program, pc, regs, False)
+            for body, inside in steps(program, at, done, False):
+                if body == at + 1:
+                    return _beginning(program, (body, inside), pc)
+        elif op not in (p.JUMP, p.NOT, p.PERM, p.LOOP):
+            return None
+        ways = steps(program, pc, regs, False)
+        if len(ways) != 1 or (op == p.PERM and ways[0][0] != program.code[pc, 2]):
+            return None
+        pc, regs = ways[0]
+
+
+def _beginning(program: p.Program, body: tuple[int, int], end: int) -> frozenset[tuple[int, int]]:
+    """The CHARs that a loop's body may begin with, which ends at the instruction ``end``."""
+    found = set()
+
+    def follow(way: tuple[int, int]) -> list[tuple[int, int]]:
+        pc, regs = way
+        op, a, _, _ = program.code[pc].tolist()
+        if op == p.CHAR:
+            found.add(way)
+        if pc == end or op in (p.CHAR, p.MATCH, p.JOIN):
+            return []
+        if op == p.AND:
+            return [(at, regs) for _, at in program.ands[a][1]]
+        return [] if op == p.START else steps(program, pc, regs, False)
+
+    visit(body, follow)
+    return frozenset(found)
+
+
 def _looped(program: p.Program, pc: int, target: int, what: int, regs: int) -> tuple[int, int] | None:
     low, high, _, shift, mask, cap, flag = program.loops[program.code[pc, 1]].tolist()
     done = (regs & mask) >> shift

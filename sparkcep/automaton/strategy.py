@@ -19,9 +19,9 @@ from sparkcep.automaton.links import Far, Links, agreements_of, links_of
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import selection_automaton
-from sparkcep.plan.costs import ALL, BUNDLES
+from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.define import looks_at_match, reads_labels
-from sparkcep.plan.facts import unbounded
+from sparkcep.plan.facts import shown, unbounded
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx, Ranking, has
 
@@ -33,6 +33,7 @@ EVERY = "every match"
 COUNTED = "how many matches end at each row"
 GRAPH = "the graph of the matches that end at each row"
 CHEAPEST = "the best match of each last row"
+BY_COST = "of each last row the best match of each cost that starts later than all cheaper ones"
 BUNDLED = "the best match of each bundle of last rows"
 BEST = "the k best matches"
 
@@ -221,17 +222,24 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     # what tells one run from another beyond its node and its first row
     apart = (*_looks(plan, looking), *negation, *_grouped(plan))
     every = approx.report == ALL
-    program, automaton = approximate_automaton(copied, copies, merge=every or bool(apart))
+    # numbers of matches need an automaton that finds each once, whatever an exclusion would hide of it
+    pattern = shown(plan.pattern) if plan.sizing and plan.rows == "one" else plan.pattern
+    program, automaton = approximate_automaton(replace(copied, pattern=pattern), copies, merge=every or bool(apart) or plan.sizing)
     looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
     forgets = next(iter((*looked_up, *negated)), None)
-    question = EVERY if every else BUNDLED if approx.report == BUNDLES else CHEAPEST
+    unlisted = (*negated, *(_ambiguous(plan, automaton) if plan.sizing else ()), *looked_up)
+    question = _REPORTED[approx.report]
     found = Strategy(
-        copied, question, WALK, _walked(True, looking, forgets), (*negated, *looked_up) or apart or (_LOCAL,), program, looking, forgets,
+        copied, question, WALK, _walked(True, looking, forgets), unlisted or apart or (_LOCAL,), program, looking, forgets,
         net=automaton,
     )  # fmt: skip
-    if every or (apart and (negated or looked_up)):
+    if every or (unlisted and (apart or plan.sizing)):
         return found
-    return replace(found, search=CLASSES if apart else PROXIES, cost=_COSTS[CLASSES if apart else PROXIES], reasons=apart or (_LOCAL,))
+    search = CLASSES if apart or plan.sizing else PROXIES
+    return replace(found, search=search, cost=_COSTS[search], reasons=apart or (_LOCAL,), instead=WALK if plan.sizing else "")
+
+
+_REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED}
 
 
 # -- what decides --------------------------------------------------------------------------------------------------

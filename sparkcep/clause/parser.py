@@ -239,6 +239,9 @@ class _ClauseParser:
             c.expect_op(")", "to close WEIGHTS")
         reports = {"PROXY": ("PROXY", "MATCHES"), "ALL": ("ALL", "MATCHES"), "BUNDLES": ("MATCH", "BUNDLES")}
         report = next((name for name, words in reports.items() if c.take_word(*words)), None)
+        if report == "PROXY" and c.take_word("PER"):
+            c.expect_word("ERROR", "after PROXY MATCHES PER")
+            report = "PER ERROR"
         return tree.Approx(k, tuple(weights), report, c.span(start))
 
     def _weight(self) -> tuple[str, Expr]:

@@ -96,7 +96,7 @@ class Speculate:
 class Approx:
     k: Expr
     weights: tuple[tuple[str, Expr], ...] = ()
-    report: str | None = None  # PROXY, ALL, BUNDLES
+    report: str | None = None  # PROXY, PER ERROR (of them), ALL, BUNDLES
     span: Span = _span()
 
 

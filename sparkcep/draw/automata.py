@@ -254,8 +254,8 @@ def _of_net(plan: Plan, net: Net, texts: tuple[str, ...], title: str) -> Graph:
                 found.append(Edge(node, edge.target, TAKE, names[edge.variable], texts[edge.variable], notes))
         states.append(State(str(node), _cost_of(plan, net, node), any(e.kind == COMPLETE for e in found)))
         edges += _completing(_ordered(found))
-        mask = int(net.masks[node])
-        if node and mask and plan.selection.strategy != "STRICT" and net.sides == 1:
+        mask = int(net.blocks[node])
+        if node and net.masks[node] and plan.selection.strategy != "STRICT" and net.sides == 1:
             taken = dict.fromkeys(name for v, name in enumerate(names) if mask >> v & 1)
             what = "any row" if plan.selection.strategy == "ANY" else f"unless {' or '.join(taken)}"
             edges.append(Edge(node, node, IGNORE, f"ignore {what}"))

@@ -16,7 +16,7 @@ from sparkcep.columns.types import HIGH, WORD
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import MOST_LABELS, doubled
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
-from sparkcep.engine.lifetimes import Lifetimes, expired, lifetimes, times
+from sparkcep.engine.lifetimes import Lifetimes, beyond, expired, lifetimes, times
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
@@ -144,7 +144,7 @@ class Computations:
         limits, state = self.task.limits, self.state
         state[:] = 0
         self.room.stamps[:] = self.room.match_stamps[:] = 0
-        alive = lifetimes(self.task.plan, chunk)
+        alive = lifetimes(self.task.plan, chunk, self.task.failures)
         rows, values = self._arrays(chunk, alive)
         while True:
             outcome = kernels.run(
@@ -228,7 +228,9 @@ class Computations:
         room = self.room
         if self.state[kernels.S_DETAIL] == kernels.WAYS:
             kept = self._kept_ways()
-            ways = doubled(room.ways) if 2 * len(kept) > len(room.ways) else room.ways
+            # where nothing was dropped, the ways of one row alone do not fit
+            crowded = 2 * len(kept) > len(room.ways) or len(kept) == self.state[kernels.S_WAYS]
+            ways = doubled(room.ways) if crowded else room.ways
             ways[: len(kept)] = kept
             self.room = room._replace(ways=ways)
             self.state[kernels.S_WAYS] = len(kept)
@@ -304,16 +306,23 @@ class Computations:
     def _edge(self, kind: str, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
         """MATCH_FROM() or MATCH_TO()."""
         column = chunk.columns[self.automaton.time]
-        late, ends = matches[:, M_EXPIRED] == 1, matches[:, M_END]
+        late, found = matches[:, M_EXPIRED] == 1, matches[:, M_END]
         if kind == "match_from":
             own = column.take(pa.array(last))
-            return pc.if_else(pa.array(late), times(np.where(late, ends, 0), ~late, column.type), own) if late.any() else own
-        endless = ends == kernels.ENDLESS
-        if endless.any() and not self.automaton.lifetime and self.task.plan.windows[0].order:
-            raise MatchRuntimeError(
-                "ARITHMETIC_OVERFLOW", f"MATCH_TO() lies beyond what {column.type} holds; cast the ORDER BY expression to a wider type", sqlstate="22003"
-            )
-        return times(np.where(late, expired(ends, alive.when[first], column.type), ends), endless, column.type)
+            return pc.if_else(pa.array(late), self._times("MATCH_FROM()", found, ~late, first, chunk), own) if late.any() else own
+        # a window always ends, so that an end that is not told lies beyond 64 bits
+        endless = (found == kernels.ENDLESS) & bool(self.automaton.lifetime or not self.task.plan.windows[0].order)
+        return self._times("MATCH_TO()", np.where(late, expired(found, alive.when[first], column.type), found), endless, first, chunk)
+
+    def _times(self, name: str, numbers: np.ndarray, absent: np.ndarray, rows: np.ndarray, chunk: Chunk) -> pa.Array:
+        """Times of matches, which begin at ``rows``; NULL where they are ``absent``. Raises MatchRuntimeError where one is beyond the type."""
+        column = chunk.columns[self.automaton.time]
+        wrong = np.flatnonzero(~absent & (beyond(numbers, column.type) | (numbers == kernels.ENDLESS)))
+        if len(wrong):
+            where, untold = self.task.failures.where(int(rows[wrong[0]]), chunk.columns), numbers[wrong[0]] == kernels.ENDLESS
+            most, wider = ("64 bits", "DOUBLE") if untold else (f"what {column.type} holds", "a wider type")
+            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", f"{name}{where} lies beyond {most}; cast the ORDER BY expression to {wider}", sqlstate="22003")
+        return times(numbers, absent, column.type)
 
     def _values(self, held: Held, matches: np.ndarray, null: np.ndarray) -> pa.Array:
         """The values that matches have of a register or of EMIT's column."""

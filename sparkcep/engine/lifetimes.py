@@ -14,6 +14,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.failures import Failures
 from sparkcep.engine.windows import check_window, measured
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.options import NO_WINDOW
@@ -44,7 +45,7 @@ def check_lifetimes(plan: Plan, schema: pa.Schema) -> None:
             raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=line, column=column, fragment=text)
 
 
-def lifetimes(plan: Plan, chunk: Chunk) -> Lifetimes:
+def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
     """The lifetimes of a buffer's rows. Raises MatchRuntimeError where one ends before it begins."""
     automaton, window = plan.automaton, plan.windows[0]
     column = chunk.columns[automaton.time]
@@ -60,7 +61,9 @@ def lifetimes(plan: Plan, chunk: Chunk) -> Lifetimes:
         wrong = np.flatnonzero((ends <= when) & (absent == 0))
         if len(wrong):
             raise MatchRuntimeError(
-                "LIFETIME", f"LIFETIME TO gives {until[wrong[0]].as_py()!r} for a row of {column[wrong[0]].as_py()!r}: a row's life ends behind its time",
+                "LIFETIME",
+                f"LIFETIME TO gives {until[wrong[0]].as_py()!r} for a row of {column[wrong[0]].as_py()!r}{failures.where(wrong[0], chunk.columns)}: a row's life "
+                "ends behind its time; use another expression, or leave such rows out by WHERE below the clause",
                 sqlstate="22000",
             )
         return Lifetimes(when, ends, absent.astype(np.uint8))
@@ -71,21 +74,25 @@ def lifetimes(plan: Plan, chunk: Chunk) -> Lifetimes:
     return Lifetimes(_ordered(rows.when), np.where(last == ENDLESS, ENDLESS, last + (last < ENDLESS)), (absent | rows.null).astype(np.uint8))
 
 
+def beyond(numbers: np.ndarray, arrow: pa.DataType) -> np.ndarray:
+    """bool: which numbers are no times of a type."""
+    t = type_of(arrow)
+    if t.is_float or (t.kind == "decimal" and 10**t.precision > ENDLESS):
+        return np.zeros(len(numbers), dtype=bool)
+    most = 10**t.precision - 1 if t.kind == "decimal" else (1 << (_INTS.get(t.kind, 64) - 1)) - 1
+    least = -most if t.kind == "decimal" else -1 - most
+    return (numbers > most) | (numbers < least)
+
+
 def times(numbers: np.ndarray, absent: np.ndarray, arrow: pa.DataType) -> pa.Array:
-    """Times of a type; NULL where they are ``absent``. Raises MatchRuntimeError where one is beyond the type."""
+    """Times of a type, which holds them; NULL where they are ``absent``."""
     t = type_of(arrow)
     if t.is_float:
         return pa.array(_floats(numbers), mask=absent).cast(arrow)
-    bits = _INTS.get(t.kind, 64)
-    beyond = ~absent & ((numbers >= 1 << (bits - 1)) | (numbers < -(1 << (bits - 1)))) if bits < 64 else np.zeros(len(numbers), dtype=bool)
-    if t.kind == "decimal":
-        beyond = ~absent & (abs(numbers) >= 10 ** min(t.precision, 18))
-    if beyond.any():
-        raise MatchRuntimeError("ARITHMETIC_OVERFLOW", f"MATCH_TO() lies beyond what {arrow} holds; cast the ORDER BY expression to a wider type", sqlstate="22003")
     if t.kind == "decimal":
         raw = np.stack([numbers, numbers >> 63], axis=1).tobytes()
         return pa.Array.from_buffers(arrow, len(numbers), [pa.array(~absent).buffers()[1], pa.py_buffer(raw)])
-    held = np.where(absent, 0, numbers).astype(np.int32 if bits == 32 else np.int64)
+    held = np.where(absent, 0, numbers).astype(np.int32 if _INTS.get(t.kind, 64) == 32 else np.int64)
     return pa.array(held, mask=absent).cast(arrow)
 
 

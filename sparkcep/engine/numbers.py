@@ -33,7 +33,7 @@ class Numbers:
             counts = np.zeros(chunk.rows, dtype=kind)
             for low, high in zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist()):
                 counting.count_matches(
-                    net.first, net.edges, net.masks, self.accepts, letters, low, high, backs, windowed(self.task),
+                    net.first, net.edges, net.masks, net.blocks, self.accepts, letters, low, high, backs, windowed(self.task),
                     CONTIGUITY[self.task.plan.selection.strategy], np.int64(prime), np.zeros((high - low + 1, net.nodes), dtype=kind), counts,
                 )
             found.append(counts)

@@ -167,11 +167,13 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 def _passage(task: Task) -> Passage:
     """Buffers, search and report, as the strategy has them."""
     strategy, tables = task.prepared.strategy, Tables(task)
+    # built where something lists matches, and then once
+    listing: Listing = functools.cache(functools.partial(Walk, task))
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-    if reporter is not None and strategy.question in (s.CHEAPEST, s.BUNDLED):
+    if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
         if strategy.search == s.PROXIES:
             return Proxies(task, reporter, tables)
-        return Whole(BestOfLastRows(task, Walk(task) if strategy.search == s.WALK else None, reporter, tables).answer)
+        return Whole(BestOfLastRows(task, listing, reporter, tables).answer)
     if strategy.search == s.COMPUTATIONS:
         search = Computations(task, tables)
         if task.plan.changes is not None:
@@ -179,8 +181,6 @@ def _passage(task: Task) -> Passage:
         return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
-    # built where something lists matches, and then once
-    listing: Listing = functools.cache(functools.partial(Walk, task))
     if strategy.question in (s.COUNTED, s.GRAPH):
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:

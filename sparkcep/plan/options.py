@@ -86,8 +86,8 @@ def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
             )
         if isinstance(node, nodes.Conjunct) and report == "FIRST":
             raise clause.error(node.span, "CONJUNCTION", "a conjunction & reports ALL MATCHES; FIRST MATCH cannot be asked for")
-        if isinstance(node, nodes.Repeat) and nodes.contains(node.item, nodes.Not):
-            raise clause.error(node.span, "NEGATION", "~ cannot stand under a quantifier; negate one variable between others")
+        if isinstance(node, nodes.Repeat) and isinstance(node.item, nodes.Not):
+            raise clause.error(node.span, "NEGATION", "~ cannot have a quantifier itself; quantify a group with a variable beside it, as (A ~B)+")
         if isinstance(node, nodes.Not):
             if not isinstance(node.item, nodes.Var):
                 message = "~ takes one row pattern variable, not a group; give it a condition of its own"

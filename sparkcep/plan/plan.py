@@ -80,6 +80,15 @@ class Plan:
     @property
     def counting(self) -> bool:
         """MATCH_COUNT(): the matches that end at a row are one output row."""
+        return self.approximate is None and self._counts
+
+    @property
+    def sizing(self) -> bool:
+        """MATCH_COUNT() of approximate matches: each that is reported tells for how many it stands."""
+        return self.approximate is not None and self._counts
+
+    @property
+    def _counts(self) -> bool:
         return any(leaf.spec.kind == "cnt" for leaf in self.leaves)
 
     @property

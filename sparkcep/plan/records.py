@@ -124,7 +124,7 @@ class Approx(NamedTuple):
     """APPROX: costs in units of 1/``scale``. A match costs at most ``bound``; ``missing`` has the cost of each variable without a row, or with
     a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row costs ``extra``."""
 
-    report: str
+    report: Literal["PROXY", "PER ERROR", "ALL", "BUNDLES"]
     scale: int
     bound: int
     missing: tuple[int, ...]

@@ -535,11 +535,12 @@ def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matche
         low = rows.offsets[part]
         high = rows.offsets[part + 1]
         going = opens[part, O_GOING] == 1
-        if state[S_OPENED] == 0 and low < high:
+        if state[S_OPENED] == 0:  # also of a partition without rows, which keeps its own number
             state[S_ROW] = low
             state[S_COUNT] = 0
             state[S_WAYS] = 0
             state[S_NUMBER] = opens[part, O_NUMBER]
+        if state[S_OPENED] == 0 and low < high:
             outcome = _row(low, high, True, True, graph, values, rows, room, labelled, max_steps, max_matches, state)
             if outcome != DONE:
                 return outcome

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.net import E_AT_START, E_CHECK, E_LABEL, E_OPEN, E_TARGET
+from sparkcep.automaton.net import E_AT_START, E_CHECK, E_LABEL, E_OPEN, E_PASSED, E_TARGET
 from sparkcep.search.cargo import CARGO_STATE, K_ENTRIES, carry, complete, join, leave, move_on, preferred, report, taken
 from sparkcep.search.chains import NONE
 from sparkcep.search.codes import DONE, ERROR, FULL, GROW, NEXT, O_CUT, S_DETAIL, S_NUMBER, S_PART, S_START, STRICT
@@ -140,7 +140,7 @@ def _new_class(source, e, row, edges, looking, classes, state):
     for k in range(classes.hi.shape[1]):
         # sums that nothing reads any more begin anew, so that they do not overflow
         kept = values.valued[target] == 1
-        classes.hi[c, k] = 0 if not kept else min(hi[row, k], 1) if values.present[k] == 1 else hi[row, k]
+        classes.hi[c, k] = 0 if not kept else min(hi[row, k], values.largest[k]) if values.largest[k] > 0 else hi[row, k]
         classes.hf[c, k] = hf[row, k] if kept else 0.0
     return c
 
@@ -225,8 +225,8 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                             if got < 0:
                                 return -1 - _withdrawn(count, ERROR, looking, classes, state), done
                             fits = got == 1
-                        if fits and strategy == NEXT and place != NONE:
-                            # whoever can take a row may not pass over it, whatever comes of it
+                        if fits and strategy == NEXT and place != NONE and edges[e, E_PASSED] == 0:
+                            # whoever can take a row by such an edge may not pass over it, whatever comes of it
                             classes.info[place, I_OVER] = 1
                             state[R_OVER] = 1
                         fits = fits and _timed(e, row, edges, looking) and _completes(edges[e, E_TARGET], row, last, looking)

@@ -29,11 +29,11 @@ def _plus(x, y, prime):
 
 
 @allocating
-def _apply(old, new, letter, strategy, first, edges, masks, prime):
+def _apply(old, new, letter, strategy, first, edges, masks, blocks, prime):
     """``new`` = ``old`` after a row with these letters: each run takes the row by its edges, ignores it, or ends."""
     nodes = masks.shape[0]
     for node in range(nodes):
-        keeps = strategy == ANY or (strategy == NEXT and letter & masks[node] == 0)
+        keeps = strategy == ANY or (strategy == NEXT and letter & blocks[node] == 0)
         new[node] = old[node] if keeps else 0
     for node in range(1, nodes):
         if old[node] != 0 and letter & masks[node] != 0:
@@ -75,7 +75,7 @@ def _completed(open_runs, letter, at_low, at_high, first, edges, masks, accepts,
 
 
 @allocating
-def count_matches(first, edges, masks, accepts, letters, low, high, backs, windowed, strategy, prime, older, counts):
+def count_matches(first, edges, masks, blocks, accepts, letters, low, high, backs, windowed, strategy, prime, older, counts):
     """Fills ``counts`` (rows) for the rows low .. high - 1 of one partition, modulo ``prime`` (0: as they are).
 
     ``backs`` int64 (rows): first row of the window that ends with each; ``older`` (rows of the partition, nodes): working
@@ -117,7 +117,7 @@ def count_matches(first, edges, masks, accepts, letters, low, high, backs, windo
                     for i in range(nodes):
                         scratch[:] = 0
                         scratch[i] = 1
-                        _apply(scratch, total, letters[s], strategy, first, edges, masks, prime)
+                        _apply(scratch, total, letters[s], strategy, first, edges, masks, blocks, prime)
                         for j in range(nodes):
                             x = zero
                             for k in range(nodes):
@@ -148,7 +148,7 @@ def count_matches(first, edges, masks, accepts, letters, low, high, backs, windo
         if windowed and middle >= low:
             for i in range(nodes):
                 scratch[:] = product[i]
-                _apply(scratch, product[i], letter, strategy, first, edges, masks, prime)
+                _apply(scratch, product[i], letter, strategy, first, edges, masks, blocks, prime)
         scratch[:] = newer
-        _apply(scratch, newer, letter, strategy, first, edges, masks, prime)
+        _apply(scratch, newer, letter, strategy, first, edges, masks, blocks, prime)
         _start(newer, letter, q == low, first, edges, prime)

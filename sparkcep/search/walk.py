@@ -40,6 +40,7 @@ from sparkcep.automaton.net import (
     E_LABEL,
     E_NOT,
     E_OPEN,
+    E_PASSED,
     E_SAME,
     E_SIDE,
     E_TARGET,
@@ -91,6 +92,7 @@ from sparkcep.search.progress import bounds, entered, left, put_event, unmatched
 
 # columns of ``frames``: node, row taken, the edge being tried (by which the frame above was reached), next candidate row (-1: not looked
 # for), first edge that accepts that row, matches at entry, complete already, rows taken since the candidate was looked at
+FROM = -2  # of F_NEXT: FROM - row says that rows behind that one are to be looked at
 F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE, FRAME = range(9)
 F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row behind the last one
 
@@ -240,15 +242,18 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
             for node in range(nodes):
                 best = NEVER
                 any_edge = False
+                stays = strategy != STRICT  # whether the row may be ignored
                 if letters[q] & masks[node] != 0:
                     for e in range(first[node], first[node + 1]):
                         v = edges[e, E_VAR]
                         if v >= 0 and (letters[q] >> v) & 1 == 1:
                             any_edge = True
                             best = min(best, ends[edges[e, E_TARGET], q])
+                            if strategy == NEXT and exact and edges[e, E_PASSED] == 0:
+                                stays = False
                 if node == 0:
                     ends[0, q] = best
-                elif strategy == STRICT or (strategy == NEXT and exact and any_edge):
+                elif not stays:
                     ahead[node] = best
                 elif any_edge:
                     ahead[node] = min(ahead[node], best)
@@ -392,6 +397,13 @@ def _put_frame(depth, node, row, first, frames, state):
 
 
 @inlined
+def _failed(bad, state):
+    """A condition has an error."""
+    state[S_DETAIL] = bad
+    return ERROR
+
+
+@inlined
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out
 ):
@@ -420,6 +432,12 @@ def _from_row(
         node = frames[depth, F_NODE]
         e = frames[depth, F_EDGE]
         last = frames[depth, F_ROW]
+        if plain is not None:
+            if how.strategy == NEXT:
+                e = _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
+                if e < 0:
+                    outcome = _failed(e, state)
+                    break
         if e == first[node + 1]:
             # ---- nothing is left to try behind this row
             if depth == 0:
@@ -450,8 +468,7 @@ def _from_row(
             elif _may_complete(depth, how, plain, frames):
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
-                state[S_DETAIL] = got
-                outcome = ERROR
+                outcome = _failed(got, state)
                 break
             if got == 1 and touched and undecided and not how.report_all:
                 outcome = SUSPENDED  # rows to come may lead to a match that is preferred
@@ -480,7 +497,7 @@ def _from_row(
             stop = _window_end(e, depth, stop_all, edges, work.opened, spans.windows)
             if p < 0:
                 bad = np.int64(0)
-                p = last + 1
+                p = last + 1 if p == -1 else FROM - p + 1
                 if sides is not None:
                     p -= edges[e, E_SAME]
                     if how.strategy == NEXT:
@@ -489,7 +506,7 @@ def _from_row(
                     if how.strategy == NEXT:
                         extends = not (how.memo and steps > patience)
                         before = depth
-                        depth, p, looked, bad = _find_accepted(e, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state)
+                        depth, p, looked, bad = _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state)
                         effort += looked
                         if p >= stop_all and undecided:
                             touched = True
@@ -498,8 +515,7 @@ def _from_row(
                     elif how.strategy == STRICT and open_end and p >= limit:
                         touched = True
                 if bad < 0:
-                    state[S_DETAIL] = bad
-                    outcome = ERROR
+                    outcome = _failed(bad, state)
                     break
             if sides is not None:
                 if how.strategy == NEXT:
@@ -517,8 +533,7 @@ def _from_row(
         )
         effort += looked
         if got < 0:
-            state[S_DETAIL] = got
-            outcome = ERROR
+            outcome = _failed(got, state)
             break
         if undecided and (cut or (got == 0 and depth > 0 and p >= stop_all)):
             touched = True
@@ -567,8 +582,8 @@ def _timed(opening, row, windows):
 
 
 @embedded
-def _find_accepted(e, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
-    """Notes in the frame the first row that an edge of its node accepts under SKIP TILL NEXT, and that edge: (depth, row, effort, 0 or an
+def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
+    """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge: (depth, row, effort, 0 or an
     error). ``extends``: rows of a Kleene variable may be taken in one go, and then the depth is that of the last one."""
     first, edges, masks, letters = net.first, net.edges, net.masks, rows.letters
     frames, labels, entry = work.frames, scratch.labels, conditions.entry
@@ -576,7 +591,7 @@ def _find_accepted(e, depth, stop_all, extends, here, net, plain, spans, conditi
     last = frames[depth, F_ROW]
     s = here[2]
     effort = np.int64(0)
-    p = last + 1
+    begin = p
     frames[depth, F_FIRST] = -1
     f = net.alone[node]
     if f >= 0:
@@ -586,7 +601,7 @@ def _find_accepted(e, depth, stop_all, extends, here, net, plain, spans, conditi
             until += 1
         u = edges[f, E_VAR]
         # a Kleene variable's rows up to there are taken in one go
-        loops = extends and e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0
+        loops = extends and e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0 and edges[f, E_PASSED] == 0
         mode = EXTEND if loops else SEARCH
         got, bad = _scanned(mode, u, edges[f, E_LABEL], entry[u], here[1], p, last, until, s, here, conditions.slots, conditions, rows, scratch, state)
         if bad < 0:
@@ -612,29 +627,73 @@ def _find_accepted(e, depth, stop_all, extends, here, net, plain, spans, conditi
     while p < stop_all and frames[depth, F_FIRST] < 0:
         if letters[p] & masks[node] != 0:
             for f in range(first[node], first[node + 1]):
-                u = edges[f, E_VAR]
-                if u < 0 or (letters[p] >> u) & 1 == 0:
-                    continue
-                if p >= _window_end(f, depth, p + 1, edges, work.opened, spans.windows) or not _timed(edges[f, E_OPEN], p, spans.windows):
-                    continue
-                if entry[u] >= 0 or net.valued[edges[f, E_TARGET]] == 1:
-                    got, bad = _scanned(
-                        MAP, u, edges[f, E_LABEL], entry[u], 1, p, last, p + 1, s, here, conditions.slots, conditions, rows, scratch, state
-                    )
-                    labels[p] = UNTAKEN
-                    effort += _pairs(u, p, depth, s, plain)
-                    if bad < 0:
-                        return depth, p, effort, bad
-                    if got == 0:
-                        continue
-                frames[depth, F_FIRST] = f
-                break
+                got = _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, state)
+                if got < 0:
+                    return depth, p, effort, got
+                if edges[f, E_VAR] >= 0 and (letters[p] >> edges[f, E_VAR]) & 1 == 1:
+                    effort += _pairs(edges[f, E_VAR], p, depth, s, plain)
+                if got == 1:
+                    frames[depth, F_FIRST] = f
+                    break
             if frames[depth, F_FIRST] >= 0:
                 break
         p += 1
     frames[depth, F_NEXT] = p
     frames[depth, F_STALE] = 0
-    return depth, p, effort + p - last, np.int64(0)
+    return depth, p, effort + p - begin + 1, np.int64(0)
+
+
+@embedded
+def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, state):
+    """Whether an edge accepts a row behind the rows taken, in the windows of its groups: 1, 0 or an error."""
+    edges = net.edges
+    u = edges[f, E_VAR]
+    if u < 0 or (rows.letters[p] >> u) & 1 == 0:
+        return np.int64(0)
+    if p >= _window_end(f, depth, p + 1, edges, work.opened, spans.windows) or not _timed(edges[f, E_OPEN], p, spans.windows):
+        return np.int64(0)
+    if conditions.entry[u] < 0 and net.valued[edges[f, E_TARGET]] == 0:
+        return np.int64(1)
+    got, bad = _scanned(
+        MAP, u, edges[f, E_LABEL], conditions.entry[u], 1, p, work.frames[depth, F_ROW], p + 1, here[2], here, conditions.slots, conditions, rows,
+        scratch, state,
+    )
+    scratch.labels[p] = UNTAKEN
+    return np.int64(bad) if bad < 0 else np.int64(got)
+
+
+@embedded
+def _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
+    """The edge that is tried next, or an error. All edges up to the end of a node, or up to one that completes the match, are tried at one row; then the next
+    row is their turn, if this one may be ignored."""
+    edges, frames, first = net.edges, work.frames, net.first
+    node = frames[depth, F_NODE]
+    if frames[depth, F_NEXT] < 0 or (e < first[node + 1] and edges[e, E_VAR] >= 0):
+        return e
+    got = _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
+    if got < 0:
+        return got
+    frames[depth, F_NEXT] = FROM - frames[depth, F_NEXT] if got == 1 else -1
+    while got == 1 and e > first[node] and edges[e - 1, E_VAR] >= 0:
+        e -= 1
+    frames[depth, F_EDGE] = e
+    return e
+
+
+@embedded
+def _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
+    """Whether the run may ignore the row at which the edges of its node were tried, and go on to the next one: 1, 0 or an error. The edges before the first
+    one that accepted it did not accept it."""
+    edges, frames = net.edges, work.frames
+    node, p, f = frames[depth, F_NODE], frames[depth, F_NEXT], frames[depth, F_FIRST]
+    if depth == 0 or f < 0 or p >= stop_all or edges[f, E_PASSED] == 0:
+        return np.int64(0)
+    for g in range(f + 1, net.first[node + 1]):
+        if edges[g, E_PASSED] == 0:
+            got = _accepts(g, p, depth, here, net, spans, conditions, rows, scratch, work, state)
+            if got != 0:
+                return min(got, np.int64(0))
+    return np.int64(1)
 
 
 @embedded

@@ -55,8 +55,7 @@ def float_windows(values, null, offsets, reach, ends, backs):
             behind = max(here + reach, np.nextafter(here, np.inf))
             while end < last and sign * values[end] < behind:
                 end += 1
-            before = min(here - reach, np.nextafter(here, -np.inf))
-            while sign * values[begin] <= before:
-                begin += 1
             ends[row] = end
+            while ends[begin] <= row:  # by the ends, as a difference rounds otherwise than a sum
+                begin += 1
             backs[row] = begin

@@ -119,7 +119,8 @@ def _of_ours(raised: Exception) -> ClauseError:
 
 def _told(error: ClauseError, sql: str = "") -> dict[str, Any]:
     """An error as an answer, with its line of the statement ``sql`` where that is known."""
-    return {"error": {**vars(error), "description": error.over(sql) if sql else str(error)}}
+    fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}  # notes that somebody added are not the answer's
+    return {"error": {**fields, "description": error.over(sql) if sql else str(error)}}
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:

@@ -122,12 +122,15 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
     if strategy.search == by.PROXIES:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif strategy.search == by.CLASSES:
-        needed = f"the values of the match that {_names(strategy)} still need" if strategy.looking else "the groups' windows still open"
-        how = f"in one pass with one run for each node and {needed}"
+        told = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
+        counted = ["another that counts the matches each stands for, without listing them"] * plan.sizing
+        how = f"in one pass with one run for each node and {', and '.join(told + counted)}"
     elif strategy.question == by.EVERY:
         how = "depth-first, one by one"
     else:
-        how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
+        looked_up = "because a negation or a label is looked up among the rows taken"
+        because = looked_up if not plan.sizing else f"and counted, because {strategy.reasons[0].text}"
+        how = f"out of all matches, which are gone through depth-first, {because}"
     bound = f"cost at most {approx.errors(approx.bound)}"
     return f"approximate, {STRATEGIES[plan.selection.strategy]}, {bound}, {_asked(plan, strategy)}; {how}"
 

@@ -1,6 +1,6 @@
 """The experiments of SASE+ (SIGMOD 2008, section 6) in memory, one thread: what each costs, with a figure like its Figure 8.
 
-Two symbols; prices rise by 1 with probability p, fall or stay with (1 - p) / 2 each, and wrap at 1000; volumes are uniform in 1..1000.
+Two symbols; prices rise by 1 with probability p, fall or stay with (1 - p) / 2 each; volumes are uniform in 1..1000.
 The query is the paper's template ``a+ b``: a[1].price % 500 = 0, an iterator predicate on a[i], b.volume < 150, within W rows.
 Strategies: s2 is contiguity in the partition, s3 is skip till next match.
 """
@@ -21,16 +21,17 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 
 STRATEGIES = {"s2": "STRICT CONTIGUITY", "s3": "SKIP TILL NEXT MATCH"}
-# over the a[..i-1] of the paper, a[1] being S; the last: p3 with a third component that few runs reach
-_P3 = "A AS price > COALESCE(PRIOR(MIN(U.price)), MIN(S.price)),"
+# the last: p3 with a third component that few runs reach
 PREDICATES = {
-    "p1": "", "p2": "A AS price > LAST(U.price, 1),", "p3": _P3, "avg": _P3.replace("MIN", "AVG"),
-    "p3*": _P3 + " C AS price > S.price AND price < LAST(U.price),",
+    "p1": "", "p2": " AND price > PRIOR(LAST(A.price))", "p3": " AND price > PRIOR(MIN(A.price))", "avg": " AND price > PRIOR(AVG(A.price))",
+    "p3*": " AND price > PRIOR(MIN(A.price)), C AS price > FIRST(A.price) AND price < LAST(A.price)",
 }
+# mean lengths of matches in section 6.1, W = 500 and p = 0.7
+LENGTHS = {"p1s3": 250, "p2s2": 4.5, "p2s3": 140}
 GOALS = {"p2": 5.5e6, "avg": 3.3e6}
 WINDOWS = (500, 1000, 1500, 2000)
 CLAUSE = """PARTITION BY symbol ORDER BY ts MEASURES {measure} AS n {skip} EVENT SELECTION {strategy} ALL MATCHES
-    PATTERN (S A* B{more}) WINDOW {window} ROWS SUBSET U = (S, A) DEFINE {predicate} S AS price % 500 = 0, B AS volume < 150"""
+    PATTERN (A+ B{more}) WINDOW {window} ROWS DEFINE A AS (count(A.*) > 1 OR price % 500 = 0){predicate}, B AS volume < 150"""
 
 
 def stream(rows: int, p: float, seed: int = 1) -> dict[str, np.ndarray]:
@@ -40,7 +41,7 @@ def stream(rows: int, p: float, seed: int = 1) -> dict[str, np.ndarray]:
     for symbol in range(2):
         u = rng.random(rows // 2)
         step = np.where(u < p, 1, np.where(u < (1 + p) / 2, -1, 0))
-        price = (np.cumsum(step) + rng.integers(0, 1000)) % 1000 + 1
+        price = np.cumsum(step) + rng.integers(0, 1000) + 1
         parts.append((np.full(rows // 2, symbol), np.arange(rows // 2), price, rng.integers(1, 1001, rows // 2)))
     return dict(zip(("symbol", "ts", "price", "volume"), map(np.concatenate, zip(*parts))))
 
@@ -52,8 +53,9 @@ def measure(columns: dict[str, np.ndarray], predicate: str, strategy: str, windo
         measure=output, skip=skip, strategy=STRATEGIES[strategy], window=window, predicate=PREDICATES[predicate], more=" C" if predicate == "p3*" else ""
     )
     plan = make_plan(parse_clause(text))
+    columns = columns | {"price % 500 = 0": columns["price"] % 500 == 0}
     inputs = {name: pa.array(columns[sql]) for name, sql in plan.inputs}
-    letters = {"S": columns["price"] % 500 == 0, "B": columns["volume"] < 150}
+    letters = {"B": columns["volume"] < 150}
     inputs[LETTERS] = pa.array(sum(letters[plan.variables[v]].astype(np.int64) << bit for v, bit, _ in plan.letters))
     table = pa.table(inputs)
     prepared = prepare(plan, table.schema)
@@ -89,20 +91,43 @@ def run(rows: int, figures: str) -> dict:
     results["5, 6"] = _merging(columns, folder)
     for p in (0.7, 0.55):
         results[f"5, 6 runs p={p}"] = _side_by_side(stream(rows // 4, p), p, folder)
+    results["tables"] = _tables(stream(rows, 0.7))
     results["many"] = _many()
     return results
 
 
+def _tables(columns: dict[str, np.ndarray]) -> dict:
+    """What the paper's Tables 2 and 3 list: runs at each event and lengths of matches at W = 500; of runs side by side, how many are merged, and
+    how many rows the shared buffer takes up for each event, by W."""
+    print(f"\nTable 2, W = 500, {len(columns['ts']):,} events{'runs an event':>16}{'mean length':>13}{'paper':>8}")
+    found: dict[str, list] = {}
+    for name in ("p1s2", "p1s3", "p2s2", "p2s3", "p3s2", "p3s3"):
+        apart = measure(columns, name[:2], name[2:], 500, merging=False, output="MATCH_GRAPH()")
+        every = measure(columns, name[:2], name[2:], 500)
+        length = every["rows"] / max(every["matches"], 1)
+        print(f"{name:<37}{apart['looks'] - 1:>16.3f}{length:>13.1f}{LENGTHS.get(name, ''):>8}")
+        found[name] = [apart["looks"] - 1, length]
+    print("\nTable 3: runs merged in percent, nodes of the shared buffer an event, by W")
+    for name in ("p1s3", "p2s3", "p3s3"):
+        pairs = [[measure(columns, name[:2], name[2:], w, merging=m, output="MATCH_GRAPH()") for m in (True, False)] for w in WINDOWS]
+        merged = [1 - on["looks"] / off["looks"] for on, off in pairs]
+        nodes = [on["rows"] / len(columns["ts"]) for on, _ in pairs]
+        print(f"{name:<8}" + "".join(f"{100 * m:>7.0f} %" for m in merged) + "".join(f"{n:>9.2f}" for n in nodes))
+        found[f"{name} merged"] = [merged, nodes]
+    return found
+
+
 def _first(columns: dict[str, np.ndarray], p: float, folder: Path) -> dict:
     print(f"\nExpt 1, W = 500, p = {p}, {len(columns['ts']):,} events, all matches")
-    print(f"{'query':<8}{'M events/s':>12}{'goal':>7}{'matches':>10}{'mean length':>13}")
+    print(f"{'query':<8}{'M events/s':>12}{'goal':>7}{'matches':>10}{'mean length':>13}{'paper':>8}")
     found = {}
     for predicate in ("p1", "p2", "p3", "avg"):
         for strategy in STRATEGIES:
             r = measure(columns, predicate, strategy, 500)
             found[predicate + strategy] = r
             goal = f"{GOALS[predicate] / 1e6:.1f}" if predicate in GOALS else ""
-            print(f"{predicate + strategy:<8}{r['events_per_s'] / 1e6:>12.2f}{goal:>7}{r['matches']:>10,}{r['rows'] / max(r['matches'], 1):>13.1f}")
+            print(f"{predicate + strategy:<8}{r['events_per_s'] / 1e6:>12.2f}{goal:>7}{r['matches']:>10,}{r['rows'] / max(r['matches'], 1):>13.1f}"
+                  f"{LENGTHS.get(predicate + strategy, '') if p == 0.7 else '':>8}")
     _bars(folder / f"figure_8a_p{p}.png", {n: r["events_per_s"] for n, r in found.items()}, "events/s", f"Expt 1, p = {p}")
     return found
 

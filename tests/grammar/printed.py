@@ -87,7 +87,7 @@ def to_sql(clause: MatchClause) -> str:
         line = f"APPROX {cut(a.k)}"
         if a.weights:
             line += " WEIGHTS (" + ", ".join(f"{_weight_name(v)} {cut(e)}" for v, e in a.weights) + ")"
-        line += {None: "", "PROXY": " PROXY MATCHES", "ALL": " ALL MATCHES", "BUNDLES": " MATCH BUNDLES"}[a.report]
+        line += {None: "", "PROXY": " PROXY MATCHES", "PER ERROR": " PROXY MATCHES PER ERROR", "ALL": " ALL MATCHES", "BUNDLES": " MATCH BUNDLES"}[a.report]
         lines.append(line)
     if clause.pref:
         line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)

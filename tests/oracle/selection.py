@@ -12,6 +12,8 @@ Preferment and anchors
  2. FIRST MATCH reports empty matches as the standard does, at each start row, under every strategy.
  3. MATCH_NUMBER() in DEFINE is the number the match would get under FIRST MATCH; with ALL MATCHES it is NULL.
 SKIP TILL NEXT
+ 3a. The ways by which a match may end part the ways to take a row: those before it are tried row by row over all rows that may be reached, then the match
+    ends, then come those behind it.
  4. The windows (WINDOW and WITHIN of a group) belong to the take condition: a row beyond a group's window is not
     accepted by that group's variables and may be ignored.
  5. Negation plays no part in ignoring; it is a condition on finished runs, so FIRST MATCH is the preferred run
@@ -101,8 +103,6 @@ class Query:
             raise ValueError("~ and & need a SKIP TILL strategy")
         if pattern.contains(self.pattern, ("and",)) and self.report == FIRST:
             raise ValueError("& reports ALL MATCHES only")
-        if _negation_under_quantifier(self.pattern):
-            raise ValueError("~ under a quantifier")
         if self.report == ALL and self.skip and self.skip[0] in ("to first", "to last"):
             raise ValueError("SKIP TO a variable needs FIRST MATCH")
 
@@ -231,6 +231,7 @@ def _not_overlapping(found):
 #     ("loop", rep, done, since)           done: iterations so far; since: rows taken when the last one began
 #     ("close", size, first)               the end of a group WITHIN size that began with the first-th taken row
 #     ("unexclude",)                       the end of {- -}
+#     ("stop",)                            nothing behind it is looked at
 
 
 class _Search:
@@ -261,22 +262,59 @@ class _Search:
         taken = _taken(path)
         here = taken[-1][1] + 1 if taken else start
         options = list(self.options(left, len(taken), here))
+        blocking = self.blocking(left, options, taken, here)
+        turn = []  # what may take the next row, up to where the match may end
         for kind, what, passed, rest in options:
+            if kind == "take":
+                turn.append((what, passed, rest))
+                continue
+            yield from self.row_by_row(turn, blocking, path, start, anywhere, number)
+            turn = []
             if kind == "end":
                 yield path + passed
-            elif kind == "and":
-                for both in self.conjunctions(what, path + passed, start, anywhere, number):
-                    if self.closes(rest, _taken(both)):
-                        yield from self.runs(rest, both, start, anywhere, number)
-            else:
-                for row, promises in self.candidates(options, path, start, anywhere, number):
-                    verdict = self.accepts(what, row, path, rest, number)
-                    if verdict is False:
-                        continue
-                    item = ("row", row, what, any(form == ("unexclude",) for form in _forms(rest)))
-                    if verdict is None:
-                        promises += (("must", what, row),)
-                    yield from self.runs(rest, path + passed + promises + (item,), start, anywhere, number)
+                continue
+            for both in self.conjunctions(what, path + passed, start, anywhere, number):
+                if self.closes(rest, _taken(both)):
+                    yield from self.runs(rest, both, start, anywhere, number)
+        yield from self.row_by_row(turn, blocking, path, start, anywhere, number)
+
+    def row_by_row(self, turn, blocking, path, start, anywhere, number):
+        """The ways on by a row. Under SKIP TILL NEXT each row is offered to all that may take it before it is ignored; else each takes its rows."""
+        if not turn:
+            return
+        candidates = self.candidates(blocking, path, start, anywhere, number)
+        if self.query.strategy == NEXT:
+            order = [(candidate, way) for candidate in candidates for way in turn]
+        else:
+            order = [(candidate, way) for way in turn for candidate in candidates]
+        for (row, promises), (what, passed, rest) in order:
+            verdict = self.accepts(what, row, path, rest, number)
+            if verdict is False:
+                continue
+            item = ("row", row, what, any(form == ("unexclude",) for form in _forms(rest)))
+            if verdict is None:
+                promises += (("must", what, row),)
+            yield from self.runs(rest, path + passed + promises + (item,), start, anywhere, number)
+
+    def blocking(self, left, options, taken, here):
+        """(variable, what is left after it) of the transitions whose rows may not be ignored.
+
+        Where the last row ended an iteration of a part that may be repeated, these are the ways to begin the innermost such part again.
+        """
+        if self.query.strategy != NEXT:
+            return []
+        last = (len(taken), taken[-1][1] + 1 if taken else here)
+        while left is not None and taken:
+            form, rest = left
+            if form[0] == "loop":
+                _, (_, body, _, most, _), done, _ = form
+                if most is None or done < most:
+                    again = self.options((body, (("stop",), rest)), *last)
+                    return list(self.takes(again, last))
+            elif form[0] not in ("close", "unexclude", "empty", "neg"):
+                break
+            left = rest
+        return list(self.takes(options, last))
 
     def options(self, left, taken, here, passed=()):
         """What may come next, in preference order: (kind, what, negations passed on the way, what is left then).
@@ -335,7 +373,7 @@ class _Search:
         ):
             yield from self.options(rest, taken, here, passed)
 
-    def candidates(self, options, path, start, anywhere, number):
+    def candidates(self, blocking, path, start, anywhere, number):
         """(row, promises) for the rows that the strategy lets the run come to next, the earlier first."""
         size = len(self.rows)
         taken = _taken(path)
@@ -346,27 +384,25 @@ class _Search:
             return [(row, ()) for row in range(following, min(following + 1, size))]
         if self.query.strategy == ANY:
             return [(row, ()) for row in range(following, size)]
-        # Skip till next: go on until a row that some transition accepts; that row cannot be ignored.
+        # Skip till next: go on until a row that a blocking transition accepts; that row cannot be ignored.
         reached = []
         promises = ()
-        takes = list(self.takes(options, path))
         for row in range(following, size):
             reached.append((row, promises))
-            verdicts = [(variable, self.accepts(variable, row, path, rest, number)) for variable, rest in takes]
+            verdicts = [(variable, self.accepts(variable, row, path, rest, number)) for variable, rest in blocking]
             if any(verdict is True for _, verdict in verdicts):
                 break
             promises += tuple(("ignored", variable, row) for variable, verdict in verdicts if verdict is None)
         return reached
 
-    def takes(self, options, path):
-        """(variable, what is left after it) of all transitions that could take the next row."""
-        taken = _taken(path)
+    def takes(self, options, last):
+        """(variable, what is left after it) of all transitions that could take the next row; `last`: how many rows are taken, and the row behind them."""
         for kind, what, _, rest in options:
             if kind == "take":
                 yield what, rest
             elif kind == "and":
                 for side in what:
-                    yield from self.takes(self.options((side, None), len(taken), taken[-1][1] + 1), path)
+                    yield from self.takes(self.options((side, None), *last), last)
 
     def conjunctions(self, sides, path, start, anywhere, number):
         """Ways on from `path` by one occurrence of each side."""
@@ -567,12 +603,6 @@ def _other_sides(p) -> dict:
     return others
 
 
-def _negation_under_quantifier(p) -> bool:
-    if p[0] == "rep" and pattern.contains(p, ("neg",)):
-        return True
-    return any(_negation_under_quantifier(child) for child in pattern.children(p))
-
-
 # --- random queries ---------------------------------------------------------------------------------------------
 
 
@@ -652,8 +682,12 @@ def _random_negation(rng, names):
     for name in negated:
         parts.insert(rng.randrange(len(parts) + 1), ("neg", name))
     p = ("cat", parts)
-    if rng.random() < 0.1:
+    roll = rng.random()
+    if roll < 0.1:
         p = ("alt", [p, ("var", rng.choice(names))])
+    elif roll < 0.35 and any(part[0] != "neg" for part in parts):
+        p = ("rep", p, rng.choice([0, 1, 1, 2]), rng.choice([2, 3, None]), rng.random() < 0.7)
+        p = ("cat", rng.sample([p, ("var", rng.choice(names))], 2)) if rng.random() < 0.5 else p
     return p, negated
 
 

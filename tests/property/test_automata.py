@@ -66,8 +66,11 @@ def test_the_engine_agrees_with_definition_2(seed):
     assert matched >= compared
 
 
+@pytest.mark.parametrize("room", [None, 1])
 @pytest.mark.parametrize("seed", first(range(4)))
-def test_classifier_names_the_arcs_of_the_first_computation(seed):
+def test_classifier_names_the_arcs_of_the_first_computation(seed, room, monkeypatch):
+    if room is not None:
+        monkeypatch.setattr(computations, "RECORDS", room)
     rng = random.Random(7100 + seed)
     rows_told = 0
     for i in range(AUTOMATA // 2):
@@ -102,6 +105,15 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     assert matched > 500
 
 
+def test_there_is_room_for_the_ways_of_one_row():
+    """Of the ways before the last row fewer than half of the room are in use, and the row has more than the other half."""
+    text = '''PARTITION BY p ORDER BY id MEASURES CLASSIFIER() AS c ALL ROWS PER MATCH
+      AUTOMATON (REGISTER n INT = 0  STATE q0 START, q2 FINAL  ARC a FROM q0 TO q1 WHEN v = 0  ARC x FROM q1 TO q1 WHEN v = 1 SET n = 3 * n
+        ARC y FROM q1 TO q1 WHEN v = 1 SET n = 3 * n + 1  ARC z FROM q1 TO q1 WHEN v = 1 SET n = 3 * n + 2  ARC e FROM q1 TO q2 WHEN v = 2 AND n = 5)'''
+    rows = [{"id": i, "v": v, "w": 0, "s": None} for i, v in enumerate([0, 1, 1, 1, 1, 1, 1, 2])]
+    assert [row["c"] for row in run(text, {1: rows})[1]] == ["a", "x", "x", "x", "x", "y", "z", "e"]
+
+
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_partitions_may_come_little_by_little(seed):
     rng = random.Random(7300 + seed)
@@ -109,7 +121,7 @@ def test_partitions_may_come_little_by_little(seed):
     for _ in range(AUTOMATA // 3):
         automaton = oracle.random_automaton(rng)
         partitions = {p: oracle.random_rows(rng, rng.randrange(1, 9)) for p in range(PARTITIONS)}
-        text = oracle.clause(automaton, measures_of(automaton)[1])
+        text = oracle.clause(automaton, f"MATCH_NUMBER() AS m_no, {measures_of(automaton)[1]}")
         try:
             at_once = run(text, partitions)
         except MatchRuntimeError:

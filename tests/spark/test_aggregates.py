@@ -76,9 +76,9 @@ def measured(spark, aggregates):
     )
 
 
-@pytest.mark.parametrize("part", first(range(8)))
+@pytest.mark.parametrize("part", first(range(16)))
 def test_values_and_types_are_those_of_a_group(spark, groups, part):
-    aggregates = AGGREGATES[part::8]
+    aggregates = AGGREGATES[part::16]
     frame = measured(spark, aggregates)
     found = frame.collect()
     # One query for each: Spark cannot plan listagg next to a DISTINCT with FILTER.
