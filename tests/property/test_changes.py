@@ -134,7 +134,7 @@ def test_changes_are_those_of_all_matches(seed):
 
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
+    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH"), (changelog_engine, "RUN")):
         monkeypatch.setattr(module, name, 1)
     rng = random.Random(8400 + seed)
     told = 0
