@@ -32,6 +32,7 @@ from sparkcep.search import computations as c
 
 KEPT = 1024  # records of which there is room at first
 FLUSH = 8192  # changes of matches that are told together
+RUN = 4096  # rows that come in order and are taken together
 BLOCK = 64  # rows that are taken at first where computations are carried on
 _WITHOUT = -(1 << 63)
 
@@ -126,6 +127,9 @@ class Changelog:
             if kind == INSERT and row > newest:
                 run.append(row)
                 newest = row
+                if len(run) == RUN:
+                    yield INSERT, run, -2
+                    run = []
                 continue
             if run:
                 yield INSERT, run, -2

@@ -64,31 +64,29 @@ def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some
 
 
 def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, candidates: list[Candidate]) -> list[Candidate]:
-    """Those that do not come and go by one change."""
+    """Those that do not come and go by one change. Such a match has other rows than before, so that it is another where all its rows are given."""
+    if search.task.plan.rows != "one":
+        return list(candidates)
     floating = search.room.floating == 1
     gone: dict[tuple, int] = {}
-    same: set[int] = set()
-    asked: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for i, candidate in enumerate(candidates):
         words = np.where(floating & (candidate.words == NEGATIVE_ZERO), 0, candidate.words)
         key = (candidate.turn, int(candidate.rows[0]), int(candidate.rows[-1]), words.tobytes())
         if candidate.change == "retract":
             gone[key] = i
         elif key in gone:
-            before = candidates[gone[key]]
-            if np.array_equal(before.rows, candidate.rows) and np.array_equal(before.labels, candidate.labels):
-                same |= {gone[key], i}
-            elif search.task.plan.rows == "one":
-                asked.append((gone[key], i))
-    if asked:
-        pairs = [candidates[i] for pair in asked for i in pair]
-        table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, pairs)))
-        equal = np.ones(len(asked), dtype=bool)
-        for leaf in search.task.plan.leaves:
-            if leaf.spec.kind not in _OF_CHANGES:
-                numbers = _numbers(table.column(leaf.name))
-                equal &= numbers[::2] == numbers[1::2]
-        same |= {i for pair, is_equal in zip(asked, equal.tolist()) if is_equal for i in pair}
+            pairs.append((gone[key], i))
+    if not pairs:
+        return list(candidates)
+    some = [candidates[i] for pair in pairs for i in pair]
+    table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, some)))
+    equal = np.ones(len(pairs), dtype=bool)
+    for leaf in search.task.plan.leaves:
+        if leaf.spec.kind not in _OF_CHANGES:
+            numbers = _numbers(table.column(leaf.name))
+            equal &= numbers[::2] == numbers[1::2]
+    same = {i for pair, is_equal in zip(pairs, equal.tolist()) if is_equal for i in pair}
     return [candidate for i, candidate in enumerate(candidates) if i not in same]
 
 

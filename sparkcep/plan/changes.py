@@ -59,7 +59,8 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> Changes | N
     for expr in (changes.column, *changes.arrival):
         for node in scope.columns(expr):
             if node.op == "col":
-                left_out.setdefault(node.value[-1].lower(), quote(node.value[-1]))
+                own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
+                left_out.setdefault(".".join(own).lower(), ".".join(map(quote, own)))
     same = f"dense_rank() OVER ({over} struct(0 AS __all, * EXCEPT ({', '.join(left_out.values())})))"
     consecutive = "" if changes.consecutive is None else inputs.column(scope.plain_text(changes.consecutive, "CONSECUTIVE BY"))
     return Changes(
