@@ -78,7 +78,7 @@ class Changelog:
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
         self.chunk, self.turns = chunk, turns(self.task, chunk)
-        self.alive = lifetimes(self.task.plan, chunk)
+        self.alive = lifetimes(self.task.plan, chunk, self.task.failures)
         self.state[:] = 0
         self.search.room.stamps[:] = self.search.room.match_stamps[:] = 0
         self.rows, self.values = self.search._arrays(chunk, self.alive)
