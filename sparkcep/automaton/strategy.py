@@ -90,11 +90,12 @@ class Strategy:
     """The search that answers a plan, and the automata that were built to choose it.
 
     ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
-    matches where the rows do not let ``search`` answer, or "". ``forgets``: why failed states (or runs) are not remembered, or None
-    where they are. ``looking``: the variables whose conditions look at the match. ``net``: the automaton of event selection, None
-    for the adjacent search; ``unranked``: why TOP goes through all matches; ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the
-    automata of PATHS, SEQUENCES and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``:
-    equalities by which PATHS and SEQUENCES part the rows.
+    matches where the rows do not let ``search`` answer, or "". ``counts``: those of which one counts approximate matches beside
+    ``search``. ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables whose
+    conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why TOP goes
+    through all matches; ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the automata of PATHS, SEQUENCES and SIDES
+    without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities by which PATHS and
+    SEQUENCES part the rows.
     """
 
     plan: Plan
@@ -106,6 +107,7 @@ class Strategy:
     looking: tuple[int, ...]
     forgets: Reason | None = None
     instead: str = ""
+    counts: tuple[str, ...] = ()
     net: Net | None = None
     unranked: tuple[Reason, ...] = ()
     links: Links | None = None
@@ -236,7 +238,10 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     if every or (unlisted and (apart or plan.sizing)):
         return found
     search = CLASSES if apart or plan.sizing else PROXIES
-    return replace(found, search=search, cost=_COSTS[search], reasons=apart or (_LOCAL,), instead=WALK if plan.sizing else "")
+    found = replace(found, search=search, cost=_COSTS[search], reasons=apart or (_LOCAL,))
+    if not plan.sizing:
+        return found
+    return replace(found, counts=(FRONT,) if apart else (FRONT, NUMBERS), instead=WALK)
 
 
 _REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED}

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.net import E_COST
-from sparkcep.automaton.strategy import CLASSES
+from sparkcep.automaton.strategy import CLASSES, NUMBERS
 from sparkcep.engine import front as fronts
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room
@@ -17,15 +17,18 @@ from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.front import Front, SideBySide
 from sparkcep.engine.last_rows import counted
 from sparkcep.engine.listing import Listing, listed
+from sparkcep.engine.numbers import Numbers
 from sparkcep.engine.outputs import decimals
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.runs import compacted, empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
-from sparkcep.engine.windows import Measured
+from sparkcep.engine.walk import windowed
+from sparkcep.engine.windows import Measured, plan_windows
 from sparkcep.search import codes, derivations
 
 ENTRIES = 1 << 12  # of runs, at first
+LONG = 300  # rows of a window, for each node, from which on matrices of the nodes are faster than numbers by first row (measured)
 MAX_SIZE = 10**38 - 1  # of a DECIMAL(38)
 
 
@@ -34,14 +37,16 @@ class BestOfLastRows:
 
     def __init__(self, task: Task, listing: Listing, reporter: Reporter, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
-        self.front = Front(task) if task.prepared.strategy.search == CLASSES else None
+        strategy = task.prepared.strategy
+        self.front = Front(task) if strategy.search == CLASSES else None
+        self.numbers = Numbers(task) if NUMBERS in strategy.counts and windowed(task) else None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         best, ending = self._best(chunk)
         places = self.reporter.places(chunk)
         found = self.reporter.reported(best, places, chunk)
         if self.task.plan.sizing:
-            found.by_event["cnt"] = self._sizes(best, ending or counted(self.front, self.listing, chunk), places, chunk)
+            found.by_event["cnt"] = self._sizes(best, ending or self._counted(chunk), places, chunk)
         if self.task.plan.rows == "unmatched":
             found = with_unmatched(found, np.arange(chunk.rows), chunk)
         yield from self.tables.of(chunk, found)
@@ -66,6 +71,15 @@ class BestOfLastRows:
             kept = both.chosen(chosen[np.lexsort((costs[chosen], last_rows[chosen]))])
         ending = np.flatnonzero(counts)
         return kept.chosen(later_ones(kept)) if self.reporter.by_cost else kept, (ending, counts[ending].tolist())
+
+    def _counted(self, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+        """Last rows, and how many matches end at each."""
+        assert self.front is not None
+        if self.numbers is not None and self.numbers.nbytes(chunk) <= self.task.limits.max_state_bytes:
+            ends = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0][0]
+            if np.mean(ends - np.arange(chunk.rows)) > LONG * self.front.nodes:
+                return self.numbers.of(chunk)
+        return counted(self.front, self.listing, chunk)
 
     def _sizes(self, best: Found, ending: tuple[np.ndarray, list[int]], places: Measured, chunk: Chunk) -> pa.Array:
         """How many matches end at the last row of each of the best ones, or at the match points of each bundle."""

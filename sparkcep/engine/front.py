@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
+from sparkcep.automaton.strategy import FRONT
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Round, doubled, scratch
 from sparkcep.engine.live import columns_read, largest_counts, live_windows
@@ -76,13 +77,13 @@ class Front:
 class SideBySide(Round):
     """The search over whole partitions. ``by_class``: the arrays of its cargo that have a row for each class."""
 
+    name = FRONT
     by_class: tuple[str, ...] = ()
     cargo: Any
 
     def __init__(self, front: Front, chunk: Chunk, pruning: bool) -> None:
         super().__init__(front.task, chunk)
         self.front, task, data = front, self.task, self.data
-        self.name = task.prepared.strategy.search
         self.windows, _ = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
         self.when, self.until = np.arange(chunk.rows), self.windows[0] - 1
         self.opens, self.slots = np.zeros((chunk.parts, codes.OPEN_FIELDS), dtype=np.int64), np.zeros(chunk.parts, dtype=np.int64)
