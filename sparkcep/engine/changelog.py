@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkcep.automaton.strategy import COMPUTATIONS
 from sparkcep.engine.buffer import Chunk
@@ -78,7 +79,7 @@ class Changelog:
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
         self.chunk, self.turns = chunk, turns(self.task, chunk)
-        self.alive = lifetimes(self.task.plan, chunk, self.task.failures)
+        self.alive = lifetimes(self.task.plan, _without_promises(self.task, chunk, self.turns), self.task.failures)
         self.state[:] = 0
         self.search.room.stamps[:] = self.search.room.match_stamps[:] = 0
         self.rows, self.values = self.search._arrays(chunk, self.alive)
@@ -380,6 +381,15 @@ def _without_expiry(graph: c.Graph, arcs: tuple[Arc, ...]) -> c.Graph:
     kept = np.array([arcs[arc].on != "expiry" for arc in graph.silent], dtype=bool)
     counts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
     return graph._replace(silent=graph.silent[kept], first_silent=counts[graph.first_silent])
+
+
+def _without_promises(task: Task, chunk: Chunk, found: Turns) -> Chunk:
+    """The chunk in which punctuations have no end of a lifetime, which nobody need give them."""
+    name = task.plan.automaton.lifetime
+    if not name:
+        return chunk
+    ends = chunk.columns[name]
+    return replace(chunk, columns=chunk.columns | {name: pc.if_else(pa.array(found.kinds == PUNCTUATE), pa.scalar(None, ends.type), ends)})
 
 
 def _shifted(records: np.ndarray, by: int) -> np.ndarray:

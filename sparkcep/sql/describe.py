@@ -186,8 +186,8 @@ def _changes(plan: Plan) -> list[str]:
         lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")
     if changes.report == "NET":
         return [*lines, "report: the matches of the rows that are left at the end"]
-    held = {"ALL": "no row is held back", "NONE": "rows are held back to the punctuation behind them"}
-    size = f"rows are held back to {changes.size.text} before the punctuation" if changes.size is not None else ""
+    held = {"ALL": "no row is held back", "NONE": "rows not before the last punctuation are held back"}
+    size = f"rows {changes.size.text} or more behind the last punctuation are held back" if changes.size is not None else ""
     return [*lines, f"report: what each change does to the matches; {size or held[changes.speculate]}"]
 
 
