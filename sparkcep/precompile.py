@@ -39,6 +39,8 @@ CLAUSES = {
     "ranked by products": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B) WINDOW 5 PREF MAX (A.v * B.v) TOP 2 DEFINE A AS v > 1, B AS v < 3",
     "automata": f"{_HEAD}{_SEEN}, n AS n, CLASSIFIER() AS c AUTOMATON (REGISTER n INT = 0, x DOUBLE STATE z FINAL ARC FROM a TO b WHEN v > 1 SET n = n + 1, x = v "
     "ARC FROM b TO b WHEN v >= x SET n = n + 1, x = v ARC FROM b TO z WHEN v < x) WINDOW 5",
+    "automata, changes": f"{_HEAD}CHANGE() AS h, {_SEEN} AUTOMATON (REGISTER n INT = 0 STATE z FINAL ARC FROM a TO b WHEN v > 1 SET n = n + 1 "
+    "ARC FROM b TO b WHEN n < 3 SET n = n + 1 ARC FROM b TO z) WINDOW 5 CHANGES IN op ARRIVAL BY i REPORT CHANGES",
     "ranked conjunctions": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A & C) WINDOW 4 SLIDE 1 PREF MAX (A.i + C.i) TOP 2 DEFINE A AS v > 1, C AS v < 3",
 }
 
@@ -68,9 +70,11 @@ def _tables(plan: Plan) -> Iterator:
             "t": pa.array([row % 10 for row in rows], pa.int64()),
             "v": pa.array([None if row == none else float(row * 7 % 5) for row in rows], pa.float64()),
             "i": pa.array([None if row == none else row * 7 % 5 for row in rows], pa.int32()),
+            "op": pa.array(["insert" for _ in rows]),
         }
-        columns = dict(values) if plan.rows != "one" else {}
-        columns |= {column: values[sql.rpartition(".")[2]] for column, sql in plan.inputs}
+        columns = {name: column for name, column in values.items() if name != "op"} if plan.rows != "one" else {}
+        numbers = pa.array([row * 3 % 10 for row in rows], pa.int32())  # those that Spark gives rows that come and go
+        columns |= {column: numbers if sql.startswith("dense_rank()") else values[sql.rpartition(".")[2]] for column, sql in plan.inputs}
         if plan.letters:
             bits = sum(1 << bit for _, bit, _ in plan.letters)
             columns[LETTERS] = pa.array([row * 5 & bits for row in rows], pa.int8())

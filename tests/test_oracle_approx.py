@@ -63,6 +63,7 @@ PAPER = cat(A, alt(B, C), D, B)
 def test_example_2():
     # Positions from 0: the paper's a1 is row 0.
     answer = found(PAPER, "aeebceaeecdaebd", ANY, 2, window=("rows", 5))
+    assert len(answer) == 13  # |T|
     assert "A0 B3 =2 D B" in answer  # a1 b4: adding "db" makes it a serialization
     assert "C9 D10 B13 =1 A" in answer  # c10 d11 b14: prepending "a"
     # a1 c5 d11 is out of the window; a7 c10 d11 lies in it and lacks the b only.
@@ -86,6 +87,14 @@ def test_example_3():
     assert [(p.rows, p.error) for p in q.proxies(rows, at)] == [((0, 1), 2), ((0, 1, 4), 1)]
     (bundle,) = q.bundles(rows, at)
     assert (bundle.start, bundle.end, bundle.size, bundle.best.rows) == (2, 5, 2, (0, 1, 4))
+
+
+def test_definition_5():
+    """Of the stretch from 3 on the shortest match has an error, and the cheapest one of its match point began before."""
+    rows, at = over("abcd"), [1, 3, 9, 10]
+    q = query(cat(A, B, C, D), ANY, 1, window=("range", 20))
+    assert [(p.rows, p.error) for p in q.proxies(rows, at)] == [((0, 1, 2), 1), ((0, 1, 2, 3), 0)]
+    assert [(p.rows, p.error) for p in q.per_error(rows, at)] == [((0, 1, 2), 1), ((0, 1, 2, 3), 0), ((1, 2, 3), 1)]
 
 
 # --- the semantics, point by point: (pattern, text, strategy, k, options, expected), the reason above each -----------

@@ -19,9 +19,9 @@ from sparkcep.automaton.links import Far, Links, agreements_of, links_of
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_TARGET, E_VAR, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import selection_automaton
-from sparkcep.plan.costs import ALL, BUNDLES
+from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.define import looks_at_match, reads_labels
-from sparkcep.plan.facts import unbounded
+from sparkcep.plan.facts import shown, unbounded
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx, Ranking, has
 
@@ -33,6 +33,7 @@ EVERY = "every match"
 COUNTED = "how many matches end at each row"
 GRAPH = "the graph of the matches that end at each row"
 CHEAPEST = "the best match of each last row"
+BY_COST = "of each last row the best match of each cost that starts later than all cheaper ones"
 BUNDLED = "the best match of each bundle of last rows"
 BEST = "the k best matches"
 
@@ -89,11 +90,12 @@ class Strategy:
     """The search that answers a plan, and the automata that were built to choose it.
 
     ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
-    matches where the rows do not let ``search`` answer, or "". ``forgets``: why failed states (or runs) are not remembered, or None
-    where they are. ``looking``: the variables whose conditions look at the match. ``net``: the automaton of event selection, None
-    for the adjacent search; ``unranked``: why TOP goes through all matches; ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the
-    automata of PATHS, SEQUENCES and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``:
-    equalities by which PATHS and SEQUENCES part the rows.
+    matches where the rows do not let ``search`` answer, or "". ``counts``: those of which one counts approximate matches beside
+    ``search``. ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables whose
+    conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why TOP goes
+    through all matches; ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the automata of PATHS, SEQUENCES and SIDES
+    without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities by which PATHS and
+    SEQUENCES part the rows.
     """
 
     plan: Plan
@@ -105,6 +107,7 @@ class Strategy:
     looking: tuple[int, ...]
     forgets: Reason | None = None
     instead: str = ""
+    counts: tuple[str, ...] = ()
     net: Net | None = None
     unranked: tuple[Reason, ...] = ()
     links: Links | None = None
@@ -221,17 +224,27 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     # what tells one run from another beyond its node and its first row
     apart = (*_looks(plan, looking), *negation, *_grouped(plan))
     every = approx.report == ALL
-    program, automaton = approximate_automaton(copied, copies, merge=every or bool(apart))
+    # numbers of matches need an automaton that finds each once, whatever an exclusion would hide of it
+    pattern = shown(plan.pattern) if plan.sizing and plan.rows == "one" else plan.pattern
+    program, automaton = approximate_automaton(replace(copied, pattern=pattern), copies, merge=every or bool(apart) or plan.sizing)
     looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
     forgets = next(iter((*looked_up, *negated)), None)
-    question = EVERY if every else BUNDLED if approx.report == BUNDLES else CHEAPEST
+    unlisted = (*negated, *(_ambiguous(plan, automaton) if plan.sizing else ()), *looked_up)
+    question = _REPORTED[approx.report]
     found = Strategy(
-        copied, question, WALK, _walked(True, looking, forgets), (*negated, *looked_up) or apart or (_LOCAL,), program, looking, forgets,
+        copied, question, WALK, _walked(True, looking, forgets), unlisted or apart or (_LOCAL,), program, looking, forgets,
         net=automaton,
     )  # fmt: skip
-    if every or (apart and (negated or looked_up)):
+    if every or (unlisted and (apart or plan.sizing)):
         return found
-    return replace(found, search=CLASSES if apart else PROXIES, cost=_COSTS[CLASSES if apart else PROXIES], reasons=apart or (_LOCAL,))
+    search = CLASSES if apart or plan.sizing else PROXIES
+    found = replace(found, search=search, cost=_COSTS[search], reasons=apart or (_LOCAL,))
+    if not plan.sizing:
+        return found
+    return replace(found, counts=(FRONT,) if apart else (FRONT, NUMBERS), instead=WALK)
+
+
+_REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED}
 
 
 # -- what decides --------------------------------------------------------------------------------------------------

@@ -9,22 +9,14 @@ from sparkcep.clause import nodes, tree
 from sparkcep.clause.automaton import AutomatonParser
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
-from sparkcep.errors import LIMIT, UNSUPPORTED, error_at
+from sparkcep.errors import LIMIT, error_at
 
 MAX_CLAUSE = 262_144  # characters
 MAX_NESTING = 50  # of a row pattern
 MAX_BOUND = 1_000_000  # of a quantifier
 
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
-_OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "APPROX", "PREF", "TOP")  # the words that begin them
-
-# what an AUTOMATON will take, and what to do without it
-_LATER = {
-    ("CHANGES", "IN"): "match over the rows that are left: SELECT those that were inserted and not retracted below the clause",
-    ("REPORT", "CHANGES"): "leave it out: the matches of the rows that are left at the end are reported",
-    ("REPORT", "NET"): "leave it out: the matches of the rows that are left at the end are reported anyway",
-    ("SPECULATE",): "leave it out: rows are matched in the order of ORDER BY",
-}
+_OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")  # the words that begin them
 
 
 def parse_clause(text: str) -> tree.MatchClause:
@@ -180,9 +172,16 @@ class _ClauseParser:
         if c.take_word("LIFETIME"):
             c.expect_word("TO", "and an expression after LIFETIME")
             return "lifetime", tree.Lifetime(self.expr(), c.span(start))
-        for words, instead in _LATER.items():
-            if c.at_word(*words):
-                raise c.error(f"{' '.join(words)} is not answered yet; {instead}", "AUTOMATON", UNSUPPORTED)
+        if c.take_word("CHANGES", "IN"):
+            return "changes", self._changes(start)
+        if c.take_word("REPORT"):
+            what = "NET" if c.take_word("NET") else "CHANGES"
+            if what == "CHANGES":
+                c.expect_word("CHANGES", "or NET after REPORT")
+            return "report", tree.Report(what, c.span(start))
+        if c.take_word("SPECULATE"):
+            what = "ALL" if c.take_word("ALL") else "NONE" if c.take_word("NONE") else "SIZE"
+            return "speculate", tree.Speculate(what, self.expressions.parse_operand() if what == "SIZE" else None, c.span(start))
         if c.take_word("EVENT"):
             return "selection", self._selection(start)
         if c.take_word("WINDOW") or c.take_word("WITHIN"):
@@ -201,6 +200,12 @@ class _ClauseParser:
                 scope = "OVERALL"
             return "top", tree.Top(k, scope, c.span(start))
         return None
+
+    def _changes(self, start: int) -> tree.Changes:
+        c, column = self.c, self.expr()
+        arrival = tuple(c.listed(self.expr)) if c.take_word("ARRIVAL", "BY") else ()
+        consecutive = self.expr() if c.take_word("CONSECUTIVE", "BY") else None
+        return tree.Changes(column, arrival, consecutive, c.span(start))
 
     def _selection(self, start: int) -> tree.EventSelection:
         c = self.c
@@ -234,6 +239,9 @@ class _ClauseParser:
             c.expect_op(")", "to close WEIGHTS")
         reports = {"PROXY": ("PROXY", "MATCHES"), "ALL": ("ALL", "MATCHES"), "BUNDLES": ("MATCH", "BUNDLES")}
         report = next((name for name, words in reports.items() if c.take_word(*words)), None)
+        if report == "PROXY" and c.take_word("PER"):
+            c.expect_word("ERROR", "after PROXY MATCHES PER")
+            report = "PER ERROR"
         return tree.Approx(k, tuple(weights), report, c.span(start))
 
     def _weight(self) -> tuple[str, Expr]:

@@ -66,10 +66,37 @@ class Lifetime:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """``CHANGES IN column ARRIVAL BY arrival CONSECUTIVE BY consecutive``."""
+
+    column: Expr
+    arrival: tuple[Expr, ...] = ()
+    consecutive: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Report:
+    """``REPORT what``: NET or CHANGES."""
+
+    what: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Speculate:
+    """``SPECULATE what``: ALL, NONE, or a ``size``."""
+
+    what: str
+    size: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
 class Approx:
     k: Expr
     weights: tuple[tuple[str, Expr], ...] = ()
-    report: str | None = None  # PROXY, ALL, BUNDLES
+    report: str | None = None  # PROXY, PER ERROR (of them), ALL, BUNDLES
     span: Span = _span()
 
 
@@ -121,6 +148,9 @@ class MatchClause:
     defines: tuple[Define, ...] = ()
     automaton: Automaton | None = None
     lifetime: Lifetime | None = None
+    changes: Changes | None = None
+    report: Report | None = None
+    speculate: Speculate | None = None
     text: str = field(default="", compare=False, repr=False)
     span: Span = _span()
 

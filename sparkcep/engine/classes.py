@@ -1,5 +1,5 @@
-"""PROXY MATCHES and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each class of
-equal futures, or out of all matches."""
+"""PROXY MATCHES, PER ERROR too, and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each
+class of equal futures, or out of all matches."""
 
 from __future__ import annotations
 
@@ -8,62 +8,113 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.strategy import CLASSES
+from sparkcep.automaton.net import E_COST
+from sparkcep.automaton.strategy import CLASSES, NUMBERS
 from sparkcep.engine import front as fronts
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.front import Front, SideBySide
-from sparkcep.engine.listing import Search, listed
+from sparkcep.engine.last_rows import counted
+from sparkcep.engine.listing import Listing, listed
+from sparkcep.engine.numbers import Numbers
+from sparkcep.engine.outputs import decimals
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.reporter import Reporter
-from sparkcep.engine.runs import compacted, empty_runs, with_room
+from sparkcep.engine.reporter import Reporter, bundle_groups
+from sparkcep.engine.runs import compacted, empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.walk import windowed
+from sparkcep.engine.windows import Measured, plan_windows
 from sparkcep.search import codes, derivations
 
 ENTRIES = 1 << 12  # of runs, at first
+LONG = 300  # rows of a window, for each node, from which on matrices of the nodes are faster than numbers by first row (measured)
+MAX_SIZE = 10**38 - 1  # of a DECIMAL(38)
 
 
 class BestOfLastRows:
-    """Makes the output for whole partitions. ``listing``: the search that lists matches; None where classes of runs tell the
-    best."""
+    """Makes the output for whole partitions. ``listing``: the search that lists matches, where classes of runs do not tell the best."""
 
-    def __init__(self, task: Task, listing: Search | None, reporter: Reporter, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, reporter: Reporter, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
-        self.front = Front(task) if listing is None else None
+        strategy = task.prepared.strategy
+        self.front = Front(task) if strategy.search == CLASSES else None
+        self.numbers = Numbers(task) if NUMBERS in strategy.counts and windowed(task) else None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        best = self._best(chunk)
-        found = self.reporter.reported(best, self.reporter.places(chunk), chunk)
+        best, ending = self._best(chunk)
+        places = self.reporter.places(chunk)
+        found = self.reporter.reported(best, places, chunk)
+        if self.task.plan.sizing:
+            found.by_event["cnt"] = self._sizes(best, ending or self._counted(chunk), places, chunk)
         if self.task.plan.rows == "unmatched":
             found = with_unmatched(found, np.arange(chunk.rows), chunk)
         yield from self.tables.of(chunk, found)
 
-    def _best(self, chunk: Chunk) -> Found:
-        """The best match of each last row."""
+    def _best(self, chunk: Chunk) -> tuple[Found, tuple[np.ndarray, list[int]] | None]:
+        """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are listed."""
         if self.front is not None:
-            (found,) = Cheapest(self.front, chunk).rounds()
-            return found
-        assert self.listing is not None
+            (found,) = Cheapest(self.front, chunk, self.reporter.by_cost).rounds()
+            return found, None
+        counts = np.zeros(chunk.rows, dtype=np.int64)
         kept = Found.none(WITH_ERRORS)
-        for found in listed(self.listing, chunk):
-            both = kept.joined(found.matches())  # which rows are in no match is not yet known
+        for found in listed(self.listing(), chunk):
+            more = found.matches()
+            np.add.at(counts, derivations.last_rows(more.events, more.rows), 1)
+            both = kept.joined(more)  # which rows are in no match is not yet known
             last_rows = derivations.last_rows(both.events, both.rows)
-            chosen = derivations.best_of(both.events, both.rows, last_rows, self.reporter.found.edges)
-            kept = both.chosen(chosen[np.argsort(last_rows[chosen], kind="stable")])
-        return kept
+            groups, costs = last_rows, np.zeros_like(last_rows)
+            if self.reporter.by_cost:
+                costs = self.reporter.found.edges[both.events[:, codes.E_ACCEPT], E_COST]
+                _, groups = np.unique(np.stack([last_rows, costs], axis=1), axis=0, return_inverse=True)
+            chosen = derivations.best_of(both.events, both.rows, groups.reshape(-1), self.reporter.found.edges)
+            kept = both.chosen(chosen[np.lexsort((costs[chosen], last_rows[chosen]))])
+        ending = np.flatnonzero(counts)
+        return kept.chosen(later_ones(kept)) if self.reporter.by_cost else kept, (ending, counts[ending].tolist())
+
+    def _counted(self, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+        """Last rows, and how many matches end at each."""
+        assert self.front is not None
+        if self.numbers is not None and self.numbers.nbytes(chunk) <= self.task.limits.max_state_bytes:
+            ends = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0][0]
+            if np.mean(ends - np.arange(chunk.rows)) > LONG * self.front.nodes:
+                return self.numbers.of(chunk)
+        return counted(self.front, self.listing, chunk)
+
+    def _sizes(self, best: Found, ending: tuple[np.ndarray, list[int]], places: Measured, chunk: Chunk) -> pa.Array:
+        """How many matches end at the last row of each of the best ones, or at the match points of each bundle."""
+        points = derivations.last_rows(best.events, best.rows)
+        rows, numbers = ending
+        sizes = [numbers[i] for i in np.searchsorted(rows, points).tolist()]
+        if self.reporter.bundling:
+            heads = np.flatnonzero(np.diff(bundle_groups(best.events[:, codes.E_PART], points, places), prepend=-1)).tolist()
+            sizes = [sum(sizes[low:high]) for low, high in zip(heads, [*heads[1:], len(sizes)])]
+            points = points[heads]
+        for row, size in zip(points.tolist(), sizes):
+            if size > MAX_SIZE:
+                raise self.task.failures.count(row, chunk.columns)
+        return decimals(sizes, np.ones(len(sizes), dtype=np.int64), 38, 0)
+
+
+def later_ones(found: Found) -> np.ndarray:
+    """int64: the matches, ordered by last row and cost, that start later than every cheaper one of their last row."""
+    last_rows, starts = derivations.last_rows(found.events, found.rows), found.events[:, codes.E_START]
+    # rows are numbered through the whole chunk, so no start reaches that of a later last row's own stretch
+    stretch = np.cumsum(np.diff(last_rows, prepend=-1) != 0) * (int(last_rows.max(initial=0)) + 1)
+    latest = np.maximum.accumulate(stretch + starts)
+    return np.flatnonzero(np.diff(latest, prepend=-1) > 0)
 
 
 class Cheapest(SideBySide):
-    """The cheapest run of each class, over whole partitions; the output is kept until the search is done."""
+    """The cheapest run of each class, or the best ones by cost (``by_cost``), over whole partitions; the output is kept until the search is done."""
 
     name = CLASSES
     by_class = ("run",)
 
-    def __init__(self, front: Front, chunk: Chunk) -> None:
+    def __init__(self, front: Front, chunk: Chunk, by_cost: bool) -> None:
         super().__init__(front, chunk, False)
         self.room = Room(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
-        self.cargo = empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room)
+        self.cargo = told_apart(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
         self.stuck = -1  # the row at which room for entries was missing last
 
     def carried(self) -> tuple:

@@ -98,7 +98,8 @@ class Computations:
         self.labelled = any(leaf.spec.kind == "cls" or CLASSIFIER_COLUMN in leaf.spec for leaf in plan.leaves) or any(
             leaf.spec.kind == "rows" and CLASSIFIER_COLUMN in leaf.spec.columns for leaf in plan.leaves
         )
-        self.ahead = max(task.ahead, int(any(arc.on == "expiry" for arc in plan.automaton.arcs)))
+        self.expires = any(arc.on == "expiry" for arc in plan.automaton.arcs)
+        self.ahead = max(task.ahead, int(self.expires))
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
         self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self.strings = _Strings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
@@ -113,11 +114,15 @@ class Computations:
             yield from self.tables.of(chunk, found)
         return open.left(chunk, opens, opens[chunk.going, codes.O_COVERED], self.task.back)
 
-    def with_unmatched(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """Whole partitions, with their rows that are in no match."""
+    def rounds(self, chunk: Chunk) -> Iterator[Found]:
+        """The matches of whole partitions, some at a time."""
+        return self._rounds(chunk, NOTHING_OPEN.opens(chunk))
+
+    def with_unmatched(self, chunk: Chunk, rounds: Iterator[Found] | None = None) -> Iterator[pa.Table]:
+        """Whole partitions, with their rows that are in no match; ``rounds``: their matches, where they were searched otherwise."""
         taken = np.zeros(chunk.rows + 1, dtype=np.int64)
         nothing = None
-        for found in self._rounds(chunk, NOTHING_OPEN.opens(chunk)):
+        for found in rounds or self.rounds(chunk):
             first, sizes = found.events[:, codes.E_START], found.events[:, codes.E_ROWS]
             np.add.at(taken, first, 1)
             np.add.at(taken, first + sizes, -1)
@@ -281,23 +286,27 @@ class Computations:
         labels = room.labels[:used]
         if not self.labelled:
             labels = np.zeros(int(events[:, codes.E_ROWS].max(initial=0)), dtype=np.uint8)
-        by_event = {}
+        first = events[:, codes.E_START]
+        by_event = self.by_event(first, first + events[:, codes.E_ROWS] - 1, matches, chunk, alive)
+        return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
+
+    def by_event(self, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> dict[str, pa.Array]:
+        """What measures say of matches that the kernel has written, by their first and last rows."""
+        found = {}
         for leaf in self.task.plan.leaves:
             spec = leaf.spec
             if spec.kind in ("match_from", "match_to"):
-                by_event[spec.kind] = self._edge(spec.kind, events, matches, chunk, alive)
+                found[spec.kind] = self._edge(spec.kind, first, last, matches, chunk, alive)
             elif spec.kind in ("register", "emit"):
                 held = (self.compiled.registers if spec.kind == "register" else self.compiled.emits)[spec.number]
                 null = (matches[:, M_NULLS if spec.kind == "register" else M_EMIT_NULLS] >> spec.number) & 1
-                by_event[f"{spec.kind}{spec.number}"] = self._values(held, matches, null.astype(bool))
-        return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
+                found[f"{spec.kind}{spec.number}"] = self._values(held, matches, null.astype(bool))
+        return found
 
-    def _edge(self, kind: str, events: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
+    def _edge(self, kind: str, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
         """MATCH_FROM() or MATCH_TO()."""
         column = chunk.columns[self.automaton.time]
-        first, late = events[:, codes.E_START], matches[:, M_EXPIRED] == 1
-        last = first + events[:, codes.E_ROWS] - 1
-        found = matches[:, M_END]
+        late, found = matches[:, M_EXPIRED] == 1, matches[:, M_END]
         if kind == "match_from":
             own = column.take(pa.array(last))
             return pc.if_else(pa.array(late), self._times("MATCH_FROM()", found, ~late, first, chunk), own) if late.any() else own

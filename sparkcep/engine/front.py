@@ -11,7 +11,7 @@ from sparkcep.automaton.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.automaton.strategy import FRONT
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Round, doubled, scratch
-from sparkcep.engine.live import columns_read, live_windows, only_present
+from sparkcep.engine.live import columns_read, largest_counts, live_windows
 from sparkcep.engine.numbers import MAX_COUNT
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.walk import CONTIGUITY, completion_ends, net_of, windowed
@@ -71,7 +71,7 @@ class Front:
         automaton, conditions = prepared.strategy.automaton, prepared.conditions
         self.net, self.nodes = front_arrays(automaton), automaton.nodes
         live = prepared.state_live
-        self.telling = live, live.any(axis=1).astype(np.uint8), live_windows(automaton), only_present(conditions), columns_read(conditions)
+        self.telling = live, live.any(axis=1).astype(np.uint8), live_windows(automaton), largest_counts(conditions), columns_read(conditions)
 
 
 class SideBySide(Round):
@@ -153,7 +153,7 @@ class ByLastRows(SideBySide):
         self.task.looks += int(state[fronts.R_LOOKS])
         state[codes.S_EVENTS] = state[codes.S_LABELS] = state[fronts.R_LOOKS] = 0
         rows, numbers = output.rows[:count].copy(), None
-        if self.task.plan.counting:
+        if self.task.plan.counting or self.task.plan.sizing:
             numbers = [low + (high << 64) for low, high in output.totals[:count].tolist()]
             for row, about, number in zip(rows.tolist(), output.totals_about[:count].tolist(), numbers):
                 # the words hold numbers modulo 2**128, which is above what a DECIMAL(38) holds

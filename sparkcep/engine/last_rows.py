@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkcep.automaton.strategy import FRONT, GRAPH, NUMBERS
 from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.found import last_rows
+from sparkcep.engine.found import Found, last_rows
 from sparkcep.engine.front import Counted, Drawn, Ended, Front
 from sparkcep.engine.listing import Listing, listed
 from sparkcep.engine.numbers import Numbers
@@ -55,34 +55,12 @@ class ByLastRow:
         if self.numbers is not None:
             yield Ending(*self.numbers.of(chunk))
         elif self.front is not None and self.drawing:
-            for rows, numbers, until, items in self._ended(chunk):
+            for rows, numbers, until, items in Drawn(self.front, chunk).rounds():
                 yield Ending(rows, numbers, match_graphs(until, items, self.task.plan.variables))
         elif self.front is not None:
-            yield self._counted(chunk)
+            yield Ending(*counted(self.front, self.listing, chunk))
         else:
-            yield self._traced(chunk) if self.drawing else self._tallied(chunk)
-
-    def _ended(self, chunk: Chunk) -> Iterator[Ended]:
-        assert self.front is not None
-        return (Drawn if self.drawing else Counted)(self.front, chunk).rounds()
-
-    def _counted(self, chunk: Chunk) -> Ending:
-        """Numbers only: the matches of too many classes for the memory allowed are listed."""
-        try:
-            found = list(self._ended(chunk))
-        except MatchRuntimeError as error:
-            if error.error_class != "SPARKCEP.STATE_LIMIT":
-                raise
-            return self._tallied(chunk)
-        return Ending(np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, *_ in found)]), [n for _, numbers, *_ in found for n in numbers or ()])
-
-    def _tallied(self, chunk: Chunk) -> Ending:
-        """Numbers of listed matches."""
-        counts = np.zeros(chunk.rows, dtype=np.int64)
-        for found in listed(self.listing(), chunk):
-            np.add.at(counts, found.rows[found.events[:, E_LABELS] + found.events[:, E_ROWS] - 1], 1)
-        ending = np.flatnonzero(counts)
-        return Ending(ending, counts[ending].tolist())
+            yield self._traced(chunk) if self.drawing else Ending(*tallied(listed(self.listing(), chunk), chunk))
 
     def _traced(self, chunk: Chunk) -> Ending:
         """Graphs of listed matches: for each last row a trie from that row backwards."""
@@ -97,6 +75,26 @@ class ByLastRow:
         flat = np.array([item for some in items for item in some], dtype=np.int64).reshape(-1, 5)
         numbers = [tries[row].matches for row in ending]
         return Ending(np.array(ending, dtype=np.int64), numbers, match_graphs(until, flat, self.task.plan.variables))
+
+
+def counted(front: Front, listing: Listing, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+    """Last rows, and how many matches end at each; the matches of too many classes for the memory allowed are listed."""
+    try:
+        found: list[Ended] = list(Counted(front, chunk).rounds())
+    except MatchRuntimeError as error:
+        if error.error_class != "SPARKCEP.STATE_LIMIT":
+            raise
+        return tallied((some.matches() for some in listed(listing(), chunk)), chunk)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, *_ in found)]), [n for _, numbers, *_ in found for n in numbers or ()]
+
+
+def tallied(some: Iterable[Found], chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+    """The same of listed matches."""
+    counts = np.zeros(chunk.rows, dtype=np.int64)
+    for found in some:
+        np.add.at(counts, found.rows[found.events[:, E_LABELS] + found.events[:, E_ROWS] - 1], 1)
+    ending = np.flatnonzero(counts)
+    return ending, counts[ending].tolist()
 
 
 class _Trie:

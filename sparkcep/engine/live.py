@@ -11,6 +11,7 @@ from sparkcep.search import codes
 from sparkcep.search.machine import FLOAT_COLUMN
 
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
+MOST_COUNTED = 1 << 30  # constants above this are above all counts
 
 
 def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
@@ -85,17 +86,28 @@ def _reachable(program: Program, start: int) -> set[int]:
     return seen
 
 
-def only_present(conditions: Conditions) -> np.ndarray:
-    """uint8 (slots): 1 for a count that only tells whether there is a value yet; its number keeps no runs apart."""
-    slots, counts = conditions.slots, np.zeros(len(conditions.slots), dtype=np.uint8)
-    counts[slots[:, 0] == SLOT["COUNT"]] = 1
-    counts[slots[slots[:, 0] == SLOT["MEAN"], 5]] = 0
-    for op, a, b, _, _ in conditions.code.tolist():
-        if op == OP["SLOTI"]:
-            counts[a] = 0
-        elif op == OP["STD"]:
-            counts[[a, b]] = 0
-    return counts
+def largest_counts(conditions: Conditions) -> np.ndarray:
+    """int64 (slots): of a count the largest number that is told from greater ones, which keep no runs apart; 0 where all numbers are, and for what is no count.
+
+    It is 1 where only matters whether there is a value yet, and one more than the greatest constant where a count is only compared with constants.
+    """
+    slots, largest, code = conditions.slots, np.zeros(len(conditions.slots), dtype=np.int64), conditions.code.tolist()
+    largest[slots[:, 0] == SLOT["COUNT"]] = 1
+    largest[slots[slots[:, 0] == SLOT["MEAN"], 5]] = 0
+    compares = range(OP["EQI"], OP["NSI"] + 1)
+    for at, (op, a, b, _, _) in enumerate(code):
+        if op == OP["STD"]:
+            largest[[a, b]] = 0
+        if op != OP["SLOTI"] or not largest[a]:
+            continue
+        behind = [line[0] for line in code[at + 1 : at + 3]]
+        constant = None  # where the count and a constant are the two operands of a comparison
+        if len(behind) == 2 and behind[0] == OP["CONSTI"] and behind[1] in compares:
+            constant = code[at + 1][1]
+        elif at and code[at - 1][0] == OP["CONSTI"] and behind[:1] and behind[0] in compares:
+            constant = code[at - 1][1]
+        largest[a] = 0 if constant is None else max(largest[a], min(max(constant, 0), MOST_COUNTED) + 1)
+    return largest
 
 
 def columns_read(conditions: Conditions) -> np.ndarray:

@@ -22,6 +22,10 @@ class Numbers:
         self.task, self.automaton = task, task.prepared.strategy.automaton
         self.accepts = self.automaton.accepts()
 
+    def nbytes(self, chunk: Chunk) -> int:
+        """How many bytes the numbers of the longest partition take."""
+        return 8 * self.automaton.nodes * (int(np.diff(chunk.offsets).max(initial=0)) + 1)
+
     def of(self, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
         """The last rows of matches, and how many end at each."""
         self.task.ran.add(NUMBERS)

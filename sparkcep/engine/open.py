@@ -22,6 +22,8 @@ from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
+from sparkcep.engine.changelog import Changelog
+from sparkcep.engine.changes import Net, check_changes
 from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
@@ -69,6 +71,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     memo, live = codes.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
     if plan.automaton is not None:
         check_lifetimes(plan, schema)
+        check_changes(plan, schema)
         return Prepared(strategy, schema, conditions, out, memo, live, compile_automaton(plan.automaton, schema, plan.ansi))
     if strategy.net is None:
         if strategy.forgets is None:
@@ -164,18 +167,20 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 def _passage(task: Task) -> Passage:
     """Buffers, search and report, as the strategy has them."""
     strategy, tables = task.prepared.strategy, Tables(task)
+    # built where something lists matches, and then once
+    listing: Listing = functools.cache(functools.partial(Walk, task))
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-    if reporter is not None and strategy.question in (s.CHEAPEST, s.BUNDLED):
+    if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
         if strategy.search == s.PROXIES:
             return Proxies(task, reporter, tables)
-        return Whole(BestOfLastRows(task, Walk(task) if strategy.search == s.WALK else None, reporter, tables).answer)
+        return Whole(BestOfLastRows(task, listing, reporter, tables).answer)
     if strategy.search == s.COMPUTATIONS:
         search = Computations(task, tables)
+        if task.plan.changes is not None:
+            return Whole((Changelog if task.plan.changes.report == "CHANGES" else Net)(task, search).answer)
         return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
-    # built where something lists matches, and then once
-    listing: Listing = functools.cache(functools.partial(Walk, task))
     if strategy.question in (s.COUNTED, s.GRAPH):
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:

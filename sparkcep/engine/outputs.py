@@ -61,11 +61,11 @@ class Rows:
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     """The Arrow type of a leaf; Spark's result type of the aggregate."""
     kind = spec.kind
-    if kind in ("nav", "match_from", "match_to"):
+    if kind in ("nav", "match_from", "match_to", "changed_by"):
         return schema.field(spec.column).type
-    if kind == "cls":
+    if kind in ("cls", "change"):
         return pa.string()
-    if kind == "mno":
+    if kind in ("mno", "change_number"):
         return pa.int64()
     if kind == "cnt":
         return pa.decimal128(38, 0)
@@ -392,6 +392,6 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
     **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
-    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to"), _by_event),
+    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by"), _by_event),
     **dict.fromkeys(("register", "emit"), _of_computation),
 }

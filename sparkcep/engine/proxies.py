@@ -1,4 +1,4 @@
-"""PROXY MATCHES and MATCH BUNDLES with one run for each state and cost (ACEP, VLDB 2016, section 3.3).
+"""PROXY MATCHES, PER ERROR too, and MATCH BUNDLES with one run for each state and cost (ACEP, VLDB 2016, section 3.3).
 
 Rows are kept no longer than a run, an open bundle or a neighbour needs them: the buffer behind the search holds the rows of those
 only, wherever they lie in the window.
@@ -23,7 +23,7 @@ from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.front import front_arrays
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
-from sparkcep.engine.runs import compacted, empty_runs, node_classes, with_room
+from sparkcep.engine.runs import compacted, empty_runs, node_classes, told_apart, with_room
 from sparkcep.engine.state import CHEAPEST
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import CONTIGUITY, windowed
@@ -102,7 +102,7 @@ class Open:
 
 
 class Proxies:
-    """Finds the best match of each last row, or bundle, in one pass over the rows."""
+    """Finds the best match of each last row, of each last row and cost, or of each bundle, in one pass over the rows."""
 
     begin = Open()
 
@@ -152,7 +152,8 @@ class _Pass(Round):
         own = chunk.going.copy()
         own[: len(open.rows)] = True
         self.slots = np.cumsum(own) * own
-        self.runs = (open.runs or empty_runs(0, ENTRIES, chunk.positions, self.room))._replace(positions=chunk.positions)
+        runs = (open.runs or empty_runs(0, ENTRIES, chunk.positions, self.room))._replace(positions=chunk.positions)
+        self.runs = told_apart(runs, search.net.edges, search.reporter.by_cost)
         head = np.full((1 + int(own.sum()), len(search.net.masks)), NONE, dtype=np.int64)
         self.classes = node_classes(head, self.runs, len(search.net.by_edge), self.measured.until.dtype)
         # behind the kept rows of each partition stand those that came
@@ -346,7 +347,6 @@ class ProxyForm:
         events[:, codes.E_START], events[:, codes.E_ACCEPT] = rows_of[events[:, codes.E_LABELS]], accepting[own]
         best = Found(events, self.edges[paths, E_LABEL].astype(np.uint8), rows_of, paths.astype(np.int64))
         bundles = Bundles(best, (offsets + first_point)[own], (offsets + last_point)[own], bundled[own])
-        nothing = np.zeros(0, dtype=np.int64)
         padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
-        runs = cargo.Runs(nothing, pool, padded, nothing, np.zeros((0, WITH_ERRORS), dtype=np.int64), np.zeros(0, dtype=np.uint8), nothing, nothing)
+        runs = empty_runs(0, 0, _NONE, Room(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
         return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, bundles)

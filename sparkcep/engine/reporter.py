@@ -11,7 +11,7 @@ from sparkcep.columns.arrays import numbered
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import Found
 from sparkcep.engine.windows import Measured, measured
-from sparkcep.plan.costs import BUNDLES
+from sparkcep.plan.costs import BUNDLES, PER_ERROR
 from sparkcep.plan.plan import Plan
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
@@ -25,7 +25,7 @@ class Reporter:
         assert plan.approximate is not None
         self.plan, self.approx, self.found = plan, plan.approximate, found
         self.descending = bool(plan.order and plan.order[0].descending)
-        self.bundling = self.approx.report == BUNDLES
+        self.bundling, self.by_cost = self.approx.report == BUNDLES, self.approx.report == PER_ERROR
         self._asked = {leaf.spec.kind for leaf in plan.leaves}
         self._kinds = pa.array([KINDS[k] for k in found.copies.kinds])
         lists = found.skipped
@@ -54,7 +54,7 @@ class Reporter:
         return out
 
     def reported(self, best: Found, places: Measured, chunk: Chunk) -> Found:
-        """The matches to report of the best one of each last row, in that order: themselves, or the best of each bundle."""
+        """The matches to report of the best ones of each last row, in that order: themselves, or the best of each bundle."""
         points = finding.last_rows(best.events, best.rows)
         if not self.bundling:
             return self.described(best.chosen(np.arange(len(points))))

@@ -14,6 +14,7 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, tokenize
 from sparkcep.clause.tree import OMIT_EMPTY, MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.changes import check_changes
 from sparkcep.plan.checked import MAX_VARIABLES
 from sparkcep.plan.define import ConditionSplitter, conjuncts, literal_tree
 from sparkcep.plan.measures import MeasureSplitter
@@ -21,15 +22,17 @@ from sparkcep.plan.records import (
     Arc,
     Assignment,
     Automaton,
+    ChangedBy,
     Here,
     Letter,
     LifetimeEdge,
     Lit,
+    OfChange,
     OfComputation,
     Register,
     register_column,
 )
-from sparkcep.plan.scope import LIFETIMES, RANDOM, Inputs, Row, Scope
+from sparkcep.plan.scope import CHANGED, LIFETIMES, RANDOM, Inputs, Row, Scope
 
 _NULL = Lit("lit", "null", "NULL")
 _ROW_ONLY = "; keep what later rows need in a register"
@@ -37,6 +40,11 @@ _ROW_ONLY = "; keep what later rows need in a register"
 
 def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
     return error_at(clause.text, span.start, span.end, error_class, message, sqlstate)
+
+
+def like_a_column(name: str) -> str:
+    """What is said of a register that has the name of a column of the table."""
+    return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register another name"
 
 
 def check_beside(clause: MatchClause) -> None:
@@ -61,6 +69,7 @@ def check_beside(clause: MatchClause) -> None:
     if first.descending:
         raise _fail(clause, first.expr.span, "AUTOMATON", "the first ORDER BY expression of an AUTOMATON is the rows' time, and ascends; leave DESC out")
     _check_lifetimes(clause)
+    check_changes(clause)
 
 
 def _check_lifetimes(clause: MatchClause) -> None:
@@ -315,22 +324,29 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Aut
 class AutomatonMeasures(MeasureSplitter):
     """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool) -> None:
+    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None) -> None:
+        """``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY."""
         super().__init__(scope, inputs, one_row=one_row)
-        self.automaton = automaton
+        self.automaton, self.arrival = automaton, arrival
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.registers)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
     def defaults(self) -> list[tuple[str, str]]:
         """(name, leaf) of each measure where none is written."""
         names = self.automaton.emits or tuple(register.name for register in self.automaton.registers)
-        return [(name, self._leaf(self.known[name.lower()])) for name in names]
+        changed = [] if self.arrival is None else [(kind, self._leaf(OfChange(kind))) for kind in ("change", "change_number")]
+        return changed + [(name, self._leaf(self.known[name.lower()])) for name in names]
 
     def _column(self, node: Expr) -> str:
         found = self.known.get(node.value[0].lower()) if len(node.value) == 1 else None
         return super()._column(node) if found is None else self._leaf(found)
 
     def _call(self, call: Expr) -> str:
+        if call.value in CHANGED and self.arrival is not None:
+            kind = CHANGED[call.value]
+            return self._leaf(ChangedBy(kind, self.inputs.column(self.scope.row_text(self.arrival))) if kind == "changed_by" else OfChange(kind))
+        if call.value == "MATCH_NUMBER" and self.arrival is not None:
+            raise self.scope.error(call, "MATCH_NUMBER", "under REPORT CHANGES matches come and go, so that they have no number; CHANGE_NUMBER() counts the output rows")
         if call.value in LIFETIMES:
             if call.args:
                 raise self.scope.error(call, call.value, f"{call.value} takes no argument")

@@ -19,8 +19,9 @@ from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, M
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
+from sparkcep.plan.changes import changes_of, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
-from sparkcep.plan.costs import approx_of, check_approx
+from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.plan.facts import tree_of, variables_in
 from sparkcep.plan.measures import MeasureSplitter
@@ -113,6 +114,9 @@ def options(draft: Draft) -> Draft:
     check_options(clause)
     if clause.lifetime is not None:
         raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO is of an AUTOMATON; beside PATTERN write WINDOW")
+    for words, found in (("CHANGES IN", clause.changes), ("REPORT", clause.report), ("SPECULATE", clause.speculate)):
+        if found is not None:
+            raise draft.error(found.span, "AUTOMATON", f"{words} is of an AUTOMATON; beside PATTERN select the rows to be matched below the clause")
     if clause.approx is not None:
         check_approx(clause)
     if clause.pref or clause.top or (clause.window and clause.window.slide):
@@ -290,8 +294,12 @@ def leaves(draft: Draft) -> Draft:
 def counting(draft: Draft) -> Draft:
     """MATCH_COUNT() and MATCH_GRAPH() stand for all matches that end at a row, so nothing else may tell them apart."""
     clause, plan = draft.clause, draft.plan
-    at = next(n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ENDINGS)
+    objectives = clause.pref.objectives if clause.pref else ()
+    calls = [n for e in (*(m.expr for m in clause.measures), *(e for _, e in objectives)) for n in e.walk() if n.op == "call" and n.value in ENDINGS]
+    at = next((n for n in calls if n.value == "MATCH_GRAPH"), calls[0])
     name = at.value
+    if plan.sizing and not plan.graphing:
+        return _sizing(draft, calls)
     if clause.approx or clause.pref or clause.top:
         raise draft.error(at.span, name, f"{name}() stands for all matches that end at a row; leave APPROX, PREF and TOP out")
     if not plan.reports_all or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
@@ -305,6 +313,17 @@ def counting(draft: Draft) -> Draft:
                 at.span, name,
                 f"beside {name}() only values of the last row can stand, such as LAST(ts): the matches it stands for differ in all others",
             )
+    return draft
+
+
+def _sizing(draft: Draft, calls: list[Expr]) -> Draft:
+    """MATCH_COUNT() under APPROX is a value of the match points that a match is reported for."""
+    clause, at = draft.clause, calls[0]
+    if clause.top or draft.plan.approximate.report == ALL:
+        message = "MATCH_COUNT() with APPROX counts the matches that a proxy or a bundle stands for; write PROXY MATCHES or MATCH BUNDLES, and no TOP"
+        raise draft.error(at.span, at.value, message)
+    if clause.pref and any(n.op == "call" and n.value == at.value for _, e in clause.pref.objectives for n in e.walk()):
+        raise draft.error(calls[-1].span, at.value, "MATCH_COUNT() is a measure, and no value of one match that PREF could look at; take it out of PREF")
     return draft
 
 
@@ -369,10 +388,16 @@ def automaton(draft: Draft) -> Draft:
     return replace(draft, scope=replace(draft.scope, variables=names)).with_(automaton=found, letters=letters, variables=names)
 
 
+def changes(draft: Draft) -> Draft:
+    """Has Spark number rows by their arrival and by what they have in common."""
+    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs))
+
+
 def automaton_measures(draft: Draft) -> Draft:
     """Splits MEASURES; without them those of EMIT, or the registers, are given."""
     clause = draft.clause
-    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW)
+    arrival = clause.changes.arrival[0] if reports_changes(clause) else None
+    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival)
     outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)
 
@@ -404,7 +429,7 @@ PASSES = (
     Pass(ranking, lambda draft: draft.clause.pref or draft.clause.top),
     Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
     Pass(leaves),
-    Pass(counting, lambda draft: draft.plan.counting or draft.plan.graphing),
+    Pass(counting, lambda draft: draft.plan.counting or draft.plan.sizing or draft.plan.graphing),
     Pass(skip),
     Pass(ignored_rows, _ignorable),
     Pass(joins, _joinable),
@@ -415,6 +440,7 @@ AUTOMATON_PASSES = (
     Pass(beside_automaton),
     Pass(keys),
     Pass(automaton),
+    Pass(changes, lambda draft: draft.clause.changes),
     Pass(automaton_measures),
     Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
     Pass(leaves),

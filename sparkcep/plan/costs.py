@@ -14,7 +14,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.facts import least, tree_of, variables_in
 from sparkcep.plan.records import Approx
 
-PROXY, ALL, BUNDLES = "PROXY", "ALL", "BUNDLES"
+PROXY, PER_ERROR, ALL, BUNDLES = "PROXY", "PER ERROR", "ALL", "BUNDLES"
 EXTRA = "EXTRA"
 MAX_COST = 1 << 40  # of a bound or weight in units of their common denominator
 _NUMBER = re.compile(r"[+-]?\d{0,400}(\.\d{0,400})?([eE][+-]?\d{1,3})?(/\d{1,400})?")
@@ -30,10 +30,10 @@ def check_approx(clause: MatchClause) -> None:
     selection = clause.selection
     if selection is not None and selection.strategy == "NEXT":
         raise _fail(clause, approx.span, "APPROX goes with SKIP TILL ANY MATCH or STRICT CONTIGUITY, not SKIP TILL NEXT MATCH")
-    if selection is not None and (selection.report == "FIRST" or (selection.report == "ALL" and approx.report in (PROXY, BUNDLES))):
+    if selection is not None and (selection.report == "FIRST" or (selection.report == "ALL" and approx.report in (PROXY, PER_ERROR, BUNDLES))):
         raise _fail(
             clause, selection.span,
-            "with APPROX the report is PROXY MATCHES, ALL MATCHES or MATCH BUNDLES, written behind APPROX k; take it out of EVENT SELECTION",
+            "with APPROX the report is PROXY MATCHES [PER ERROR], ALL MATCHES or MATCH BUNDLES, written behind APPROX k; take it out of EVENT SELECTION",
         )
     if nodes.contains(clause.pattern, nodes.Conjunct):
         raise _fail(clause, approx.span, "APPROX cannot be used with a conjunction &")
@@ -57,7 +57,7 @@ def check_approx(clause: MatchClause) -> None:
 
 
 def report(clause: MatchClause) -> str:
-    """What is reported: PROXY, ALL or BUNDLES."""
+    """What is reported: PROXY, PER ERROR (of them), ALL or BUNDLES."""
     asked = clause.approx.report if clause.approx else None
     written = clause.selection.report if clause.selection else None
     return asked or (ALL if written == "ALL" or clause.top else PROXY)

@@ -54,6 +54,15 @@ def unbounded(pattern: tuple) -> tuple[tuple, tuple[int, ...]]:
     return pattern, tuple(windows)
 
 
+def shown(pattern: tuple) -> tuple:
+    """A pattern without its exclusions, which hide rows of a match and change nothing else."""
+    if isinstance(pattern, Repeat | Within):
+        return pattern._replace(item=shown(pattern.item))
+    if pattern[0] == "exclude":
+        return shown(pattern[1])
+    return (pattern[0], *(shown(part) if isinstance(part, tuple) else part for part in pattern[1:]))
+
+
 def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> int:
     """The least number of rows of a match, or the least weight of them."""
     kind, parts = pattern[0], [least(part, weight) for part in pattern if isinstance(part, tuple)]

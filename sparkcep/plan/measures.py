@@ -20,6 +20,7 @@ from sparkcep.plan.records import ALL_ROWS
 from sparkcep.plan.scope import (
     AGGREGATES,
     APPROXIMATE,
+    CHANGED,
     ENDINGS,
     LIFETIMES,
     NAVIGATIONS,
@@ -179,6 +180,8 @@ class MeasureSplitter:
             return self._leaf(self._approximate(call))
         if name in LIFETIMES:
             raise scope.error(call, name, f"{name}() is a measure of the matches of an AUTOMATON; write AUTOMATON in place of PATTERN")
+        if name in CHANGED:
+            raise scope.error(call, name, f"{name}() is a measure of the changes of an AUTOMATON's matches; add REPORT CHANGES")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"

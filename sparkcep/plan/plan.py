@@ -58,6 +58,7 @@ class Plan:
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
     slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
     automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
+    changes: records.Changes | None = None  # of an automaton
     format: int = checked.FORMAT
     made_by: str = checked.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
@@ -79,6 +80,15 @@ class Plan:
     @property
     def counting(self) -> bool:
         """MATCH_COUNT(): the matches that end at a row are one output row."""
+        return self.approximate is None and self._counts
+
+    @property
+    def sizing(self) -> bool:
+        """MATCH_COUNT() of approximate matches: each that is reported tells for how many it stands."""
+        return self.approximate is not None and self._counts
+
+    @property
+    def _counts(self) -> bool:
         return any(leaf.spec.kind == "cnt" for leaf in self.leaves)
 
     @property
@@ -110,7 +120,11 @@ class Plan:
         automaton = self.automaton
         if automaton is not None:
             automaton = automaton._replace(registers=tuple(map(at, automaton.registers)), arcs=tuple(map(at, automaton.arcs)))
-        return replace(self, automaton=automaton, place=self.place and at(self.place), places=tuple(map(at, self.places)), windows=windows, ranking=ranking)
+        changes = self.changes
+        if changes is not None:
+            line, column = to(changes.line, changes.column_at)
+            changes = changes._replace(line=line, column_at=column, size=at(changes.size) if changes.size is not None else None)
+        return replace(self, automaton=automaton, changes=changes, place=self.place and at(self.place), places=tuple(map(at, self.places)), windows=windows, ranking=ranking)
 
     def ranked_by_engine(self) -> Plan:
         """The same with ranks from the engine: what Spark would rank by is left out."""

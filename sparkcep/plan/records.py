@@ -124,7 +124,7 @@ class Approx(NamedTuple):
     """APPROX: costs in units of 1/``scale``. A match costs at most ``bound``; ``missing`` has the cost of each variable without a row, or with
     a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row costs ``extra``."""
 
-    report: str
+    report: Literal["PROXY", "PER ERROR", "ALL", "BUNDLES"]
     scale: int
     bound: int
     missing: tuple[int, ...]
@@ -415,6 +415,23 @@ class Automaton(NamedTuple):
     lifetime: str
 
 
+class Changes(NamedTuple):
+    """CHANGES IN and what goes with it. Input columns: ``column`` says what a row does; ``same``, a number that rows of a partition have in common that are
+    equal in all that a retraction must be equal in; ``arrival``, a number by which rows of a partition arrive ("": they are a bag); ``consecutive``, the
+    number of CONSECUTIVE BY, or "". ``report`` is NET or CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is."""
+
+    column: str
+    same: str
+    arrival: str
+    consecutive: str
+    report: Literal["NET", "CHANGES"]
+    speculate: Literal["ALL", "NONE", "SIZE"]
+    size: Window | None
+    line: int
+    column_at: int
+    text: str
+
+
 def register_column(register: int) -> str:
     """The column that stands for a register in trees."""
     return f"__r{register}"
@@ -504,6 +521,19 @@ class Rows(NamedTuple):
     final: bool
 
 
+class OfChange(NamedTuple):
+    """CHANGE() and CHANGE_NUMBER()."""
+
+    kind: Literal["change", "change_number"]
+
+
+class ChangedBy(NamedTuple):
+    """CHANGED_BY(), in the type of the first expression of ARRIVAL BY, which is in ``column``."""
+
+    kind: Literal["changed_by"]
+    column: str
+
+
 class OfComputation(NamedTuple):
     """What an automaton's computation ends with: the value of the register, or EMIT's column, of this number."""
 
@@ -518,7 +548,7 @@ class LifetimeEdge(NamedTuple):
     column: str
 
 
-LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge
+LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | ChangedBy
 
 
 class Leaf(NamedTuple):

@@ -9,7 +9,8 @@ Graph    the nodes of a shared match buffer (SASE+, SIGMOD 2008, section 5). A n
          matches it holds. What the paper tells apart by version numbers (5.1) is told by the latest start of any path into a node: with the first
          row of the window at hand, every path through the nodes kept is a match
 Runs     one run: the latest first row, of those the earliest rows, of those the preferred way (ACEP, VLDB 2016, section 3.3, Theorem 2). A run is a chain of
-         entries, newest first, that shares its tail with others (:mod:`sparkcep.search.chains`)
+         entries, newest first, that shares its tail with others (:mod:`sparkcep.search.chains`). What a run costs so far is part of its node, so that one run of each class is enough for the
+         best match of each cost, too: all runs of a class complete at equal costs
 =======  ====================================================================================================================
 
 The functions of the last part are given all three, and just one of them is not None. They are compiled for that one alone: numba leaves out
@@ -30,10 +31,11 @@ from sparkcep.search.futures import FUTURES_STATE, I_AFTER
 from sparkcep.search.progress import put_event
 
 # state behind that of the classes. First row of the window; Numbers: oldest start in the window, the start after the newest one; Graph: nodes, stamp of
-# visits, first node of the row; Runs: entries, those of them that other partitions have, the best run that is complete at the row, and the edge that completes it
-K_BACK, K_OLDEST, K_NEXT, K_NODES, K_STAMP, K_FRESH, K_ENTRIES, K_KEPT, K_BEST, K_EDGE, CARGO_STATE = range(FUTURES_STATE, FUTURES_STATE + 11)
+# visits, first node of the row; Runs: entries, those of them that other partitions have; of the matches of the row at hand the first cost not yet told, and the latest start of those told (NONE: none)
+K_BACK, K_OLDEST, K_NEXT, K_NODES, K_STAMP, K_FRESH, K_ENTRIES, K_KEPT, K_UNTOLD, K_LATEST, CARGO_STATE = range(FUTURES_STATE, FUTURES_STATE + 11)
 # columns of Graph.nodes: row, label, newest predecessor, next older member of its class, latest start, complete
 N_ROW, N_LABEL, N_SOURCE, N_CHAIN, N_START, N_DONE = range(6)
+B_RUN, B_EDGE = range(2)  # columns of Runs.best: the run, NONE for none, and the edge that completes it
 LIVE, CHAINED = 1, 2  # bits of a visit: on a path, member of a set of edges from there to the oldest
 
 
@@ -79,13 +81,16 @@ class Graph(NamedTuple):
 
 class Runs(NamedTuple):
     """``run`` int64 (classes): the run of each, as its last entry; empty where a class is its run, so that its place is this entry; ``pool`` int64 (n, C_FIELDS) as in :mod:`sparkcep.search.chains`, its rows being positions in the stream, which
-    stay when the buffer moves on; ``at`` int64 (n): the row of each entry in the buffer; ``positions`` int64 (rows): of the rows of the buffer. Output: ``events``, and of each of their
+    stay when the buffer moves on; ``at`` int64 (n): the row of each entry in the buffer; ``positions`` int64 (rows): of the rows of the buffer; ``rank`` int64 (edges): to which row of ``best`` the
+    matches belong that an accepting edge completes; ``best`` int64 (m, 2): the best of those that the row at hand completes, the cheapest first. Output: ``events``, and of each of their
     rows ``labels``, ``rows`` and ``paths`` (edges)."""
 
     run: np.ndarray
     pool: np.ndarray
     at: np.ndarray
     positions: np.ndarray
+    rank: np.ndarray
+    best: np.ndarray
     events: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
@@ -456,13 +461,18 @@ def join(i, c, fresh, numbers, graph, runs, state):
 def complete(i, accepting, first, edges, numbers, graph, runs, state):
     """The matches that the ``i``-th addition completes by the edge ``accepting``; ``first``: none was completed at the row before."""
     if runs is not None:
-        entry, better = state[K_ENTRIES] + i, first
-        if not first:
-            cost, least = edges[accepting, E_COST], edges[state[K_EDGE], E_COST]
-            better = cost < least or (cost == least and completes_better(runs.pool, entry, accepting, state[K_BEST], state[K_EDGE]))
+        entry, best, at = state[K_ENTRIES] + i, runs.best, runs.rank[accepting]
+        if first:
+            best[:, B_RUN] = NONE
+            state[K_UNTOLD] = 0
+            state[K_LATEST] = NONE
+        better = best[at, B_RUN] == NONE
+        if not better:
+            cost, least = edges[accepting, E_COST], edges[best[at, B_EDGE], E_COST]
+            better = cost < least or (cost == least and completes_better(runs.pool, entry, accepting, best[at, B_RUN], best[at, B_EDGE]))
         if better:
-            state[K_BEST] = entry
-            state[K_EDGE] = accepting
+            best[at, B_RUN] = entry
+            best[at, B_EDGE] = accepting
     if graph is not None:
         graph.nodes[state[K_NODES] + i, N_DONE] = 1
     if numbers is not None:
@@ -490,7 +500,7 @@ def taken(count, graph, runs, state):
 def report(part, row, low, edges, numbers, graph, runs, state):
     """The output of a last row; False where it does not fit."""
     if runs is not None:
-        return _best_run(part, row, edges, runs, state)
+        return _best_runs(part, edges, runs, state)
     if graph is not None:
         return _paths(row, low, graph, state)
     if numbers is not None:
@@ -506,9 +516,22 @@ def report(part, row, low, edges, numbers, graph, runs, state):
 
 
 @embedded
-def _best_run(part, row, edges, runs, state):
-    """The best match that ends at a row."""
-    entry = state[K_BEST]
+def _best_runs(part, edges, runs, state):
+    """The best matches that end at a row, the cheapest first; a dearer one is told only where it starts later."""
+    for at in range(state[K_UNTOLD], runs.best.shape[0]):
+        state[K_UNTOLD] = at
+        entry = runs.best[at, B_RUN]
+        if entry == NONE or runs.pool[entry, C_START] <= state[K_LATEST]:
+            continue
+        if not _best_run(part, entry, runs.best[at, B_EDGE], edges, runs, state):
+            return False
+        state[K_LATEST] = runs.pool[entry, C_START]
+    return True
+
+
+@embedded
+def _best_run(part, entry, accepting, edges, runs, state):
+    """A run as a match."""
     depth = runs.pool[entry, C_DEPTH]
     at, begin = state[S_EVENTS], state[S_LABELS]
     if at == runs.events.shape[0] or begin + depth > runs.labels.shape[0]:
@@ -521,7 +544,7 @@ def _best_run(part, row, edges, runs, state):
         entry = runs.pool[entry, C_PARENT]
     state[S_NUMBER] += 1
     put_event(runs.events, at, part, runs.rows[begin], depth, state[S_NUMBER], begin)
-    runs.events[at, E_ACCEPT] = state[K_EDGE]
+    runs.events[at, E_ACCEPT] = accepting
     state[S_EVENTS] = at + 1
     state[S_LABELS] = begin + depth
     return True

@@ -140,7 +140,7 @@ def _new_class(source, e, row, edges, looking, classes, state):
     for k in range(classes.hi.shape[1]):
         # sums that nothing reads any more begin anew, so that they do not overflow
         kept = values.valued[target] == 1
-        classes.hi[c, k] = 0 if not kept else min(hi[row, k], 1) if values.present[k] == 1 else hi[row, k]
+        classes.hi[c, k] = 0 if not kept else min(hi[row, k], values.largest[k]) if values.largest[k] > 0 else hi[row, k]
         classes.hf[c, k] = hf[row, k] if kept else 0.0
     return c
 

@@ -47,13 +47,13 @@ class Classes(NamedTuple):
 
 class Values(NamedTuple):
     """What tells futures apart beside the node. ``live`` uint8 (nodes, slots): the slots that decide each node's future, ``valued`` uint8 (nodes): whether there are any; ``windows_live`` int64
-    (nodes): the groups' windows that do; ``present`` uint8 (slots): 1 for a count of which matters only whether it is 0; ``read`` int64 (slots): the column that a
+    (nodes): the groups' windows that do; ``largest`` int64 (slots): the largest number of a count that is told from greater ones, 0 where all are; ``read`` int64 (slots): the column that a
     slot's row is read for, FLOAT_COLUMN more for floats, -1 where more than its value matters; ``ints`` to ``fnull``: the columns, floats as int64."""
 
     live: np.ndarray
     valued: np.ndarray
     windows_live: np.ndarray
-    present: np.ndarray
+    largest: np.ndarray
     read: np.ndarray
     ints: np.ndarray
     fbits: np.ndarray

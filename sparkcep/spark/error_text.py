@@ -14,6 +14,7 @@ from sparkcep.clause.lexer import Span, tokenize
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, excerpt, nearest, position
+from sparkcep.plan.afa import like_a_column
 from sparkcep.sql.places import Places
 
 _OURS = re.compile(
@@ -45,7 +46,7 @@ def clause_error(text: str) -> ClauseError | None:
 
 
 # names that sql/rewrite.py gives to columns beside the input's own
-_COMPUTED = re.compile(r"__(?:[acglopw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
+_COMPUTED = re.compile(r"__(?:[acglopqw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
+    own = _of_register(places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -141,6 +142,12 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
     found = failure.parameters.get("inputType", "").strip('"').lower()
     message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
     return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
+
+
+def _of_register(places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a register that has the name of a column of its table: no other error is at a declaration."""
+    name = places.register_at(span)
+    return None if name is None else error_at(statement, span.start, span.end, "AUTOMATON", like_a_column(name), SEMANTIC)
 
 
 def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None:

@@ -35,6 +35,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
+from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
@@ -395,7 +396,7 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
     needed |= {window.order for window in plan.windows if window.order}
     for _, spec in plan.leaves:
-        if spec.kind in ("nav", "match_from", "match_to"):
+        if spec.kind in ("nav", "match_from", "match_to", "changed_by"):
             needed.add(spec.column)
         elif spec.kind == "emit":
             needed.update(*map(records.arc_columns, plan.automaton.arcs))
@@ -432,8 +433,11 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
             raise _needs_rewriter(f"the measure {name}, computed around values of the match,")
     if plan.ranking:
         raise _needs_rewriter("PREF and TOP, whose order Spark decides,")
+    if plan.changes:
+        raise _needs_rewriter("CHANGES IN, for which Spark numbers rows,")
     if plan.ordered_inputs:
         raise _needs_rewriter("a condition with a Spark function over several rows")
+    _check_registers(plan, schema.names)
     taken = [n for n in schema.names if re.fullmatch(r"__(?:[poclw]\d+|letters|matched|rn|row)", n)]
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
@@ -463,6 +467,15 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         columns=columns,
         collated=_perhaps_collated(plan, schema),
     )
+
+
+def _check_registers(plan: Plan, names: list[str]) -> None:
+    """Refuses a register that has the name of a column of the table."""
+    columns = {name.lower() for name in names}
+    for register in plan.automaton.registers if plan.automaton is not None else ():
+        if register.name.lower() in columns:
+            place = {"line": register.line, "column": register.column, "fragment": register.text}
+            raise ClauseError("AUTOMATON", like_a_column(register.name), sqlstate=SEMANTIC, **place)
 
 
 def _bounds() -> Settings:

@@ -13,7 +13,7 @@ from sparkcep.plan.define import ORDER, looks_at_match
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Arc, At, Automaton, Classifier, Label, LeafSpec, Ranking, RowAt, Value, register_column
-from sparkcep.plan.scope import APPROXIMATE, ENDINGS, LIFETIMES
+from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
 
@@ -122,12 +122,15 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
     if strategy.search == by.PROXIES:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif strategy.search == by.CLASSES:
-        needed = f"the values of the match that {_names(strategy)} still need" if strategy.looking else "the groups' windows still open"
-        how = f"in one pass with one run for each node and {needed}"
+        told = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
+        counted = ["another that counts the matches each stands for, without listing them"] * plan.sizing
+        how = f"in one pass with one run for each node and {', and '.join(told + counted)}"
     elif strategy.question == by.EVERY:
         how = "depth-first, one by one"
     else:
-        how = "out of all matches, which are gone through depth-first, because a negation or a label is looked up among the rows taken"
+        looked_up = "because a negation or a label is looked up among the rows taken"
+        because = looked_up if not plan.sizing else f"and counted, because {strategy.reasons[0].text}"
+        how = f"out of all matches, which are gone through depth-first, {because}"
     bound = f"cost at most {approx.errors(approx.bound)}"
     return f"approximate, {STRATEGIES[plan.selection.strategy]}, {bound}, {_asked(plan, strategy)}; {how}"
 
@@ -169,7 +172,23 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
         for arc in automaton.arcs:
             if arc.source == number:
                 lines.append("    " + arc_text(arc, automaton, plan.variables, texts, shown))
-    return lines + [f"{name}: {text}" for name, text in window_texts(plan)]
+    return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _changes(plan)
+
+
+def _changes(plan: Plan) -> list[str]:
+    """How rows come and go, and what is told of it."""
+    changes, texts = plan.changes, dict(plan.inputs)
+    if changes is None:
+        return []
+    order = f"in the order of {changes.arrival}" if changes.arrival else "as a bag"
+    lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
+    if changes.consecutive:
+        lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")
+    if changes.report == "NET":
+        return [*lines, "report: the matches of the rows that are left at the end"]
+    held = {"ALL": "no row is held back", "NONE": "rows are held back to the punctuation behind them"}
+    size = f"rows are held back to {changes.size.text} before the punctuation" if changes.size is not None else ""
+    return [*lines, f"report: what each change does to the matches; {size or held[changes.speculate]}"]
 
 
 def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
@@ -328,7 +347,7 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return "positions of the match's rows"
     if kind in ("register", "emit"):
         return f"{'register' if kind == 'register' else 'EMIT column'} {spec.number + 1} at the end of the match"
-    for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES).items():
+    for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES | CHANGED).items():
         if kind == leaf:
             return f"{name}()"
     semantics = "FINAL " if spec.final else "RUNNING "

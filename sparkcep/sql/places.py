@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _INNER = re.compile(r"__[poclaw]\d+\b|__letters\b|__d\d+\b")  # columns that the rewriter names
 _KEY = re.compile(r"__[po]\d+\b")
+REGISTER_FIELD = "__register"  # of the column by which the rewriter asks whether the table has a column of a register's name
 _LEAF = "?"  # stands for a value of the match among the tokens of a measure
 _FAR = 24  # tokens on either side that are compared
 
@@ -79,6 +80,13 @@ class Places:
         clause = self._clause(span)
         defines = clause.of.clause.defines if clause is not None else ()
         return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
+
+    def register_at(self, span: Span) -> str | None:
+        """The name of the register that is declared at a place."""
+        clause = self._clause(span)
+        automaton = clause.of.clause.automaton if clause is not None else None
+        registers = automaton.registers if automaton is not None else ()
+        return next((r.name for r in registers if self._own(clause.of.origin.place(r.span)) == span), None)
 
     def _clause(self, span: Span) -> _Clause | None:
         def around(clause: _Clause) -> bool:
@@ -160,6 +168,8 @@ class _Clause:
         i, j = bisect_left(self._starts, start), bisect_left(self._starts, end)
         if i >= j:
             return None
+        if [t.text for t in tokens[i + 1 : i + 4]] == [".", REGISTER_FIELD, "."]:
+            return next(r.span for r in self.of.clause.automaton.registers if r.name == name_of(tokens[i]))
         key = next((t.text for t in tokens[i:j] if _KEY.fullmatch(t.text)), None)
         if key is not None:
             return self._key(key)
@@ -211,6 +221,7 @@ class _Clause:
         found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
         found += [e for _, e in clause.pref.objectives] if clause.pref else []
         found += [clause.lifetime.end] if clause.lifetime else []
+        found += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive) if e is not None] if clause.changes else []
         return [*found, *(d.condition for d in clause.defines), *self._of_arcs]
 
     @property

@@ -35,7 +35,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
-from sparkcep.sql.places import Places
+from sparkcep.sql.places import REGISTER_FIELD, Places
 from sparkcep.sql.probe import Chooser, Question
 from sparkcep.sql.rewritten import Origin, Rewritten
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
@@ -615,8 +615,10 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     keys = plan.keys
     order = [_order_text(item.column, item) for item in plan.order]
+    order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {item.column for item in plan.order} - _needed(plan)
+    order_only |= {name for i, register in enumerate(plan.automaton.registers) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
     shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
         window = " ".join(
@@ -639,6 +641,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         computed.append("0 AS __row")
     elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
         computed.append(_WHOLE)
+    computed += free_names(plan)
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
@@ -659,6 +662,15 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         join = kept_keys(plan, chosen, texts, source)
         return f"SELECT /*+ BROADCAST({KEPT}) */ {', '.join(shipped)} FROM ({inner}) AS __rows{join}{tail}"
     return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
+
+
+def free_names(plan: Plan) -> list[str]:
+    """Columns that nothing reads, of which Spark's analyzer refuses those of registers that are called like a column of the table: a name stands for the
+    column of the table where there is one, else for the one beside it, and that alone has the field (spark/error_text says it in words)."""
+    registers = plan.automaton.registers if plan.automaton is not None else ()
+    none = f"named_struct('{REGISTER_FIELD}', named_struct('{REGISTER_FIELD}', NULL))"
+    names = [quote(register.name) for register in registers]
+    return [text for i, name in enumerate(names) for text in (f"{none} AS {name}", f"{name}.{REGISTER_FIELD}.{REGISTER_FIELD} AS __q{i}")]
 
 
 def _text_of(plan: Plan, column: str) -> str:
@@ -690,6 +702,7 @@ def _needed(plan: Plan) -> set[str]:
         automaton = plan.automaton
         visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
+    visit(plan.changes)
     if plan.ranking:
         visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed

@@ -13,7 +13,7 @@ from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.tools.statements import Place, comments
 
 KEYWORD, NAME, EXPRESSION, PATTERN, COMMENT = "keyword", "name", "expression", "pattern", "comment"
-_SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN AUTOMATON WINDOW WITHIN LIFETIME APPROX PREF TOP SUBSET DEFINE".split())
+_SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN AUTOMATON WINDOW WITHIN LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP SUBSET DEFINE".split())
 
 
 @dataclass
@@ -136,6 +136,10 @@ def _roles(clause: MatchClause) -> _Roles:
         rest += [e for e in (clause.window.size, clause.window.slide) if e is not None]
     if clause.lifetime is not None:
         rest.append(clause.lifetime.end)
+    if clause.changes is not None:
+        rest += [clause.changes.column, *clause.changes.arrival, *([clause.changes.consecutive] if clause.changes.consecutive is not None else [])]
+    if clause.speculate is not None and clause.speculate.size is not None:
+        rest.append(clause.speculate.size)
     if clause.automaton is not None:
         rest += clause.automaton.expressions()
         r.names |= {span.start for span in clause.automaton.name_spans()}
@@ -149,7 +153,8 @@ def _roles(clause: MatchClause) -> _Roles:
         rest += [e for _, e in clause.pref.objectives]
     if clause.top is not None:
         rest.append(clause.top.k)
-    r.options += [o.span for o in (clause.selection, clause.automaton, clause.window, clause.lifetime, clause.approx, clause.pref, clause.top) if o is not None]
+    of_automaton = (clause.automaton, clause.lifetime, clause.changes, clause.report, clause.speculate)
+    r.options += [o.span for o in (*of_automaton, clause.selection, clause.window, clause.approx, clause.pref, clause.top) if o is not None]
     r.expressions += [e.span for e in (*keys, *rest)]
     for expression in rest:
         r.verbatim += [s for node in expression.walk() if (s := _sliced(clause.text, node)) is not None]

@@ -15,6 +15,7 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, statement_spans, tokenize
 from sparkcep.clause.tree import PAST_LAST, MatchClause
 from sparkcep.errors import ClauseError, nearest, position
+from sparkcep.plan.costs import ALL, report
 from sparkcep.plan.define import conjuncts
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
@@ -222,10 +223,13 @@ def _swallows(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 def _many_matches(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     if not _reports_all(clause) or (clause.skip is not None and clause.skip.mode == PAST_LAST) or _counts(clause):
         return
+    if clause.approx is not None and report(clause) != ALL:
+        return
     repeats = list(_unbounded(clause))
     if len(repeats) > 1:
         what = "ALL MATCHES lists every choice of rows for each of the unbounded quantifiers"
-        yield repeats[1].span, f"{what}; bound them, or take MATCH_COUNT() or MATCH_GRAPH()"
+        instead = "PROXY MATCHES or MATCH BUNDLES" if clause.approx is not None else "MATCH_COUNT() or MATCH_GRAPH()"
+        yield repeats[1].span, f"{what}; bound them, or take {instead}"
 
 
 @_rule("UNUSED_SUBSET", WARNING)

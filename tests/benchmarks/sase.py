@@ -91,8 +91,30 @@ def run(rows: int, figures: str) -> dict:
     results["5, 6"] = _merging(columns, folder)
     for p in (0.7, 0.55):
         results[f"5, 6 runs p={p}"] = _side_by_side(stream(rows // 4, p), p, folder)
+    results["tables"] = _tables(stream(rows, 0.7))
     results["many"] = _many()
     return results
+
+
+def _tables(columns: dict[str, np.ndarray]) -> dict:
+    """What the paper's Tables 2 and 3 list: runs at each event and lengths of matches at W = 500; of runs side by side, how many are merged, and
+    how many rows the shared buffer takes up for each event, by W."""
+    print(f"\nTable 2, W = 500, {len(columns['ts']):,} events{'runs an event':>16}{'mean length':>13}{'paper':>8}")
+    found: dict[str, list] = {}
+    for name in ("p1s2", "p1s3", "p2s2", "p2s3", "p3s2", "p3s3"):
+        apart = measure(columns, name[:2], name[2:], 500, merging=False, output="MATCH_GRAPH()")
+        every = measure(columns, name[:2], name[2:], 500)
+        length = every["rows"] / max(every["matches"], 1)
+        print(f"{name:<37}{apart['looks'] - 1:>16.3f}{length:>13.1f}{LENGTHS.get(name, ''):>8}")
+        found[name] = [apart["looks"] - 1, length]
+    print("\nTable 3: runs merged in percent, nodes of the shared buffer an event, by W")
+    for name in ("p1s3", "p2s3", "p3s3"):
+        pairs = [[measure(columns, name[:2], name[2:], w, merging=m, output="MATCH_GRAPH()") for m in (True, False)] for w in WINDOWS]
+        merged = [1 - on["looks"] / off["looks"] for on, off in pairs]
+        nodes = [on["rows"] / len(columns["ts"]) for on, _ in pairs]
+        print(f"{name:<8}" + "".join(f"{100 * m:>7.0f} %" for m in merged) + "".join(f"{n:>9.2f}" for n in nodes))
+        found[f"{name} merged"] = [merged, nodes]
+    return found
 
 
 def _first(columns: dict[str, np.ndarray], p: float, folder: Path) -> dict:

@@ -68,6 +68,14 @@ def to_sql(clause: MatchClause) -> str:
     lines.append(f"PATTERN ({to_text(clause.pattern, text)})" if clause.automaton is None else f"AUTOMATON ({_items(clause.automaton, cut)})")
     if clause.lifetime:
         lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
+    if clause.changes:
+        arrival = " ARRIVAL BY " + ", ".join(map(cut, clause.changes.arrival)) if clause.changes.arrival else ""
+        consecutive = f" CONSECUTIVE BY {cut(clause.changes.consecutive)}" if clause.changes.consecutive else ""
+        lines.append(f"CHANGES IN {cut(clause.changes.column)}{arrival}{consecutive}")
+    if clause.report:
+        lines.append(f"REPORT {clause.report.what}")
+    if clause.speculate:
+        lines.append("SPECULATE " + (cut(clause.speculate.size) if clause.speculate.size else clause.speculate.what))
     if clause.window:
         w = clause.window
         line = f"WINDOW {cut(w.size)}" + (" ROWS" if w.rows else "")
@@ -79,7 +87,7 @@ def to_sql(clause: MatchClause) -> str:
         line = f"APPROX {cut(a.k)}"
         if a.weights:
             line += " WEIGHTS (" + ", ".join(f"{_weight_name(v)} {cut(e)}" for v, e in a.weights) + ")"
-        line += {None: "", "PROXY": " PROXY MATCHES", "ALL": " ALL MATCHES", "BUNDLES": " MATCH BUNDLES"}[a.report]
+        line += {None: "", "PROXY": " PROXY MATCHES", "PER ERROR": " PROXY MATCHES PER ERROR", "ALL": " ALL MATCHES", "BUNDLES": " MATCH BUNDLES"}[a.report]
         lines.append(line)
     if clause.pref:
         line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)
@@ -143,7 +151,7 @@ def variable_text(name: str) -> str:
 
 
 # words that begin something else where a variable may stand
-_QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME APPROX PREF TOP".split())
+_QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP".split())
 
 
 def to_text(node: Node, text: str) -> str:

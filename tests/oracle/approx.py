@@ -107,6 +107,9 @@ class Approx:
     def proxies(self, rows, times) -> list[Proxy]:
         return proxies(self.all_matches(rows, times))
 
+    def per_error(self, rows, times) -> list[Proxy]:
+        return per_error(self.all_matches(rows, times))
+
     def bundles(self, rows, times) -> list[Bundle]:
         return bundles(self.proxies(rows, times), self.window, times)
 
@@ -126,6 +129,17 @@ def proxies(trajectories) -> list[Proxy]:
     for last in sorted(by_last):
         best = min(by_last[last], key=_rank)
         found.append(Proxy(best.rows, best.error, tuple(t for t in by_last[last] if _rank(t) == _rank(best))))
+    return found
+
+
+def per_error(trajectories) -> list[Proxy]:
+    """For each match point and each cost the one of the latest start, unless a cheaper one starts as late, by match point and cost."""
+    found = []
+    for point, error in sorted({(t.rows[-1], t.error) for t in trajectories}):
+        cheaper = [t for t in trajectories if t.rows[-1] == point and t.error < error]
+        (best,) = proxies([t for t in trajectories if t.rows[-1] == point and t.error == error])
+        if all(t.rows[0] < best.rows[0] for t in cheaper):
+            found.append(best)
     return found
 
 

@@ -49,6 +49,7 @@ class Automaton:
     arcs: tuple[Arc, ...]
     window: int | None = None
     lifetime: tuple | None = None
+    consecutive: bool = False
     budget: int = 200_000
     spent: list = field(default_factory=lambda: [0])
 
@@ -157,14 +158,18 @@ def _end(automaton, row):
     return None if automaton.window is None else row["id"] + automaton.window
 
 
-def matches(automaton, rows):
-    """The matches of a partition, its rows in order, as (first, last, registers, EMIT values, from, to, names of the arcs that took the rows)."""
+def matches(automaton, rows, until=None, name=lambda row: row["id"]):
+    """The matches of a partition, its rows in order, as (first, last, registers, EMIT values, from, to, names of the arcs that took the rows).
+
+    ``until``: the time up to which arcs ON EXPIRY have been taken, None where no further row comes; ``name``: what first and last row are called by."""
     rows = [row for row in rows if row["id"] is not None]
     names = sorted({name for arc in automaton.arcs for name, _ in arc.emits})
     out = []
     for last in range(len(rows)):
         for first in range(last + 1):
             some = rows[first : last + 1]
+            if automaton.consecutive and any(None in (a["n"], b["n"]) or a["n"] + 1 != b["n"] for a, b in zip(some, some[1:])):
+                continue
             ends = [end for end in (_end(automaton, row) for row in some) if end is not None]
             end = min(ends, default=None)
             if end is not None and end <= some[-1]["id"]:
@@ -173,7 +178,7 @@ def matches(automaton, rows):
             for at in _computations(automaton, some):
                 if at.emitted is not None or at.state in automaton.final:
                     found.append((at, some[-1]["id"], end))
-                if not at.again and end is not None and all(row["id"] >= end for row in rows[last + 1 :]):
+                if not at.again and end is not None and (until is None or end <= until) and all(row["id"] >= end for row in rows[last + 1 :]):
                     for number, arc in enumerate(automaton.arcs):
                         after = _stepped(automaton, number, arc, at, some[-1]) if arc.on == EXPIRY and arc.source == at.state else None
                         if after is not None:
@@ -183,7 +188,7 @@ def matches(automaton, rows):
                 labels = tuple(automaton.arcs[number].name for number in at.path if automaton.arcs[number].on == ROW)
                 emitted = dict(at.emitted or ())
                 told.setdefault((at.registers, tuple((name, emitted.get(name)) for name in names), begins, ends_at), labels)
-            out += [(some[0]["id"], some[-1]["id"], *key, labels) for key, labels in told.items()]
+            out += [(name(some[0]), name(some[-1]), *key, labels) for key, labels in told.items()]
     return out
 
 
@@ -207,8 +212,8 @@ def to_sql(e):
     return f"({to_sql(e[1])} {kind.upper()} {to_sql(e[2])})"
 
 
-def clause(automaton, measures, rows="ONE ROW PER MATCH"):
-    """The automaton's clause with these MEASURES."""
+def clause(automaton, measures, rows="ONE ROW PER MATCH", changes=""):
+    """The automaton's clause with these MEASURES; ``changes``: CHANGES IN and what goes with it."""
     items = [f"REGISTER {name} INT = {'NULL' if first is None else first}" for name, first in automaton.registers.items()]
     items.append(f"STATE {automaton.start} START{' FINAL' if automaton.start in automaton.final else ''}")
     items += [f"STATE {state} FINAL" for state in sorted(automaton.final - {automaton.start})]
@@ -219,7 +224,7 @@ def clause(automaton, measures, rows="ONE ROW PER MATCH"):
         text += " EMIT (" + ", ".join(f"{to_sql(e)} AS {name}" for name, e in arc.emits) + ")" if arc.emits else ""
         items.append(text)
     bound = f" WINDOW {automaton.window}" if automaton.window is not None else f" LIFETIME TO {to_sql(automaton.lifetime)}" if automaton.lifetime else ""
-    return f"PARTITION BY p ORDER BY id MEASURES {measures} {rows} AUTOMATON ({' '.join(items)}){bound}"
+    return f"PARTITION BY p ORDER BY id MEASURES {measures} {rows} AUTOMATON ({' '.join(items)}){bound}{' ' + changes if changes else ''}"
 
 
 # -- random ones ------------------------------------------------------------------------------------------------------

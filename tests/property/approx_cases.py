@@ -19,12 +19,13 @@ from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.slices import OWN, cut
+from tests.oracle import approx as oracle
 from tests.oracle import expr, pattern, selection
 from tests.oracle.approx import Approx, cost_of_nothing
 from tests.oracle.selection import ANY, STRICT, Budget
 from tests.property.in_process import _array, _is_boolean, _portable, in_slices, little_by_little
 
-PROXY, ALL, BUNDLES = "PROXY MATCHES", "ALL MATCHES", "MATCH BUNDLES"
+PROXY, PER_ERROR, ALL, BUNDLES = "PROXY MATCHES", "PROXY MATCHES PER ERROR", "ALL MATCHES", "MATCH BUNDLES"
 COLUMNS = ("p", "id", "t", "v", "w", "s")
 LONGEST = 8  # rows of a partition, less one
 BUDGET = 60_000  # steps of the oracle: to spell out a pattern, and for one partition
@@ -54,6 +55,7 @@ class Case:
     descending: bool = False
     one_row: bool = False  # ONE ROW PER MATCH
     default_words: bool = False  # leave out what is the default
+    sizes: bool = False  # with MATCH_COUNT()
 
     @functools.cached_property
     def oracle(self) -> Approx:
@@ -76,6 +78,8 @@ class Case:
         }
         if self.strategy == STRICT and not self.one_row:
             wanted["kind"] = "ERROR_KIND()"
+        if self.sizes:
+            wanted["size"] = "MATCH_COUNT()"
         if self.report == BUNDLES:
             wanted |= {"b_start": "BUNDLE_START()", "b_end": "BUNDLE_END()", "b_size": "BUNDLE_SIZE()"}
         return wanted
@@ -185,7 +189,7 @@ def _random_case(rng, strategy, report, shapes):
         choices = [k for k in choices if k != "0"]
     if not choices:
         return None
-    report = report or rng.choice([ALL, ALL, ALL, PROXY, PROXY, BUNDLES])
+    report = report or rng.choice([ALL, ALL, ALL, PROXY, PROXY, PER_ERROR, BUNDLES])
     window = None
     if report == BUNDLES or _negated_at_an_end(p) or rng.random() < 0.4:
         window = ("rows", rng.randrange(2, 7)) if rng.random() < 0.4 else ("range", rng.randrange(2, 8))
@@ -441,6 +445,7 @@ class Seen:
     missing: tuple
     whole: tuple  # first and last row and number of rows, hidden ones included
     bundle: tuple | None = None  # start, end, size
+    size: int | None = None  # MATCH_COUNT()
 
     @property
     def last(self):
@@ -462,12 +467,24 @@ def seen_by_oracle(case, t, bundle=None) -> Seen | None:
 def expected(case, rows) -> list[set]:
     """For each match of one partition, in the order of the report, what it may look like."""
     times = [row["t"] for row in rows]
+    everything = case.oracle.all_matches(rows, times)
     if case.report == ALL:
-        return [{seen_by_oracle(case, t)} for t in case.oracle.all_matches(rows, times)]
-    if case.report == PROXY:
-        return [{seen_by_oracle(case, t) for t in _choices(proxy)} for proxy in case.oracle.proxies(rows, times)]
-    some = case.oracle.bundles(rows, times)
-    return [{seen_by_oracle(case, t, (b.start, b.end, b.size)) for t in _choices(b.best)} for b in some]
+        return [{seen_by_oracle(case, t)} for t in everything]
+    if case.report in (PROXY, PER_ERROR):
+        some = oracle.proxies(everything) if case.report == PROXY else oracle.per_error(everything)
+        return [{_sized(case, seen_by_oracle(case, t), everything, proxy.rows[-1]) for t in _choices(proxy)} for proxy in some]
+    out, last = [], -1
+    for b in oracle.bundles(oracle.proxies(everything), case.window, times):
+        # its match points are the next ones behind those of the bundle before
+        points = sorted({t.rows[-1] for t in everything if t.rows[-1] > last})[: b.size]
+        last = points[-1]
+        out.append({_sized(case, seen_by_oracle(case, t, (b.start, b.end, b.size)), everything, *points) for t in _choices(b.best)})
+    return out
+
+
+def _sized(case, seen, everything, *points) -> Seen | None:
+    """With the number of all trajectories that end at the match points."""
+    return seen if seen is None or not case.sizes else replace(seen, size=sum(t.rows[-1] in points for t in everything))
 
 
 def _choices(proxy) -> list:
@@ -490,7 +507,9 @@ def seen_by_engine(case, rows: list[dict]) -> list[Seen]:
         shown = () if case.one_row else tuple(row["id"] for row in some)
         kinds = tuple(row["kind"] for row in some) if case.strategy == STRICT and not case.one_row else None
         labels = tuple(row["label"] for row in some)
-        matches.append(Seen(shown, labels, kinds, Fraction(str(errors)), tuple(json.loads(missing)), tuple(whole), bundle))
+        sizes = {row.get("size") for row in some}
+        assert len(sizes) == 1, some
+        matches.append(Seen(shown, labels, kinds, Fraction(str(errors)), tuple(json.loads(missing)), tuple(whole), bundle, sizes.pop()))
     return matches
 
 

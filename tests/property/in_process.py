@@ -22,11 +22,13 @@ from sparkcep.sql.semijoin import Filter
 from sparkcep.sql.slices import AWAY, OWN, SLICE, Slices, cut
 
 COLUMNS = ("p", "id", "v", "w", "s")
+CHANGING = ("op", "n", "at")  # of rows that come and go: what they do, their number, and when, where ARRIVAL BY reads it
 
 # In the generated expressions nothing but these makes a value boolean, and no boolean sits inside a number.
 _BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
 _CHOICE = re.compile(r"CASE WHEN .*? THEN (?=.* ELSE )")  # a number by a condition
 _GUARD = re.compile(r"^(CASE WHEN .* THEN )(.*)( END)$")
+_ALL = re.compile(r"struct\(0 AS __all, \* EXCEPT \((.*?)\)\)")  # all columns but these
 _NULLED = re.compile(r"IF\(false, (.*?), NULL\)")
 
 
@@ -152,14 +154,15 @@ def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
 
 
 def _inputs(plan, partitions, database, chosen: Filter | None = None, down: bool = False) -> pa.Table:
-    database.execute("CREATE TABLE t (p INT, id INT, v INT, w INT, s TEXT)")
-    rows = [(p, *(row[c] for c in COLUMNS[1:])) for p, some in partitions.items() for row in some]
-    database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
-    wanted = dict(plan.inputs)
+    columns = COLUMNS + (CHANGING[: 2 + bool(plan.changes.arrival)] if plan.changes else ())
+    database.execute(f"CREATE TABLE t ({', '.join(columns)})")
+    rows = [(p, *(row[c] for c in columns[1:])) for p, some in partitions.items() for row in some]
+    database.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(columns))})", rows)
+    wanted = {name: _ALL.sub(lambda found: ", ".join(c for c in columns if c not in re.split(r"\W+", found[1])), sql) for name, sql in plan.inputs}
     for name, sql in plan.ordered_inputs:
         wanted[name] = sql.replace(ORDER, "PARTITION BY p ORDER BY id")
     if plan.rows != "one":
-        wanted.update({c: c for c in COLUMNS})
+        wanted.update({c: c for c in columns})
     types = {name: pa.bool_() if _is_boolean(unguarded(sql)) else None for name, sql in wanted.items()}
     if plan.letters:
         bits = [f"(CASE WHEN {sql} THEN {1 << bit} ELSE 0 END)" for _, bit, sql in plan.letters]
@@ -169,7 +172,7 @@ def _inputs(plan, partitions, database, chosen: Filter | None = None, down: bool
     needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
     if chosen:
         needed = f"({needed}) AND {_kept(plan, chosen)}"
-    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id DESC" if down else "id"])
+    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id DESC" if down else "id", *([plan.changes.arrival] if plan.changes and plan.changes.arrival else [])])
     values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY {order}"), strict=True))
     values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})

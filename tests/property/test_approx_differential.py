@@ -10,17 +10,19 @@ from fractions import Fraction
 
 import pytest
 
-from sparkcep.automaton.strategy import PROXIES, strategy_of
+from sparkcep.automaton.strategy import CLASSES, PROXIES, WALK, strategy_of
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine import classes
+from sparkcep.engine.front import Counted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import approx as oracle
 from tests.property import approx_cases
-from tests.property.approx_cases import ALL, ANY, BUNDLES, PROXY, STRICT, Budget
+from tests.property.approx_cases import ALL, ANY, BUNDLES, PER_ERROR, PROXY, STRICT, Budget
 from tests.selection import first
 
-SEEDS = first(range(8))
+SEEDS = first(range(8), wider=4)
 QUERIES = 55  # a seed
 PARTITIONS = 60  # a query
 ON_AND_OFF = (DEFAULT, Settings(prefilter=False))
@@ -39,16 +41,16 @@ def difference(case, expected: list[set], rows: list[dict]) -> str | None:
             return f"only the oracle: {list((wanted - have).elements())}\nonly the engine: {list((have - wanted).elements())}"
         order = [match.whole[0] for match in got]
     else:
-        by_last = {match.last: match for match in got}
-        left = dict(by_last)
+        places = [_place(case, match) for match in got]
+        by_place = dict(zip(places, got))
+        left = dict(by_place)
         for choices in expected:
-            last = next((match.last for match in choices if match is not None), None)
-            match = left.pop(last, None)
+            match = left.pop(next((_place(case, match) for match in choices if match is not None), None), None)
             if match not in choices and not any(_as_cheap(case, match, choice) for choice in choices):
                 return f"oracle: one of {choices}\nengine: {match}"
-        if left or len(by_last) < len(got):
+        if left or len(by_place) < len(got):
             return f"only the engine: {list(left.values()) or got}"
-        order = [match.last for match in got]
+        order = places
     if order != sorted(order):
         return f"numbered in the wrong order: {got}"
     in_order = approx_cases.numbers(rows)
@@ -56,6 +58,11 @@ def difference(case, expected: list[set], rows: list[dict]) -> str | None:
     if in_order != sorted(in_order) or not hiding and in_order != list(range(1, len(got) + 1)):
         return f"numbers {in_order}"
     return None
+
+
+def _place(case, match) -> tuple:
+    """The match point that a match is reported for, and of PER ERROR its cost."""
+    return (match.last, match.errors) if case.report == PER_ERROR else (match.last,)
 
 
 def _as_cheap(case, match, choice) -> bool:
@@ -111,7 +118,7 @@ def test_engine_agrees_with_the_oracle(seed):
     assert tally.wrong >= 0.25 * tally.pairs
 
 
-@pytest.mark.parametrize("report", [ALL, PROXY, BUNDLES])
+@pytest.mark.parametrize("report", [ALL, PROXY, PER_ERROR, BUNDLES])
 @pytest.mark.parametrize("strategy", [ANY, STRICT])
 def test_letters(strategy, report):
     """The paper's kind of pattern, more rows of it."""
@@ -121,6 +128,92 @@ def test_letters(strategy, report):
         case = approx_cases.random_case(rng, strategy=strategy, report=report, shapes=("letters",))
         tally.compare(case, approx_cases.partitions(rng, case, 80))
     assert tally.wrong >= 0.3 * tally.pairs >= 0.3 * 850
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_by_cost_at_length(part):
+    rng = random.Random(f"at length {part}")
+    tally, searches = Tally(), collections.Counter()
+    for i in range(60):
+        case = approx_cases.random_case(rng, report=PER_ERROR)
+        searches[strategy_of(make_plan(parse_clause(case.to_sql()))).search] += 1
+        some = approx_cases.partitions(rng, case, 100)
+        tally.compare(case, some, **({}, {"chunk_rows": rng.randrange(1, 8)}, {"cuts": rng})[i % 3])
+    assert tally.pairs >= 5000 and tally.wrong >= 0.25 * tally.pairs
+    assert min(searches[search] for search in (PROXIES, CLASSES, WALK)) >= 6
+
+
+def shortest(matches, first, last, at) -> int | None:
+    """The shortest duration of the matches, (first row, last row) each, that lie between two rows; at: the place in time of each row."""
+    return min((abs(at[end] - at[begin]) for begin, end in matches if first <= begin and end <= last), default=None)
+
+
+@pytest.mark.parametrize("seed", first(range(6)))
+def test_each_window_with_a_match_holds_a_shortest_proxy(seed):
+    """ACEP, Definition 5: of proxies by cost, and not of the cheapest ones alone."""
+    rng = random.Random(9800 + seed)
+    windows, lost = 0, collections.Counter()
+    for _ in range(14):
+        case = approx_cases.random_case(rng, report=PER_ERROR).with_(one_row=True)
+        some = approx_cases.partitions(rng, case, 30)
+        got = {report: approx_cases.run(case.with_(report=report), dict(enumerate(some))) for report in (PROXY, PER_ERROR)}
+        for p, rows in enumerate(some):
+            times = [row["t"] for row in rows]
+            try:
+                everything = {(t.rows[0], t.rows[-1]) for t in case.oracle.all_matches(rows, times)}
+            except Budget:
+                continue
+            reported = {report: {(row["first"], row["last"]) for row in found.get(p, [])} for report, found in got.items()}
+            places = [list(range(len(rows)))] + [times] * (None not in times)
+            for begin, end, at in ((i, j, at) for i in range(len(rows)) for j in range(i, len(rows)) for at in places):
+                wanted = shortest(everything, begin, end, at)
+                windows += wanted is not None
+                lost.update(report for report, found in reported.items() if shortest(found, begin, end, at) != wanted)
+    assert windows >= 3000
+    assert lost[PER_ERROR] == 0 < lost[PROXY]
+
+
+def compare_sizes(rng, queries, count) -> tuple[Tally, collections.Counter]:
+    """MATCH_COUNT() of proxies and bundles, whole, in batches and little by little; which searches ran."""
+    tally, searches = Tally(), collections.Counter()
+    for i in range(queries):
+        case = approx_cases.random_case(rng, report=(PROXY, PER_ERROR, BUNDLES)[i % 3], shapes=("letters", "letters", "letters", "plain", "negation")).with_(sizes=True)
+        searches[strategy_of(make_plan(parse_clause(case.to_sql()))).search] += 1
+        some = approx_cases.partitions(rng, case, count)
+        tally.compare(case, some, **({}, {"chunk_rows": rng.randrange(1, 8)}, {"cuts": rng})[i // 3 % 3])
+    return tally, searches
+
+
+@pytest.mark.parametrize("seed", first(range(6), 2))
+def test_sizes(seed, monkeypatch):
+    """Half of the seeds count where conditions are local by matrices, as in long windows."""
+    monkeypatch.setattr(classes, "LONG", 0 if seed % 2 else classes.LONG)
+    tally, searches = compare_sizes(random.Random(9900 + seed), 36, 50)
+    assert tally.pairs >= 1700 and tally.wrong >= 0.25 * tally.pairs
+    assert min(searches[search] for search in (CLASSES, WALK)) >= 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_sizes_at_length(part, monkeypatch):
+    monkeypatch.setattr(classes, "LONG", 0 if part % 2 else classes.LONG)
+    tally, _ = compare_sizes(random.Random(f"sizes at length {part}"), 63, 90)
+    assert tally.pairs >= 5000 and tally.wrong >= 0.25 * tally.pairs
+
+
+def test_sizes_of_matches_that_need_too_much_memory_are_listed(monkeypatch):
+    """Runs are not counted then, but listed, with the same numbers."""
+    rng, tally = random.Random(9950), Tally()
+
+    def refuse(self):
+        raise self.task.failures.state(0, self.chunk.columns)
+
+    monkeypatch.setattr(Counted, "rounds", refuse)
+    for report in (PROXY, BUNDLES) * 4:
+        case = approx_cases.random_case(rng, report=report, shapes=("letters", "plain")).with_(sizes=True)
+        tally.compare(case, approx_cases.partitions(rng, case, 30))
+    assert tally.pairs >= 230 and tally.wrong >= 50
 
 
 def test_the_prefilter_changes_nothing():
@@ -144,7 +237,7 @@ def test_batches_change_nothing(chunk_rows):
     assert tally.pairs >= 160
 
 
-@pytest.mark.parametrize("report", [PROXY, BUNDLES, ALL])
+@pytest.mark.parametrize("report", [PROXY, PER_ERROR, BUNDLES, ALL])
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_partitions_that_stay_open_change_nothing(seed, report):
     """Rows come little by little in many partitions, and what is known of each is bytes between the calls."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import itertools
+import math
+import operator
 import random
 import re
 
@@ -23,7 +25,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from sparkcep.search import futures
 from tests.oracle import measures, selection
-from tests.property.in_process import inputs
+from tests.property.in_process import inputs, run
 from tests.selection import first
 
 MEASURES = "MEASURES LAST(id) AS last, MATCH_COUNT() AS n, MATCH_GRAPH() AS g"
@@ -59,7 +61,7 @@ def check(graph: list, matches: collections.Counter, number: int) -> None:
         assert (begin is None) == (until is None) and (begin is None or 0 <= begin < until <= len(graph))
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_counts_and_graphs_agree_with_the_oracle(seed, monkeypatch):
     rng = random.Random(seed)
     compared = eligible = 0
@@ -249,3 +251,22 @@ def test_a_constant_inside_prior_keeps_no_runs_apart(constant):
     inside, outside = (results(query, rows, True, None) for query in queries)
     assert inside == outside and inside[1]
     assert inside[0] == results(queries[0], rows, False, None)[0]
+
+
+@pytest.mark.parametrize("compare", ["=", "<>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_count_compared_with_constants_is_kept_as_far_as_it_matters(compare, swapped):
+    """B has as many ways to end `A+ B` as there are sets of rows before it of a size that fits."""
+    holds = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[compare]
+    rows = {0: [{"id": i, "v": 0, "w": 0, "s": ""} for i in range(9)]}
+    for constant in (0, 1, 2, 5, 40):
+        for more, other in ((False, ""), (True, f" AND count(A.*) < {constant + 3}")):
+            one, two = ("count(A.*)", str(constant))[:: -1 if swapped else 1]
+            query = f"""PARTITION BY p ORDER BY id {COUNTED} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A+ B) DEFINE B AS {one} {compare} {two}{other}"""
+            found = run(query, rows).get(0, [])
+            wanted = {}
+            for i in range(9):
+                sizes = [n for n in range(1, i + 1) if (holds(constant, n) if swapped else holds(n, constant)) and (not more or n < constant + 3)]
+                if number := sum(math.comb(i, n) for n in sizes):
+                    wanted[i] = number
+            assert {row["last"]: int(row["n"]) for row in found} == wanted, (query, found)

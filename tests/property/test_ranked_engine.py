@@ -22,7 +22,7 @@ from tests.property.in_process import inputs, unguarded
 from tests.property.ranking_cases import engine_rows, window_starts
 from tests.selection import first
 
-SEEDS = first(range(8))
+SEEDS = first(range(8), wider=4)
 QUERIES = 65  # a seed
 PARTITIONS = 14  # a query
 INT, DECIMAL, DOUBLE = "int", "decimal", "double"

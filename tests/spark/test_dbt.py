@@ -228,6 +228,7 @@ def test_lineage_and_columns(second):
     assert columns["clicks"] == {"visitor": "string", "clicked_at": "timestamp", "action": "string"}
 
 
+@pytest.mark.slow
 def test_thrift(package, thrift_server, tmp_path):
     """The project as it is; dbt does not know that the server is one of ours."""
     project = Project(tmp_path / "dbt")

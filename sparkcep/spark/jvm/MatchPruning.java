@@ -46,7 +46,7 @@ import scala.runtime.AbstractPartialFunction;
  * <p>It runs among Spark's own rules, which carry both on towards the scan.
  */
 final class MatchPruning extends Rule<LogicalPlan> {
-  private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno", "register", "emit", "match_from", "match_to"); // leaves that engines do not search by
+  private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno", "register", "emit", "match_from", "match_to", "change", "change_number", "changed_by"); // leaves that engines do not search by
   private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places", "given");
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
@@ -183,7 +183,9 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   private static Generate pruned(Generate generate, AttributeSet read) {
     Call call = call(generate);
-    if (call == null || !call.plan().get("ranking").isNull() || readsInput(generate, read)) {
+    // matches of which a measure changes are reported again, whoever reads the measure
+    boolean compared = call != null && call.plan().path("changes").path("report").asText().equals("CHANGES");
+    if (call == null || compared || !call.plan().get("ranking").isNull() || readsInput(generate, read)) {
       return generate;
     }
     Set<String> droppable = new HashSet<>();

@@ -1,0 +1,408 @@
+"""Changes of the matches of an automaton, REPORT CHANGES: what each row that comes or goes does to them (AFA paper, section 5.1).
+
+Behind each row that is there stand the records of the computations that have read it last, as the paper's lists of *pmatch*, and the matches that end
+there. A row that comes takes the records behind the row before it (Algorithm 1, Insert). Where it comes late, what had stepped over its place is taken
+away behind the rows that follow (RemoveInvalidatedSequences), and what goes on through it is carried over them (PropagateInsert), both as far as
+there is any. A row that goes takes its own away, and what steps over its place instead is carried on (Delete). Records of a list stand in the
+order of their first rows, so what is taken away stands at its head, and what comes new is put there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.automaton.strategy import COMPUTATIONS
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.changes import INSERT, PUNCTUATE, Turns, turns
+from sparkcep.engine.compared import Candidate, report
+from sparkcep.engine.computations import Computations
+from sparkcep.engine.drive import doubled
+from sparkcep.engine.lifetimes import lifetimes
+from sparkcep.engine.prepared import Task
+from sparkcep.engine.windows import measured
+from sparkcep.plan.records import Arc
+from sparkcep.search import changes as kernels
+from sparkcep.search import codes
+from sparkcep.search import computations as c
+
+KEPT = 1024  # records of which there is room at first
+FLUSH = 8192  # changes of matches that are told together
+RUN = 4096  # rows that come in order and are taken together
+BLOCK = 64  # rows that are taken at first where computations are carried on
+_WITHOUT = -(1 << 63)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A match that stands: its first and last row, its words as the kernel wrote them, and the labels of its rows."""
+
+    first: int
+    last: int
+    words: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass
+class _Partition:
+    """The rows of a partition that are there, with the records and the matches behind each. ``promised``: the time of the last punctuation; ``settled``: how many
+    of the first rows have seen all their computations expire."""
+
+    live: list[int] = field(default_factory=list)
+    records: dict[int, np.ndarray] = field(default_factory=dict)
+    found: dict[int, list[Match]] = field(default_factory=dict)
+    candidates: list[Candidate] = field(default_factory=list)
+    turn: int = 0
+    number: int = 0
+    promised: int = _WITHOUT
+    settled: int = 0
+    matches: int = 0
+    bytes: int = 0
+
+
+class Changelog:
+    """Reports what each change of the rows does to the matches."""
+
+    def __init__(self, task: Task, search: Computations) -> None:
+        self.task, self.search = task, search
+        self.state = search.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
+        self.kept = np.zeros((KEPT, search.room.made.shape[0]), dtype=np.int64)
+        arcs = task.plan.automaton.arcs
+        self.whole = search.graph
+        self.graph = _without_expiry(search.graph, arcs)
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """The output for whole partitions."""
+        self.chunk, self.turns = chunk, turns(self.task, chunk)
+        self.alive = lifetimes(self.task.plan, chunk)
+        self.state[:] = 0
+        self.search.room.stamps[:] = self.search.room.match_stamps[:] = 0
+        self.rows, self.values = self.search._arrays(chunk, self.alive)
+        self.held = _held(self.task, chunk, self.turns)
+        self.task.ran.add(COMPUTATIONS)
+        order = self.turns.order
+        for part in range(chunk.parts):
+            low, high = chunk.offsets[part : part + 2]
+            if low < high:
+                yield from self._partition(part, order[low:high])
+
+    # -- one partition ------------------------------------------------------------------------------------------------
+
+    def _partition(self, part: int, order: np.ndarray) -> Iterator[pa.Table]:
+        self.here = here = _Partition()
+        state = self.state
+        state[c.S_PART], state[c.S_WAYS] = part, 0
+        self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
+        self.initial = int(state[c.S_INITIAL])
+        for action in self._actions(order.tolist()):
+            self._act(*action)
+            if len(here.candidates) >= FLUSH:
+                yield from self._told()
+        yield from self._told()
+
+    def _told(self) -> Iterator[pa.Table]:
+        here = self.here
+        here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), here.candidates, here.number)
+        here.candidates.clear()
+
+    def _actions(self, order: list[int]) -> Iterator[tuple[int, list[int], int]]:
+        """What happens, as (kind, rows, cause): rows that come one behind the other, each its own cause where that is -2; a row that goes; a punctuation.
+        The cause of what the end of the input does is -1."""
+        kinds, partner = self.turns.kinds, self.turns.partner
+        run: list[int] = []
+        held: list[int] = []
+        limit = None  # rows with times before it are not held back
+        newest = -1
+        for row in order:
+            kind = kinds[row]
+            if kind == INSERT and self.rows.absent[row]:
+                continue
+            if kind == INSERT and self.held is not None and (limit is None or self.held.when[row] >= limit):
+                insort(held, row)
+                continue
+            if kind == INSERT and row > newest:
+                run.append(row)
+                newest = row
+                if len(run) == RUN:
+                    yield INSERT, run, -2
+                    run = []
+                continue
+            if run:
+                yield INSERT, run, -2
+                run = []
+            if kind == INSERT:
+                yield INSERT, [row], -2
+            elif kind == PUNCTUATE:
+                if self.held is not None and (limit is None or self.held.until[row] > limit):
+                    limit = self.held.until[row]
+                    count = bisect_left(held, limit, key=lambda r: self.held.when[r])
+                    for free in held[:count]:
+                        yield INSERT, [free], row
+                        newest = max(newest, free)
+                    del held[:count]
+                yield PUNCTUATE, [row], row
+            elif self.rows.absent[row] == 0:
+                gone = int(partner[row])
+                if gone in held:
+                    held.remove(gone)
+                else:
+                    yield int(kind), [gone], row
+        if run:
+            yield INSERT, run, -2
+        for free in held:
+            yield INSERT, [free], -1
+        yield PUNCTUATE, [-1], -1
+
+    def _act(self, kind: int, rows: list[int], cause: int) -> None:
+        if kind == PUNCTUATE:
+            self._expire(rows[0], cause)
+        elif kind == INSERT and (not self.here.live or rows[0] > self.here.live[-1]):
+            self._append(rows, cause)
+        elif kind == INSERT:
+            self._insert(rows[0], rows[0] if cause == -2 else cause)
+        else:
+            self._delete(rows[0], cause)
+
+    def _append(self, rows: list[int], cause: int) -> None:
+        """Rows behind all that are there."""
+        here = self.here
+        before = here.live[-1] if here.live else -1
+        taken = self._walk(rows, before, True)
+        for row, (records, found) in zip(rows, taken, strict=True):
+            here.live.append(row)
+            self._keep(row, records)
+            here.found[row] = found
+            here.turn += 1
+            self._tell("insert", found, row if cause == -2 else cause)
+
+    def _insert(self, row: int, cause: int) -> None:
+        """A row that comes late."""
+        here = self.here
+        here.turn += 1
+        at = bisect_left(here.live, row)
+        before = here.live[at - 1] if at else -1
+        ((records, found),) = self._walk([row], before, True)
+        self._remove(at, row, before, cause)
+        here.live.insert(at, row)
+        self._keep(row, records)
+        here.found[row] = found
+        self._tell("insert", found, cause)
+        self._propagate(at + 1, row, cause)
+
+    def _delete(self, row: int, cause: int) -> None:
+        """A row that goes."""
+        here = self.here
+        here.turn += 1
+        at = bisect_left(here.live, row)
+        self._tell("retract", here.found[row], cause)
+        self._remove(at + 1, row + 1, row, cause)
+        del here.live[at], here.found[row]
+        here.bytes -= here.records.pop(row).nbytes
+        if at:
+            self._propagate(at, here.live[at - 1], cause)
+
+    def _remove(self, at: int, place: int, before: int, cause: int) -> None:
+        """Takes what begins before ``place`` away behind the rows from the ``at``-th on, where the row ``before`` them hands something over."""
+        here = self.here
+        crossing = before >= 0 and len(here.records[before])
+        while crossing and at < len(here.live):
+            row = here.live[at]
+            found = here.found[row]
+            gone = [match for match in found if match.first < place and not match.words[c.M_EXPIRED]]
+            if gone:
+                self._tell("retract", gone, cause)
+                here.found[row] = [match for match in found if match.first >= place or match.words[c.M_EXPIRED]]
+            records = here.records[row]
+            crossing = int(np.searchsorted(records[:, c.I_FIRST], place))
+            if crossing:
+                self._keep(row, _shifted(records[crossing:], -crossing))
+            at += 1
+
+    def _propagate(self, at: int, before: int, cause: int) -> None:
+        """Carries the computations behind the row ``before`` over the rows from the ``at``-th on."""
+        here, size = self.here, BLOCK
+        records = here.records[before]
+        while len(records) and at < len(here.live):
+            rows = here.live[at : at + size]
+            taken = self._walk(rows, before, False, records)
+            for row, (records, found) in zip(rows, taken):
+                self._keep(row, np.concatenate([records, _shifted(here.records[row], len(records))]))
+                here.found[row] = found + here.found[row]
+                self._tell("insert", found, cause)
+            if len(taken) < len(rows):
+                return
+            at, before, size = at + len(rows), rows[-1], 2 * size
+
+    def _expire(self, row: int, cause: int) -> None:
+        """Takes the arcs ON EXPIRY that are due by a punctuation, or by the end of the input. They are never undone."""
+        here = self.here
+        here.turn += 1
+        until = c.ENDLESS - 1 if row < 0 else int(self.alive.when[row])
+        since, here.promised = here.promised, max(here.promised, until)
+        if not self.search.expires or until <= since:
+            return
+        for at in range(here.settled, len(here.live)):
+            q = here.live[at]
+            if self.alive.when[q] >= until:
+                break
+            ends = here.records[q][:, c.I_END]
+            if at == here.settled and not (ends > until).any():
+                here.settled += 1
+            if ((ends > since) & (ends <= until)).any():
+                before = here.live[at - 1] if at else -1
+                further = here.live[at + 1] if at + 1 < len(here.live) else -1
+                ((_, found),) = self._walk([q], before, True, graph=self.whole, further=further)
+                due = [match for match in found if match.words[c.M_EXPIRED] and since < match.words[c.M_END] <= until]
+                here.found[q] = here.found[q] + due
+                self._tell("insert", due, cause)
+
+    # -- records and matches ------------------------------------------------------------------------------------------
+
+    def _keep(self, row: int, records: np.ndarray) -> None:
+        here = self.here
+        here.bytes += records.nbytes - (here.records[row].nbytes if row in here.records else 0)
+        here.records[row] = records
+        if here.bytes > self.task.limits.max_state_bytes:
+            raise self.task.failures.state(row, self.chunk.columns, "WINDOW, or conditions that fewer rows fulfil")
+
+    def _tell(self, change: str, found: list[Match], cause: int) -> None:
+        """Notes matches that come or go; their rows are those that are there now."""
+        here = self.here
+        here.matches += len(found) if change == "insert" else -len(found)
+        for match in found:
+            rows = here.live[bisect_left(here.live, match.first) : bisect_left(here.live, match.last) + 1]
+            labels = match.labels[len(match.labels) - len(rows) :] if self.search.labelled else np.zeros(len(rows), dtype=np.uint8)
+            here.candidates.append(Candidate(here.turn, change, cause, np.array(rows, dtype=np.int64), match.words, labels))
+
+    # -- the kernel ---------------------------------------------------------------------------------------------------
+
+    def _walk(
+        self, rows: list[int], before: int, begins: bool, records: np.ndarray | None = None, graph: c.Graph | None = None, further: int = -1
+    ) -> list[tuple[np.ndarray, list[Match]]]:
+        """The records and the matches behind each of the rows, from those behind the row ``before`` them; less where no computation is left. ``further``: the row
+        behind the one row, if an arc ON EXPIRY asks."""
+        state, search = self.state, self.search
+        if records is None:
+            records = self.here.records[before] if before >= 0 else np.zeros((0, len(search.room.made)), dtype=np.int64)
+        while search.room.ids.shape[1] < len(records):
+            self._grow(c.RECORDS)
+        state[c.S_SIDE], state[c.S_COUNT], state[c.S_INITIAL] = 0, len(records), self.initial if begins else 0
+        state[c.S_EVENTS] = state[c.S_LABELS] = state[kernels.S_AT] = state[kernels.S_KEPT] = 0
+        state[c.S_NUMBER] = self.here.matches
+        search.room.ids[0, : len(records)] = records
+        order, sizes, told = np.array(rows, dtype=np.int64), np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        apart = self._apart(order, before)
+        limits, high = self.task.limits, 0
+        if further >= 0:
+            high = int(order[0]) + 2
+            seen = self.rows.when[high - 1], self.rows.absent[high - 1]
+            self.rows.when[high - 1], self.rows.absent[high - 1] = self.alive.when[further], 0
+        try:
+            self._step(
+                lambda: kernels.walk(
+                    order, apart, high, begins, graph or self.graph, self.values, self.rows, search.room, search.labelled, limits.max_steps, limits.max_matches,
+                    self.kept, sizes, told, state,
+                )
+            )
+        finally:
+            if further >= 0:
+                self.rows.when[high - 1], self.rows.absent[high - 1] = seen
+        return self._taken(order, sizes, told)
+
+    def _taken(self, order: np.ndarray, sizes: np.ndarray, told: np.ndarray) -> list[tuple[np.ndarray, list[Match]]]:
+        state, room = self.state, self.search.room
+        count = int(state[kernels.S_AT])
+        kept, events = self.kept[: state[kernels.S_KEPT]].copy(), room.events[: state[c.S_EVENTS]]
+        words, labels = room.matches[: state[c.S_EVENTS]].copy(), room.labels[: state[c.S_LABELS]].copy()
+        labelled = self.search.labelled
+        found = []
+        for i, (_, first, size, _, begin) in enumerate(events.tolist()):
+            found.append(Match(first, first + size - 1, words[i], labels[begin : begin + size] if labelled else labels[:0]))
+        out, record, match = [], 0, 0
+        for size, until in zip(sizes[:count].tolist(), told[:count].tolist()):
+            out.append((kept[record : record + size], found[match:until]))
+            record, match = record + size, until
+        return out
+
+    def _apart(self, order: np.ndarray, before: int) -> np.ndarray:
+        """uint8: the rows to which no computation may step from the one before (CONSECUTIVE BY)."""
+        apart = np.zeros(len(order), dtype=np.uint8)
+        consecutive = self.task.plan.changes.consecutive
+        if consecutive:
+            column = self.chunk.columns[consecutive]
+            numbers = column.take(pa.array([before, *order.tolist()], mask=[before < 0, *[False] * len(order)])).to_pylist()
+            apart[:] = [a is None or b is None or a + 1 != b for a, b in zip(numbers, numbers[1:])]
+        return apart
+
+    def _step(self, call) -> None:
+        """Calls a kernel until it is through. Raises MatchRuntimeError."""
+        while True:
+            outcome = call()
+            if outcome == codes.DONE:
+                return
+            if outcome not in (codes.GROW, codes.FULL):
+                raise self.search._failure(outcome, self.chunk)
+            detail = int(self.state[c.S_DETAIL])
+            self._grow(detail if outcome == codes.GROW else {c.MATCHES: -1, c.LABELS: -2}[detail])
+
+    def _grow(self, what: int) -> None:
+        search = self.search
+        room = search.room
+        if what == kernels.KEPT:
+            self.kept = doubled(self.kept)
+        elif what == c.RECORDS:
+            ids = np.concatenate([room.ids, np.zeros_like(room.ids)], axis=1)
+            size = 2 * len(room.stamps)
+            room = room._replace(
+                ids=ids, float_ids=ids.view(np.float64), stack=doubled(room.stack), walk=doubled(room.walk), stamps=np.zeros(size, dtype=np.int64),
+                places=np.zeros(size, dtype=np.int64),
+            )
+        elif what == c.WAYS:
+            room = room._replace(ways=doubled(room.ways))
+        elif what == -2:
+            room = room._replace(labels=doubled(room.labels))
+        else:
+            matches, size = doubled(room.matches), 2 * len(room.match_stamps)
+            room = room._replace(
+                events=doubled(room.events), matches=matches, float_matches=matches.view(np.float64), match_stamps=np.zeros(size, dtype=np.int64),
+                match_places=np.zeros(size, dtype=np.int64),
+            )
+        search.room = room
+        search._check(self.chunk)
+
+
+def _without_expiry(graph: c.Graph, arcs: tuple[Arc, ...]) -> c.Graph:
+    """The graph in which arcs ON EXPIRY are not taken."""
+    kept = np.array([arcs[arc].on != "expiry" for arc in graph.silent], dtype=bool)
+    counts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    return graph._replace(silent=graph.silent[kept], first_silent=counts[graph.first_silent])
+
+
+def _shifted(records: np.ndarray, by: int) -> np.ndarray:
+    """Records that stand elsewhere in their list, and so do those that made them."""
+    out = records.copy()
+    out[:, c.I_PARENT] += np.where(out[:, c.I_PARENT] >= 0, by, 0)
+    return out
+
+
+@dataclass(frozen=True)
+class Held:
+    """How far rows are held back (SPECULATE): ``when`` each row is, and the time before which each punctuation releases them (``until``)."""
+
+    when: np.ndarray
+    until: np.ndarray
+
+
+def _held(task: Task, chunk: Chunk, found: Turns) -> Held | None:
+    """None where no rows are held back."""
+    changes = task.plan.changes
+    if changes.speculate == "ALL":
+        return None
+    if changes.size is None:
+        return Held(found.times, found.times)
+    rows = measured(changes.size, chunk.columns[task.plan.automaton.time], np.zeros(chunk.rows, dtype=np.int64), False)
+    return Held(rows.when, rows.until if rows.until.dtype.kind == "f" else rows.until + (rows.until < c.ENDLESS))

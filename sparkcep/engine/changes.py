@@ -1,0 +1,221 @@
+"""Rows that come and go: what each row of CHANGES IN does, and the matches of those that are left.
+
+AUTOMATON, REPORT NET. A retraction takes the last row away that came before it and that Spark has given the same number (:mod:`sparkcep.plan.changes`).
+Without ARRIVAL BY the changes are a bag: all insertions come before all retractions, and punctuations say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import boundaries, null_marks, ranges, words
+from sparkcep.columns.types import type_of
+from sparkcep.engine.buffer import Chunk, columns_of
+from sparkcep.engine.computations import Computations
+from sparkcep.engine.found import Found
+from sparkcep.engine.prepared import Task
+from sparkcep.engine.windows import check_window
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Changes
+from sparkcep.search import codes
+
+INSERT, RETRACT, PUNCTUATE = range(3)
+_WORDS = pa.array(["insert", "retract", "punctuate"])
+
+
+def check_changes(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where the columns of CHANGES IN are of types that say nothing there."""
+    changes = plan.changes
+    if changes is None:
+        return
+    place = {"line": changes.line, "column": changes.column_at, "fragment": changes.text}
+    kind = type_of(schema.field(changes.column).type)
+    if kind.kind not in ("string", "null"):
+        message = f"CHANGES IN takes a column of type STRING, not {kind}: 'insert' (or NULL), 'retract' or 'punctuate'"
+        raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
+    if changes.consecutive and not type_of(schema.field(changes.consecutive).type).is_integer:
+        message = f"CONSECUTIVE BY takes a whole number, not {type_of(schema.field(changes.consecutive).type)}; cast it"
+        raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
+    if changes.size is not None:
+        check_window(changes.size, schema)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE; ``order`` int64: the rows by partition and arrival; ``partner``
+    int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of all others; ``times`` int64 (rows): numbers that rise with
+    t, from partition to partition."""
+
+    kinds: np.ndarray
+    order: np.ndarray
+    partner: np.ndarray
+    times: np.ndarray
+
+    @property
+    def left(self) -> np.ndarray:
+        """The rows that are left at the end."""
+        return np.flatnonzero((self.kinds == INSERT) & (self.partner < 0))
+
+
+def turns(task: Task, chunk: Chunk) -> Turns:
+    """What the rows of whole partitions do. Raises MatchRuntimeError for changes that make no sense."""
+    plan, changes = task.plan, task.plan.changes
+    kinds = _kinds(task, chunk, changes)
+    parts = chunk.partition_of(np.arange(chunk.rows))
+    arrival = words(chunk.columns[changes.arrival]) if changes.arrival else kinds
+    order = np.lexsort((np.arange(chunk.rows), kinds, arrival, parts))
+    time = chunk.columns[plan.automaton.time]
+    begins = np.zeros(chunk.rows, dtype=np.int64)
+    begins[boundaries([time], chunk.rows)[:-1]] = 1
+    begins[chunk.offsets[:-1][np.diff(chunk.offsets) > 0]] = 1
+    times = np.cumsum(begins)
+    found = Turns(kinds, order, _partners(task, chunk, kinds, order, parts), times)
+    _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
+    return found
+
+
+def _kinds(task: Task, chunk: Chunk, changes: Changes) -> np.ndarray:
+    written = chunk.columns[changes.column].cast(pa.string())
+    kinds = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int8)
+    kinds[null_marks(written) == 1] = INSERT
+    bad = np.flatnonzero(kinds < 0)
+    if len(bad):
+        raise MatchRuntimeError(
+            "CHANGE_VALUE",
+            f"the column of CHANGES IN holds {written[int(bad[0])].as_py()!r}{task.failures.where(int(bad[0]), chunk.columns)}; it says 'insert' (or NULL), 'retract' "
+            "or 'punctuate'", sqlstate="22023",
+        )
+    return kinds
+
+
+def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    partner = np.full(chunk.rows, -1, dtype=np.int64)
+    if not (kinds == RETRACT).any():
+        return partner
+    same = words(chunk.columns[task.plan.changes.same]).astype(np.int64)
+    group = parts * (int(same.max()) + 1) + same
+    touched = np.isin(group, group[kinds == RETRACT]) & (kinds != PUNCTUATE)
+    there: dict[int, list[int]] = {}
+    for row in order[touched[order]].tolist():
+        rows = there.setdefault(int(group[row]), [])
+        if kinds[row] == INSERT:
+            rows.append(row)
+        elif rows:
+            partner[row] = rows.pop()
+            partner[partner[row]] = row
+        else:
+            time = chunk.columns[task.plan.automaton.time][row].as_py()
+            before = " before it" if task.plan.changes.arrival else ""
+            raise MatchRuntimeError(
+                "RETRACTION_WITHOUT_ROW",
+                f"a retraction at {time!r}{task.failures.where(row, chunk.columns)} takes a row away that was not inserted{before}: a row is meant that equals it in every "
+                "column but those of CHANGES IN and ARRIVAL BY; leave out in a subquery what need not be equal", sqlstate="22000",
+            )
+    return partner
+
+
+def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarray) -> None:
+    """Refuses punctuations that say nothing, and what comes behind one that promised that it would not."""
+    said = np.flatnonzero(found.kinds == PUNCTUATE)
+    if not len(said):
+        return
+    columns, plan = chunk.columns, task.plan
+    if absent[said].any():
+        row = int(said[absent[said]][0])
+        message = f"a punctuation has no time{task.failures.where(row, columns)}; it says before which time no further change comes"
+        raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
+    if not plan.changes.arrival:
+        return
+    nowhere = np.ones(len(said), dtype=bool) & bool(plan.partition)
+    for key in plan.partition:
+        nowhere &= null_marks(columns[key.column])[said].astype(bool)
+    if nowhere.any():
+        raise MatchRuntimeError(
+            "CHANGE_VALUE", "a punctuation without partition keys, for all partitions, is not understood yet; give each partition its own, or leave PARTITION BY out",
+            sqlstate="0A000",
+        )
+    order = found.order
+    promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
+    late = order[(found.times[order] < promised) & (found.kinds[order] != PUNCTUATE) & ~absent[order]]
+    if len(late):
+        row = int(late[0])
+        raise MatchRuntimeError(
+            "LATE_ROW", f"a change at {columns[plan.automaton.time][row].as_py()!r}{task.failures.where(row, columns)} comes behind a punctuation that promised no further change "
+            "before its time", sqlstate="22000",
+        )
+
+
+def taken(chunk: Chunk, rows: np.ndarray) -> Chunk:
+    """Those rows of whole partitions alone; ``rows`` in their order."""
+    sizes = np.bincount(chunk.partition_of(rows), minlength=chunk.parts) if len(rows) else np.zeros(chunk.parts, dtype=np.int64)
+    table = chunk.table.take(pa.array(rows)).combine_chunks()
+    return Chunk.whole(table, chunk.columns, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+
+def follows(chunk: Chunk, consecutive: str) -> np.ndarray:
+    """bool (rows): whether a computation may step to the row from the one before it (CONSECUTIVE BY)."""
+    found = np.ones(chunk.rows, dtype=bool)
+    found[chunk.offsets[:-1][np.diff(chunk.offsets) > 0]] = False
+    if consecutive and chunk.rows:
+        numbers, null = words(chunk.columns[consecutive]).astype(np.int64), null_marks(chunk.columns[consecutive]).astype(bool)
+        found[1:] &= (numbers[1:] - 1 == numbers[:-1]) & (numbers[1:] > numbers[:-1]) & ~null[1:] & ~null[:-1]
+        found[0] = False
+    return found
+
+
+class Net:
+    """Reports the matches of the rows that are left at the end."""
+
+    def __init__(self, task: Task, search: Computations) -> None:
+        self.task, self.search = task, search
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """The output for whole partitions."""
+        left = taken(chunk, turns(self.task, chunk).left)
+        rounds = self._consecutive(left) if self.task.plan.changes.consecutive else self.search.rounds(left)
+        if self.task.plan.rows == "unmatched":
+            yield from self.search.with_unmatched(left, rounds)
+            return
+        for found in rounds:
+            yield from self.search.tables.of(left, found)
+
+    def _consecutive(self, chunk: Chunk) -> Iterator[Found]:
+        """The matches of each stretch of rows that follow one another.
+
+        A stretch is searched as a partition of its own. Where an arc ON EXPIRY asks for the next row, that row stands behind the stretch, and what ends
+        with it is left out.
+        """
+        begins = np.flatnonzero(~follows(chunk, self.task.plan.changes.consecutive))
+        ends = np.append(begins[1:], chunk.rows)[: len(begins)]
+        parts = chunk.partition_of(begins)
+        further = np.append(parts[1:] == parts[:-1], False)[: len(parts)] if self.search.expires else np.zeros(len(parts), dtype=bool)
+        sizes = ends - begins + further
+        rows = ranges(begins, sizes)
+        table = chunk.table.take(pa.array(rows)).combine_chunks()
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        cut = Chunk(table, columns_of(table, chunk.columns), offsets, chunk.place, np.zeros(len(begins), dtype=bool))
+        numbers = np.zeros(chunk.parts, dtype=np.int64)
+        for found in self.search.rounds(cut):
+            events = found.events
+            last = events[:, codes.E_START] + events[:, codes.E_ROWS] - 1
+            kept = np.flatnonzero(~(further[events[:, codes.E_PART]] & (last == offsets[1:][events[:, codes.E_PART]] - 1)))
+            events = events[kept]
+            events[:, codes.E_START] = rows[events[:, codes.E_START]]
+            events[:, codes.E_PART] = parts[events[:, codes.E_PART]]
+            self._number(events, numbers, chunk)
+            yield replace(found, events=events, by_event={name: values.take(pa.array(kept)) for name, values in found.by_event.items()})
+
+    def _number(self, events: np.ndarray, numbers: np.ndarray, chunk: Chunk) -> None:
+        """Counts matches in their partitions, over all stretches; ``numbers``: those so far."""
+        of = events[:, codes.E_PART]
+        first = np.flatnonzero(np.diff(of, prepend=-1))
+        events[:, codes.E_NUMBER] = numbers[of] + 1 + ranges(0, np.diff(np.append(first, len(of))))
+        numbers += np.bincount(of, minlength=len(numbers))
+        if len(of) and numbers.max() > self.task.limits.max_matches:
+            raise self.task.failures.of(codes.TOO_MANY, int(events[-1, codes.E_START]), 0, chunk.columns)

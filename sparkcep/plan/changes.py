@@ -1,0 +1,82 @@
+"""The plan of CHANGES IN, REPORT and SPECULATE: which columns Spark computes for them, and what cannot stand together.
+
+Spark numbers rows by two windows over a partition: rows that are equal in all that a retraction must be equal in, and rows by their arrival. So every type
+that Spark orders is told apart as Spark does it, and the engine sees whole numbers.
+"""
+
+from __future__ import annotations
+
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import Span, quote
+from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause
+from sparkcep.errors import SEMANTIC, ClauseError, position
+from sparkcep.plan.options import MICROS, NUMBER, window_size
+from sparkcep.plan.records import Changes, Window
+from sparkcep.plan.scope import Inputs, Scope
+
+
+def reports_changes(clause: MatchClause) -> bool:
+    """Whether the clause gives a changelog, in place of the matches of the rows that are left."""
+    return clause.report is not None and clause.report.what == "CHANGES"
+
+
+def check_changes(clause: MatchClause) -> None:
+    """Raises ClauseError for options of changes that cannot stand together, at their places."""
+    changes, speculate = clause.changes, clause.speculate
+    if changes is not None and changes.column.bare().op != "col":
+        raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, which holds 'insert', 'retract' or 'punctuate'; compute it below the clause")
+    if speculate is not None and not reports_changes(clause):
+        raise _error(clause, speculate.span, "SPECULATE says which changes are told early, and belongs to REPORT CHANGES; add that, or leave SPECULATE out")
+    if not reports_changes(clause):
+        return
+    if changes is None:
+        raise _error(clause, clause.report.span, "REPORT CHANGES tells what each change of the rows does to the matches; say with CHANGES IN c ARRIVAL BY a how rows change")
+    if not changes.arrival:
+        raise _error(clause, changes.span, "REPORT CHANGES needs the order in which changes come; add ARRIVAL BY expr to CHANGES IN")
+    if clause.rows == WITH_UNMATCHED:
+        raise _error(clause, clause.report.span, "a row that is in no match may be in one later, so WITH UNMATCHED ROWS needs REPORT NET")
+    if clause.measures and not any(call.value == "CHANGE" for m in clause.measures for call in m.expr.walk() if call.op == "call" and not call.args):
+        raise _error(clause, clause.measures[0].expr.span, "under REPORT CHANGES each output row is an insertion or a retraction; add the measure CHANGE() AS change")
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("PREV", "NEXT")):
+        raise _error(clause, call.span, f"under REPORT CHANGES {call.value} does not look at rows around a match, which come and go without it; take FIRST, LAST or an aggregate")
+
+
+def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
+    return clause.error(span, "AUTOMATON", message, SEMANTIC)
+
+
+def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> Changes | None:
+    """The changes of a clause that were checked, and the columns that Spark computes for them."""
+    changes = clause.changes
+    if changes is None:
+        return None
+    column = scope.plain_text(changes.column, "CHANGES IN")
+    arrival = [scope.plain_text(expr, "ARRIVAL BY") for expr in changes.arrival]
+    keys = ", ".join(f"({scope.plain_text(expr, 'PARTITION BY')})" for expr in clause.partition_by)
+    over = f"PARTITION BY {keys} ORDER BY" if keys else "ORDER BY"
+    turn = f"CASE lower({column}) WHEN 'retract' THEN 1 WHEN 'punctuate' THEN 2 ELSE 0 END"
+    left_out: dict[str, str] = {}
+    for expr in (changes.column, *changes.arrival):
+        for node in scope.columns(expr):
+            if node.op == "col":
+                own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
+                left_out.setdefault(".".join(own).lower(), ".".join(map(quote, own)))
+    same = f"dense_rank() OVER ({over} struct(0 AS __all, * EXCEPT ({', '.join(left_out.values())})))"
+    consecutive = "" if changes.consecutive is None else inputs.column(scope.plain_text(changes.consecutive, "CONSECUTIVE BY"))
+    return Changes(
+        column=inputs.column(column),
+        same=inputs.column(same),
+        arrival=inputs.column(f"dense_rank() OVER ({over} {', '.join([*arrival, turn])})") if arrival else "",
+        consecutive=consecutive,
+        report="CHANGES" if reports_changes(clause) else "NET",
+        speculate="ALL" if clause.speculate is None else clause.speculate.what,
+        size=None if clause.speculate is None or clause.speculate.size is None else _size(clause, clause.speculate.size),
+        **dict(zip(("line", "column_at"), position(clause.text, changes.span.start))),
+        text=changes.span.of(clause.text).split("\n")[0][:40],
+    )
+
+
+def _size(clause: MatchClause, size: Expr) -> Window:
+    kind, amount = window_size(size, clause.text, False)
+    assert kind in (MICROS, NUMBER)
+    return Window(kind, amount, "__o0", *position(clause.text, size.span.start), size.span.of(clause.text)[:40])

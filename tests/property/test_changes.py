@@ -1,0 +1,228 @@
+"""Automata over rows that come and go, against the definition."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from sparkcep.engine import changelog as changelog_engine
+from sparkcep.engine import computations
+from sparkcep.errors import MatchRuntimeError
+from tests.oracle import automaton as oracle
+from tests.oracle import changelog
+from tests.property.in_process import run
+from tests.property.test_automata import measures_of, wanted
+from tests.selection import first
+
+AUTOMATA, PARTITIONS = 60, 12  # a seed
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=4))
+def test_net_is_of_the_rows_that_are_left(seed):
+    rng = random.Random(8000 + seed)
+    compared = matched = 0
+    for i in range(AUTOMATA):
+        automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.4)
+        bag = rng.random() < 0.4
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12)) for p in range(PARTITIONS)}
+        words = f"CHANGES IN op{'' if bag else ' ARRIVAL BY at'}{' CONSECUTIVE BY n' if automaton.consecutive else ''}{rng.choice(('', ' REPORT NET'))}"
+        expected = {}
+        for p, changes in partitions.items():
+            automaton.spent[0] = 0
+            try:
+                rows = changelog.left(changes, bag)
+                if bag and len({row["id"] for row in rows}) < len(rows):
+                    continue  # rows of one time have no order
+                expected[p] = wanted(automaton, rows)
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+        text = oracle.clause(automaton, measures_of(automaton)[1], changes=words)
+        got = run(text, {p: partitions[p] for p in expected}, (None, 1, 3)[i % 3]) if expected else {}
+        for p, rows in expected.items():
+            assert got.get(p, []) == rows, f"{text}\nchanges {partitions[p]}"
+        compared, matched = compared + len(expected), matched + sum(map(len, expected.values()))
+    assert compared >= 0.5 * AUTOMATA * PARTITIONS
+    assert matched > compared
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rows_that_are_in_no_match(seed):
+    rng = random.Random(8100 + seed)
+    alone = 0
+    for _ in range(AUTOMATA // 2):
+        automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.5)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 10)) for p in range(PARTITIONS)}
+        words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' if automaton.consecutive else ''}"
+        expected = {}
+        for p, changes in partitions.items():
+            automaton.spent[0] = 0
+            rows = changelog.left(changes)
+            try:
+                found = oracle.matches(automaton, rows, name=lambda row: (row["id"], row["at"]))
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+            expected[p] = [row["at"] for row in rows if not any(a <= (row["id"], row["at"]) <= b for a, b, *_ in found)]
+            expected[p] += [change["at"] for change in changes if change["id"] is None and change["op"] != "punctuate"]
+        text = oracle.clause(automaton, "LAST(at) AS m_at, count(*) AS m_count", "ALL ROWS PER MATCH WITH UNMATCHED ROWS", words)
+        text = text.replace("MEASURES", "MEASURES at AS m_own,")
+        got = run(text, {p: partitions[p] for p in expected}) if expected else {}
+        for p, rows in expected.items():
+            left_out = [row for row in got.get(p, []) if row["m_count"] is None]
+            assert len(left_out) == len(rows), f"{text}\nchanges {partitions[p]}"
+            alone += len(rows)
+    assert alone > 100
+
+
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_changes_that_make_no_sense(seed):
+    rng = random.Random(8200 + seed)
+    text = "PARTITION BY p ORDER BY id MEASURES LAST(id) AS a AUTOMATON (STATE q1 FINAL ARC FROM q0 TO q1) CHANGES IN op ARRIVAL BY at"
+    for _ in range(30):
+        changes, kind = changelog.spoiled(rng, changelog.random_changes(rng, rng.randrange(6)))
+        with pytest.raises(changelog.Refused):
+            changelog.left(changes)
+        with pytest.raises(MatchRuntimeError) as raised:
+            run(text, {1: changelog.random_changes(rng, 3), 2: changes})
+        assert raised.value.error_class == f"SPARKCEP.{kind}", changes
+
+
+def _changes(automaton, some):
+    """Changes of the oracle as rows of the engine's output."""
+    out = []
+    emits, _ = measures_of(automaton)
+    for number, (change, cause, (start, end, registers, emitted, begins, ends, labels), _) in enumerate(some, 1):
+        row = {"m_change": change, "m_no": number, "m_by": cause, "m_first": start[0], "m_last": end[0], "m_from": begins, "m_to": ends, "m_count": len(labels)}
+        row |= {f"m_{name}": x for name, x in zip(automaton.registers, registers)}
+        out.append(row | {f"m_{name}": dict(emitted).get(name) for name in emits})
+    return out
+
+
+def _compare_changes(rng, automaton, partitions, chunk_rows=None):
+    ahead = rng.choice((None, None, None, 0, 2))
+    speculate = rng.choice(("", " SPECULATE ALL")) if ahead is None else f" SPECULATE {ahead or 'NONE'}"
+    words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' if automaton.consecutive else ''} REPORT CHANGES{speculate}"
+    expected = {}
+    for p, changes in partitions.items():
+        automaton.spent[0] = 0
+        try:
+            expected[p] = _changes(automaton, changelog.changelog(automaton, changes, ahead))
+        except (oracle.OverflowInt, oracle.TooMany):
+            continue
+    measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {measures_of(automaton)[1]}"
+    text = oracle.clause(automaton, measures, changes=words)
+    got = run(text, {p: partitions[p] for p in expected}, chunk_rows) if expected else {}
+    for p, rows in expected.items():
+        assert got.get(p, []) == rows, f"{text}\nchanges {partitions[p]}"
+    return len(expected), sum(map(len, expected.values()))
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=4))
+def test_changes_are_those_of_all_matches(seed):
+    rng = random.Random(8300 + seed)
+    compared = told = 0
+    for i in range(AUTOMATA):
+        automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.3)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12), rng.choice((0.0, 0.3, 0.7))) for p in range(PARTITIONS)}
+        pairs, changes = _compare_changes(rng, automaton, partitions, (None, 1, 3)[i % 3])
+        compared, told = compared + pairs, told + changes
+    assert compared >= 0.7 * AUTOMATA * PARTITIONS
+    assert told > 2 * compared
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
+    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH"), (changelog_engine, "RUN")):
+        monkeypatch.setattr(module, name, 1)
+    rng = random.Random(8400 + seed)
+    told = 0
+    for _ in range(AUTOMATA // 3):
+        automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.3)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12), rng.choice((0.0, 0.5))) for p in range(PARTITIONS)}
+        told += _compare_changes(rng, automaton, partitions)[1]
+    assert told > 500
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rows_of_matches_that_come_and_go(seed):
+    """ALL ROWS PER MATCH with the names of arcs: a match whose rows or arcs change goes and comes."""
+    rng = random.Random(8500 + seed)
+    told = 0
+    for i in range(AUTOMATA // 2):
+        automaton = oracle.random_automaton(rng)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 10), 0.5) for p in range(PARTITIONS)}
+        measures = "CHANGE() AS m_change, CHANGED_BY() AS m_by, CLASSIFIER() AS m_label, count(*) AS m_count, at AS m_at"
+        text = oracle.clause(automaton, measures, "ALL ROWS PER MATCH", "CHANGES IN op ARRIVAL BY at REPORT CHANGES")
+        expected = {}
+        for p, changes in partitions.items():
+            automaton.spent[0] = 0
+            try:
+                found = changelog.changelog(automaton, changes, key=lambda match, rows: (*match, rows))
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+            expected[p] = [
+                {"m_change": change, "m_by": cause, "m_label": label, "m_count": count, "m_at": at}
+                for change, cause, match, rows in found for count, (label, at) in enumerate(zip(match[-1], rows, strict=True), 1)
+            ]  # fmt: skip
+        got = run(text, {p: partitions[p] for p in expected}, (None, 2)[i % 2]) if expected else {}
+        for p, rows in expected.items():
+            assert [{k: v for k, v in row.items() if k != "id"} for row in got.get(p, [])] == rows, f"{text}\nchanges {partitions[p]}"
+            told += len(rows)
+    assert told > 1000
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rows_that_no_measure_tells_apart(seed):
+    """A match that only reads other rows than before does not change."""
+    rng = random.Random(8600 + seed)
+    told = less = 0
+    for _ in range(AUTOMATA // 2):
+        automaton = oracle.random_automaton(rng)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12), 0.5) for p in range(PARTITIONS)}
+        text = oracle.clause(automaton, "CHANGE() AS m_change, CHANGED_BY() AS m_by, max(w) AS m_max, LAST(at) AS m_at", changes="CHANGES IN op ARRIVAL BY at REPORT CHANGES")
+        expected = {}
+        for p, changes in partitions.items():
+            automaton.spent[0] = 0
+            values = {change["at"]: change["w"] for change in changes}
+
+            def most(rows, values=values):
+                return max((values[at] for at in rows if values[at] is not None), default=None)
+
+            try:
+                found = changelog.changelog(automaton, changes, key=lambda match, rows: (*match[:-1], most(rows)))
+                less += len(changelog.changelog(automaton, changes)) - len(found)
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+            expected[p] = [{"m_change": change, "m_by": cause, "m_max": most(rows), "m_at": rows[-1]} for change, cause, _, rows in found]
+        got = run(text, {p: partitions[p] for p in expected}) if expected else {}
+        for p, rows in expected.items():
+            assert got.get(p, []) == rows, f"{text}\nchanges {partitions[p]}"
+            told += len(rows)
+    assert told > 500
+    assert less > 50
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
+    rng = random.Random(8700 + seed)
+    told = 0
+    for _ in range(AUTOMATA // 2):
+        automaton = oracle.random_automaton(rng)
+        rows = list({row["id"]: dict(row, n=None, op="insert") for row in oracle.random_rows(rng, rng.randrange(1, 25))}.values())
+        partitions = {p: [dict(row, at=at) for at, row in enumerate(rng.sample(rows, len(rows)))] for p in range(6)}
+        measures = measures_of(automaton)[1]
+        texts = [oracle.clause(automaton, f"{more}{measures}", changes=f"CHANGES IN op ARRIVAL BY at{words}") for more, words in (("", ""), ("CHANGE() AS c, ", " REPORT CHANGES"))]
+        try:
+            net, changes = (run(text, partitions) for text in texts)
+        except MatchRuntimeError:
+            continue
+        for p in partitions:
+            left = Counter()
+            for row in changes.get(p, []):
+                left[tuple(value for name, value in row.items() if name != "c")] += 1 if row["c"] == "insert" else -1
+            assert left == Counter(tuple(row.values()) for row in net.get(p, [])), f"{texts[1]}\nchanges {partitions[p]}"
+            assert net.get(p) == net.get(0)
+            told += len(changes.get(p, []))
+    assert told > 1000
