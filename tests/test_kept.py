@@ -10,6 +10,7 @@ import pytest
 from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import listing
+from sparkcep.engine.drive import Room
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
@@ -51,9 +52,10 @@ def top(matches, k):
     return {group: some[:k] for group, some in found.items()}
 
 
-@pytest.mark.parametrize("slide", ["", " SLIDE 2"])
-@pytest.mark.parametrize("limits", [None, Limits(max_state_bytes=1 << 20)])
+@pytest.mark.parametrize(("slide", "limits"), [("", None), (" SLIDE 2", None), ("", Limits(max_state_bytes=1 << 11))])
 def test_the_best_are_kept(slide, limits, monkeypatch):
+    # so little room that the matches of a buffer come in several rounds
+    monkeypatch.setattr(listing, "Room", lambda events, labels, *more, **how: Room(4, 16, *more, **how))
     rng, dropped, compared = random.Random(f"{slide}{limits}"), 0, 0
     for _ in range(25):
         k, null = rng.choice([1, 2, 3, 5]), rng.choice([0, 0, 0.1])
@@ -72,4 +74,5 @@ def test_the_best_are_kept(slide, limits, monkeypatch):
             every = listed(plan, table, limits)
         assert top(kept, k) == top(every, k), text
         dropped, compared = dropped + len(every) - len(kept), compared + len(kept)
-    assert dropped > 200 and compared > 200
+    assert compared > 200
+    assert dropped > 200 or limits is not None
