@@ -88,6 +88,49 @@ def test_engine_agrees_with_the_oracle(seed):
     assert tally.matched >= 0.25 * tally.pairs
 
 
+def loop_and_what_follows(rng):
+    """A repeated part and what comes behind it, of variables that share rows: where SKIP TILL NEXT ignores rows by the state."""
+    a, b, c, d = (("var", name) for name in "ABCD")
+    body = rng.choice([a, a, a, ("cat", [a, b]), ("alt", [a, c]), ("rep", a, 1, None, rng.random() < 0.5), ("within", ("cat", [a, b]), rng.randrange(1, 4))])
+    least, most = rng.choice([(1, None), (1, None), (0, None), (2, None), (1, 2), (0, 3)])
+    loop = ("rep", body, least, most, rng.random() < 0.6)
+    if rng.random() < 0.15:
+        loop = ("within", loop, rng.randrange(1, 4))
+    behind = [
+        b, ("alt", [b, c]), *[("alt", [("cat", [b, c]), d])] * 3, ("rep", b, 0, 1, rng.random() < 0.5), ("alt", [b, ("empty",), c]), ("cat", [b, ("rep", c, 1, None, True)]),
+        ("within", ("cat", [b, c]), rng.randrange(1, 4)),
+    ]  # fmt: skip
+    whole = ("cat", [loop, rng.choice(behind)])
+    return ("within", whole, rng.randrange(2, 7)) if rng.random() < 0.15 else whole
+
+
+def condition_of(rng, name, looks):
+    """A range of v, so that rows are often more than one variable's; where it ``looks``, sometimes at the match, too."""
+    column, low = ("col", "v"), rng.randrange(4)
+    row = rng.choice([(">=", column, ("lit", low)), ("<=", column, ("lit", low)), ("=", column, ("lit", low)), ("<>", column, ("lit", low))])
+    if looks and rng.random() < 0.4:
+        return ("and", row, (rng.choice(["<=", ">="]), column, ("nav", "FIRST", rng.choice(["A", name]), 0, column)))
+    return row
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rows_are_ignored_by_the_state(seed):
+    rng = random.Random(3000 + seed)
+    tally = Tally()
+    for _ in range(100):
+        p = loop_and_what_follows(rng)
+        window = rng.choice([None, None, ("rows", rng.randrange(2, 7)), ("range", rng.randrange(2, 9))])
+        looks = rng.random() < 0.5
+        defines = {name: condition_of(rng, name, looks) for name in pattern.variables(p)}
+        query = selection.Query(
+            p, pattern.to_text(p), defines, selection.NEXT, rng.choice(["first", "all"]), (rng.choice(["past last row", "to next row"]),), window,
+            measures=dict(selection.BASE_MEASURES), budget=20_000,
+        )  # fmt: skip
+        tally.compare(query, partitions(rng))
+    assert tally.pairs >= 2500
+    assert tally.matched >= 0.4 * tally.pairs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shapes", [("plain", "plain", "negation"), ("conjunction",)], ids=["plain", "sides"])
 def test_skip_till_next_ignores_by_the_state(shapes):
