@@ -1,0 +1,104 @@
+"""The experiments of AFA (VLDB 2010, section 6) in memory, one thread: what each costs, over the paper's synthetic quotes.
+
+A price moves up with probability p and down otherwise, by a change of normal size (0.70, 0.30) cut at 0; some rows are ignorable (change 0). Q1 is a
+drop, then k V patterns: downs and ups whose numbers are equal at the end, with W events as the life of each. ``id`` is the time, ``v`` the change.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.plan.build import make_plan
+from tests.property.in_process import inputs
+
+# the automaton of Figure 3, reconstructed from Example 3; IGNORE WHEN as in appendix D
+Q1 = """PARTITION BY p ORDER BY id MEASURES {measures} AUTOMATON (REGISTER r1 INT = 0, r2 INT = 0  STATE q0 START, q3 FINAL{ignore}
+  ARC a0 FROM q0 TO q1 WHEN v < -{drop}  ARC a1 FROM q1 TO q1 WHEN v < 0 SET r1 = r1 + 1  ARC a2 FROM q1 TO q2 WHEN v < 0 SET r1 = r1 + 1
+  ARC a3 FROM q2 TO q2 WHEN v > 0 AND r2 < {k} SET r1 = r1 - 1  ARC a4 FROM q2 TO q1 WHEN v > 0 AND r2 + 1 < {k} SET r1 = r1 - 1, r2 = r2 + 1
+  ARC a5 FROM q2 TO q3 WHEN v > 0 AND r2 + 1 = {k} AND r1 = 1 SET r1 = 0, r2 = r2 + 1) WINDOW {window} {changes}"""
+IGNORED = ", q1 IGNORE WHEN v = 0, q2 IGNORE WHEN v = 0"
+# the same for k = 2 as a row pattern: counters are aggregates
+AS_PATTERN = """PARTITION BY p ORDER BY id MEASURES count(*) AS n EVENT SELECTION STRICT CONTIGUITY ALL MATCHES PATTERN (S DN+ UP+ DN+ UP* E) WINDOW {window}
+  DEFINE S AS v < -0.25, DN AS v < 0, UP AS v > 0, E AS v > 0 AND count(UP.*) + 1 = count(DN.*)"""
+CHANGED = "CHANGES IN op ARRIVAL BY at REPORT CHANGES {}"
+
+
+def quotes(rows: int, p: float, ignorable: float = 0.0, seed: int = 1) -> dict[str, np.ndarray]:
+    """``id`` and ``v`` of the generator."""
+    rng = np.random.default_rng(seed)
+    change = np.maximum(rng.normal(0.70, 0.30, rows), 0.01) * np.where(rng.random(rows) < p, 1, -1)
+    return {"id": np.arange(rows), "v": np.where(rng.random(rows) < ignorable, 0.0, change)}
+
+
+def late(columns: dict[str, np.ndarray], share: float, most: int, seed: int = 2) -> dict[str, np.ndarray]:
+    """With the order of arrival: a share of the rows comes up to so many events later."""
+    rng = np.random.default_rng(seed)
+    rows = len(columns["id"])
+    when = columns["id"] + np.where(rng.random(rows) < share, rng.integers(1, most + 1, rows), 0) + rng.random(rows) / 2
+    return columns | {"at": np.argsort(np.argsort(when))}
+
+
+def measure(text: str, columns: dict[str, np.ndarray]) -> tuple[float, int]:
+    """Seconds (median of 3 warm runs) and rows of output."""
+    names = [name for name in ("id", "v", "at") if name in columns]
+    rows = [dict(zip(names, values), p=0, w=0, s="", op="insert", n=0) for values in zip(*(columns[name].tolist() for name in names))]
+    plan = make_plan(parse_clause(text))
+    table = inputs(plan, {0: rows})
+    prepared = prepare(plan, table.schema)
+    seconds, found = [], 0
+    for _ in range(4):
+        start = time.perf_counter()
+        found = sum(t.num_rows for t in match_batches(engine_for(prepared), table.to_batches(max_chunksize=10_000)))
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds[1:])), found
+
+
+def clause(k: int = 2, window: int = 2000, drop: float = 0.25, ignore: bool = False, changes: str = "") -> str:
+    """Q1, or its changelog."""
+    measures = "CHANGE() AS c, r1 AS r1, r2 AS r2" if changes else "r1 AS r1, r2 AS r2"
+    return Q1.format(measures=measures, ignore=IGNORED if ignore else "", drop=drop, k=k, window=window, changes=changes)
+
+
+def run(rows: int) -> dict:
+    """The experiments; prints tables."""
+    results: dict[str, object] = {}
+    columns = quotes(rows, 0.5)
+    print(f"\nFigure 8, in order, {rows:,} events, W = 2000: M events/s (matches)")
+    for k in (1, 2, 3):
+        seconds, found = measure(clause(k), columns)
+        results[f"8 k={k}"] = rows / seconds
+        print(f"k = {k:<10}{rows / seconds / 1e6:>8.2f} ({found:,})")
+    seconds, found = measure(AS_PATTERN.format(window=2000), columns)
+    results["8 pattern"] = rows / seconds
+    print(f"as PATTERN  {rows / seconds / 1e6:>8.2f} ({found:,})")
+
+    print("\nGrowth, k = 2: us an event by rows, and by W")
+    by_rows = [measure(clause(), quotes(rows // part, 0.5))[0] / (rows // part) * 1e6 for part in (8, 4, 2, 1)]
+    by_window = [measure(clause(window=w), columns)[0] / rows * 1e6 for w in (500, 1000, 2000, 4000)]
+    results["growth"] = [by_rows, by_window]
+    print("".join(f"{x:>8.3f}" for x in by_rows) + "   " + "".join(f"{x:>8.3f}" for x in by_window))
+
+    few = quotes(rows // 4, 0.5)
+    print("\nFigures 12 and 13: us an event of REPORT CHANGES, W = 500, k = 1, by the share of rows that come up to 1000 events late")
+    for share in (0.0, 0.05, 0.2, 0.5):
+        seconds, found = measure(clause(1, 500, changes=CHANGED.format("")), late(few, share, 1000))
+        results[f"12 {share}"] = seconds / len(few["id"]) * 1e6
+        print(f"{share:>6.0%}{seconds / len(few['id']) * 1e6:>10.2f}   {found:,} changes")
+
+    print("\nFigures 10 and 11: changes told for each match that is left, 5 % of the rows up to 1000 events late, by what is ignorable and the size of SPECULATE")
+    for ignorable in (0.7, 0.9):
+        some = late(quotes(rows // 4, 0.5, ignorable), 0.05, 1000)
+        sizes = ("ALL", "NONE")
+        counts = [measure(clause(1, 500, ignore=True, changes=CHANGED.format(f"SPECULATE {size}")), some)[1] for size in sizes]
+        results[f"10 {ignorable}"] = counts
+        print(f"I = {ignorable:.0%}  " + "  ".join(f"{size} {n / max(counts[-1], 1):.2f}" for size, n in zip(sizes, counts)) + f"   ({counts[-1]:,} matches)")
+
+    print("\nFigures 16 and 17: M events/s by the share of ignorable rows, k = 1, W = 500")
+    rates = [rows / measure(clause(1, 500, 0.0, ignore=True), quotes(rows, 0.5, share))[0] / 1e6 for share in (0.0, 0.2, 0.5, 0.8, 0.9)]
+    results["16"] = rates
+    print("".join(f"{x:>8.2f}" for x in rates))
+    return results
