@@ -78,13 +78,13 @@ class Changelog:
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
+        self.task.ran.add(COMPUTATIONS)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
         self.alive = lifetimes(self.task.plan, _without_promises(self.task, chunk, self.turns), self.task.failures)
         self.state[:] = 0
         self.search.room.stamps[:] = self.search.room.match_stamps[:] = 0
         self.rows, self.values = self.search._arrays(chunk, self.alive)
         self.held = _held(self.task, chunk, self.turns)
-        self.task.ran.add(COMPUTATIONS)
         order = self.turns.order
         for part in range(chunk.parts):
             low, high = chunk.offsets[part : part + 2]
