@@ -23,7 +23,7 @@ from sparkcep.engine.changes import INSERT, PUNCTUATE, Turns, turns
 from sparkcep.engine.compared import Candidate, report
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
-from sparkcep.engine.lifetimes import lifetimes
+from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.windows import measured
 from sparkcep.plan.records import Arc
@@ -415,4 +415,6 @@ def _held(task: Task, chunk: Chunk, found: Turns) -> Held | None:
     if changes.size is None:
         return Held(found.times, found.times)
     rows = measured(changes.size, chunk.columns[task.plan.automaton.time], np.zeros(chunk.rows, dtype=np.int64), False)
-    return Held(rows.when, rows.until if rows.until.dtype.kind == "f" else rows.until + (rows.until < c.ENDLESS))
+    if rows.when.dtype.kind == "f":
+        return Held(in_order(rows.when), in_order(rows.near))
+    return Held(rows.when, rows.until + (rows.until < c.ENDLESS))
