@@ -148,8 +148,9 @@ class Changelog:
                 yield PUNCTUATE, [row], row
             elif self.rows.absent[row] == 0:
                 gone = int(partner[row])
-                if gone in held:
-                    held.remove(gone)
+                at = bisect_left(held, gone)
+                if at < len(held) and held[at] == gone:
+                    del held[at]
                 else:
                     yield int(kind), [gone], row
         if run:
@@ -251,7 +252,7 @@ class Changelog:
             if self.alive.when[q] >= until:
                 break
             ends = here.records[q][:, c.I_END]
-            if at == here.settled and not (ends > until).any():
+            if at == here.settled and not ((ends > until) & (ends < c.ENDLESS)).any():  # nothing new begins before a punctuation
                 here.settled += 1
             if ((ends > since) & (ends <= until)).any():
                 before = here.live[at - 1] if at else -1
