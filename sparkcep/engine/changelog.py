@@ -23,7 +23,7 @@ from sparkcep.engine.changes import INSERT, PUNCTUATE, Turns, turns
 from sparkcep.engine.compared import Candidate, report
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
-from sparkcep.engine.lifetimes import lifetimes
+from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.windows import measured
 from sparkcep.plan.records import Arc
@@ -148,8 +148,9 @@ class Changelog:
                 yield PUNCTUATE, [row], row
             elif self.rows.absent[row] == 0:
                 gone = int(partner[row])
-                if gone in held:
-                    held.remove(gone)
+                at = bisect_left(held, gone)
+                if at < len(held) and held[at] == gone:
+                    del held[at]
                 else:
                     yield int(kind), [gone], row
         if run:
@@ -251,7 +252,7 @@ class Changelog:
             if self.alive.when[q] >= until:
                 break
             ends = here.records[q][:, c.I_END]
-            if at == here.settled and not (ends > until).any():
+            if at == here.settled and not ((ends > until) & (ends < c.ENDLESS)).any():  # nothing new begins before a punctuation
                 here.settled += 1
             if ((ends > since) & (ends <= until)).any():
                 before = here.live[at - 1] if at else -1
@@ -415,4 +416,6 @@ def _held(task: Task, chunk: Chunk, found: Turns) -> Held | None:
     if changes.size is None:
         return Held(found.times, found.times)
     rows = measured(changes.size, chunk.columns[task.plan.automaton.time], np.zeros(chunk.rows, dtype=np.int64), False)
-    return Held(rows.when, rows.until if rows.until.dtype.kind == "f" else rows.until + (rows.until < c.ENDLESS))
+    if rows.when.dtype.kind == "f":
+        return Held(in_order(rows.when), in_order(rows.near))
+    return Held(rows.when, rows.until + (rows.until < c.ENDLESS))

@@ -53,7 +53,7 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
     endless = np.full(chunk.rows, ENDLESS)
     if automaton.lifetime:
         values, until = words(column), chunk.columns[automaton.lifetime]
-        when, ends = _ordered(values), _ordered(words(until))
+        when, ends = in_order(values), in_order(words(until))
         if values.dtype.kind == "f":
             absent |= ~np.isfinite(values)
             ends = np.where(np.isfinite(words(until)) | (words(until) < 0), ends, endless)
@@ -70,8 +70,8 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
     if window.kind == NO_WINDOW:
         return Lifetimes(np.zeros(chunk.rows, dtype=np.int64), endless, absent)
     rows = measured(window, column, np.zeros(chunk.rows, dtype=np.int64), False)
-    last = _ordered(rows.until)
-    return Lifetimes(_ordered(rows.when), np.where(last == ENDLESS, ENDLESS, last + (last < ENDLESS)), (absent | rows.null).astype(np.uint8))
+    last = in_order(rows.until)
+    return Lifetimes(in_order(rows.when), np.where(last == ENDLESS, ENDLESS, last + (last < ENDLESS)), (absent | rows.null).astype(np.uint8))
 
 
 def beyond(numbers: np.ndarray, arrow: pa.DataType) -> np.ndarray:
@@ -99,15 +99,16 @@ def times(numbers: np.ndarray, absent: np.ndarray, arrow: pa.DataType) -> pa.Arr
 def expired(ends: np.ndarray, first: np.ndarray, arrow: pa.DataType) -> np.ndarray:
     """The ends of the matches that begin where their rows' lifetimes end: as long as from the first row's time to there."""
     if type_of(arrow).is_float:
-        return _ordered(2 * _floats(ends) - _floats(first))
+        return in_order(2 * _floats(ends) - _floats(first))
     far = ends + (ends - first)
     return np.where((far < ends) & (ends > first), ENDLESS, far)  # beyond 64 bits
 
 
-def _ordered(values: np.ndarray) -> np.ndarray:
+def in_order(values: np.ndarray) -> np.ndarray:
+    """int64: numbers in the order of the values, as Spark has it: 0.0 is -0.0, and NaN is greater than all others."""
     if values.dtype.kind != "f":
         return values
-    bits = (values + 0.0).view(np.int64)
+    bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
     return bits ^ ((bits >> 63) & ENDLESS)
 
 

@@ -390,7 +390,7 @@ def automaton(draft: Draft) -> Draft:
 
 def changes(draft: Draft) -> Draft:
     """Has Spark number rows by their arrival and by what they have in common."""
-    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs))
+    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs, draft.plan.case_sensitive))
 
 
 def automaton_measures(draft: Draft) -> Draft:

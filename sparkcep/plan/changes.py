@@ -14,6 +14,8 @@ from sparkcep.plan.options import MICROS, NUMBER, window_size
 from sparkcep.plan.records import Changes, Window
 from sparkcep.plan.scope import Inputs, Scope
 
+ALL_COLUMNS = "__all"  # a field of the struct of all that a retraction must be equal in, so that there is one, and errors can be told by it
+
 
 def reports_changes(clause: MatchClause) -> bool:
     """Whether the clause gives a changelog, in place of the matches of the rows that are left."""
@@ -45,8 +47,8 @@ def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
     return clause.error(span, "AUTOMATON", message, SEMANTIC)
 
 
-def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> Changes | None:
-    """The changes of a clause that were checked, and the columns that Spark computes for them."""
+def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive: bool) -> Changes | None:
+    """The changes of a clause that were checked, and the columns that Spark computes for them. ``case_sensitive``: a and A are two columns."""
     changes = clause.changes
     if changes is None:
         return None
@@ -55,13 +57,13 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> Changes | N
     keys = ", ".join(f"({scope.plain_text(expr, 'PARTITION BY')})" for expr in clause.partition_by)
     over = f"PARTITION BY {keys} ORDER BY" if keys else "ORDER BY"
     turn = f"CASE lower({column}) WHEN 'retract' THEN 1 WHEN 'punctuate' THEN 2 ELSE 0 END"
-    left_out: dict[str, str] = {}
+    left_out: dict[tuple[str, ...], str] = {}
     for expr in (changes.column, *changes.arrival):
         for node in scope.columns(expr):
             if node.op == "col":
                 own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
-                left_out.setdefault(".".join(own).lower(), ".".join(map(quote, own)))
-    same = f"dense_rank() OVER ({over} struct(0 AS __all, * EXCEPT ({', '.join(left_out.values())})))"
+                left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
+    same = f"dense_rank() OVER ({over} struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())})))"
     consecutive = "" if changes.consecutive is None else inputs.column(scope.plain_text(changes.consecutive, "CONSECUTIVE BY"))
     return Changes(
         column=inputs.column(column),

@@ -15,6 +15,7 @@ from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.plan.afa import like_a_column
+from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.sql.places import Places
 
 _OURS = re.compile(
@@ -182,6 +183,8 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
         return _ELSEWHERE.get(name, "")
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
         return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
+    if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
+        return "CHANGES IN compares a retraction with rows in every column; leave columns whose type has no order out in a subquery"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [e.span.of(clause.text) for e in clause.partition_by]:
         return "rows are sorted by the keys of PARTITION BY too; take a part of it that has an order"
     return ""
