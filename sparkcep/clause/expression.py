@@ -617,7 +617,7 @@ class ExpressionParser:
     def _type(self) -> str:
         c = self.c
         start = c.token.start
-        if c.token.kind not in (WORD, QUOTED):
+        if c.token.kind not in (WORD, QUOTED) or c.token.upper in _STOP:
             raise c.error("expected a type name")
         first = c.next().upper
         if first == "INTERVAL" and c.token.upper in UNITS:
@@ -628,19 +628,38 @@ class ExpressionParser:
             c.listed(self._size)
             c.expect_op(")", f"to close {first}(")
         elif c.at_op("<") and first in ("ARRAY", "MAP", "STRUCT"):  # after others it is a comparison
-            depth = 0
-            while True:
-                t = c.next()
-                if t.kind == END:
-                    raise c.error("expected '>' to close the type")
-                depth += (t.text == "<") - (t.text == ">")
-                if depth == 0:
-                    break
+            self._inner_types(first)
         if first == "TIMESTAMP" and c.at_word("WITHOUT"):
             c.i += 3
         if c.take_word("COLLATE"):
             self._dotted()
         return c.span(start).of(c.text)
+
+    def _inner_types(self, kind: str) -> None:
+        """Reads what stands between the angle brackets of ARRAY, MAP or STRUCT."""
+        c = self.c
+        c.next()
+        if kind != "STRUCT":
+            self._type()
+            if kind == "MAP":
+                c.expect_op(",", "between the types of a MAP's keys and values")
+                self._type()
+        elif not c.at_op(">"):
+            c.listed(self._struct_field)
+        c.expect_op(">", f"to close {kind}<")
+
+    def _struct_field(self) -> None:
+        """Reads the name and the type of a struct's field, NOT NULL, and a comment."""
+        c = self.c
+        if c.token.kind not in (WORD, QUOTED):
+            raise c.error("expected the name of a field")
+        c.next()
+        c.take_op(":")
+        self._type()
+        if c.take_word("NOT"):
+            c.expect_word("NULL", "after NOT")
+        if c.at_word("COMMENT") and c.peek().kind == STRING:
+            c.i += 2
 
     def _size(self) -> None:
         """Reads a number in a type's parentheses; GEOMETRY and GEOGRAPHY may have the word ANY there."""

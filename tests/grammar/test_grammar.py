@@ -139,6 +139,8 @@ def in_the_grammar(clause: MatchClause) -> bool:
         extents.append((clause.window.size, clause.window.rows))
         if clause.window.slide is not None:
             extents.append((clause.window.slide, clause.window.slide_rows))
+    if clause.speculate is not None and clause.speculate.size is not None:
+        extents.append((clause.speculate.size, False))
     groups = [node.size for node in walk(clause.pattern) if isinstance(node, Within)]
     return (
         all(map(is_number, numbers))
