@@ -14,7 +14,7 @@ from sparkcep.errors import MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
 from tests.property.in_process import run
-from tests.property.test_automata import measures_of, wanted
+from tests.property.test_automata import measures_of, same_rows, wanted
 from tests.selection import first
 
 AUTOMATA, PARTITIONS = 60, 12  # a seed
@@ -40,10 +40,8 @@ def test_net_is_of_the_rows_that_are_left(seed):
             except (oracle.OverflowInt, oracle.TooMany):
                 continue
         text = oracle.clause(automaton, measures_of(automaton)[1], changes=words)
-        got = run(text, {p: partitions[p] for p in expected}, (None, 1, 3)[i % 3]) if expected else {}
-        for p, rows in expected.items():
-            assert got.get(p, []) == rows, f"{text}\nchanges {partitions[p]}"
-        compared, matched = compared + len(expected), matched + sum(map(len, expected.values()))
+        pairs, rows = same_rows(text, partitions, expected, (None, 1, 3)[i % 3])
+        compared, matched = compared + pairs, matched + rows
     assert compared >= 0.5 * AUTOMATA * PARTITIONS
     assert matched > compared
 
@@ -113,10 +111,7 @@ def _compare_changes(rng, automaton, partitions, chunk_rows=None):
             continue
     measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {measures_of(automaton)[1]}"
     text = oracle.clause(automaton, measures, changes=words)
-    got = run(text, {p: partitions[p] for p in expected}, chunk_rows) if expected else {}
-    for p, rows in expected.items():
-        assert got.get(p, []) == rows, f"{text}\nchanges {partitions[p]}"
-    return len(expected), sum(map(len, expected.values()))
+    return same_rows(text, partitions, expected, chunk_rows)
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
@@ -166,10 +161,7 @@ def test_rows_of_matches_that_come_and_go(seed):
                 {"m_change": change, "m_by": cause, "m_label": label, "m_count": count, "m_at": at}
                 for change, cause, match, rows in found for count, (label, at) in enumerate(zip(match[-1], rows, strict=True), 1)
             ]  # fmt: skip
-        got = run(text, {p: partitions[p] for p in expected}, (None, 2)[i % 2]) if expected else {}
-        for p, rows in expected.items():
-            assert [{k: v for k, v in row.items() if k != "id"} for row in got.get(p, [])] == rows, f"{text}\nchanges {partitions[p]}"
-            told += len(rows)
+        told += same_rows(text, partitions, expected, (None, 2)[i % 2], "id")[1]
     assert told > 1000
 
 
@@ -196,10 +188,7 @@ def test_rows_that_no_measure_tells_apart(seed):
             except (oracle.OverflowInt, oracle.TooMany):
                 continue
             expected[p] = [{"m_change": change, "m_by": cause, "m_max": most(rows), "m_at": rows[-1]} for change, cause, _, rows in found]
-        got = run(text, {p: partitions[p] for p in expected}) if expected else {}
-        for p, rows in expected.items():
-            assert got.get(p, []) == rows, f"{text}\nchanges {partitions[p]}"
-            told += len(rows)
+        told += same_rows(text, partitions, expected)[1]
     assert told > 500
     assert less > 50
 
