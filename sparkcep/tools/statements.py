@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkcep.clause.lexer import LINE_COMMENT, QUOTED, WORD, Span, Token, comment_end, matching, tokenize
+from sparkcep.clause.islands import LINE_COMMENT, comment_end
+from sparkcep.clause.lexer import QUOTED, WORD, Span, Token, matching, tokenize
 from sparkcep.clause.parser import parse_between
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import error_at
