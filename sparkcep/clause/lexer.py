@@ -27,6 +27,8 @@ _DECIMAL = r"(?:[dDfF]|[bB][dD])?"  # the suffix of what has a fraction or an ex
 _NUMBER = (
     rf"(?:\d+[eE][+-]\d+{_DECIMAL}|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?{_DECIMAL}(?![A-Za-z0-9_])|\d+(?:[eE]\d+)?{_DECIMAL}(?!\w)|\d+[lLsSyY](?!\w))"
 )
+_IS_NUMBER = re.compile(_NUMBER).fullmatch
+_TOUCHING = re.compile(r"(?:[\w.]|(?<=[eE])[+-](?=\d))*").match
 _PIECES = re.compile(rf"(?P<number>{_NUMBER})|(?P<word>\w+)|(?P<op>\S)")
 _QUOTES = frozenset("'\"`")
 
@@ -68,6 +70,8 @@ def tokenize(text: str, read: str = "") -> list[Token]:
         else:
             if out and out[-1].end == start and out[-1].text == "." and first.isdigit():
                 start = out.pop().start
+            if first.isdigit() and not _IS_NUMBER(piece):  # such as 1e3-2.5, of which sqlglot takes 1e3-2 for a number
+                end = _TOUCHING(text, end).end()
             out += _pieces(text, start, end)
     out.append(Token(END, "", "", len(text), len(text)))
     return out

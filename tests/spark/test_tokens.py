@@ -14,8 +14,8 @@ from tests.selection import one_in
 
 ROOT = Path(__file__).resolve().parents[2]
 _TOKEN = re.compile(r"\[@-?\d+,(\d+):(-?\d+)='.*?',<\d+>(,channel=\d+)?,\d+:\d+\]", re.S)
-# a hint's words, a location, and a text between dollars: they begin tokens of Spark's that are none of ours; and a raw string that touches an exponent
-OTHER = re.compile(r"/\*\+|://|\$\w*\$|[eE][+-]?\d+[rRxX]['\"]")
+# a hint's words and its end, a location, and a text between dollars begin tokens of Spark's that are none of ours
+OTHER = re.compile(r"/\*\+|\*/\*|://|\$\w*\$")
 PIECES = [
     *"'\"`()[]{},;.|&?:^~!<>=+-*/%$@#_\\", "''", "``", " ", " ", "\n", "\r\n", "\t", "/*", "*/", "--", "-- it's \\\n", "a", "B1", "2nd", "1", "0", "007", ".5", "1.", "1e", "1e5",
     "1E-5", "1e+", "12L", "2.5BD", "1.5f", "3d", "7S", "1Y", "1.e3", "1_0", "x", "X'1F'", "r'\\'", 'R"\\"', "'it\\'s'", "n'x'", "0x1F", "0b1", "é", "größe", "{-", "-}", "{{", "}}",
@@ -66,7 +66,10 @@ def _ours(text: str) -> list[tuple[int, int]] | None:
 def _compare(lexed, seed: int, number: int) -> None:
     rng, compared = random.Random(seed), 0
     while compared < number:
-        text = "".join(rng.choice(PIECES) for _ in range(rng.randrange(1, 14)))
+        text = ""
+        for piece in rng.choices(PIECES, k=rng.randrange(1, 14)):
+            apart = re.search(r"[\w.]$", text) and re.match(r"[\w.]", piece)  # numbers that touch others are no SQL
+            text += f" {piece}" if apart else piece
         ours = _ours(text)
         if ours is None or OTHER.search(text):
             continue
@@ -80,7 +83,7 @@ def test_random_texts_have_the_tokens_of_spark(lexed):
 
 @pytest.mark.slow
 def test_many_random_texts_have_the_tokens_of_spark(lexed):
-    _compare(lexed, 2, 100_000)
+    _compare(lexed, 2, 30_000)
 
 
 @pytest.mark.parametrize("path", one_in(8, sorted([*ROOT.glob("tests/cases/**/*.test"), *ROOT.glob("sql_examples/**/*.sql")])), ids=lambda path: path.stem)
