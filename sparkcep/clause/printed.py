@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sparkcep.clause.automaton import ROW, Automaton, Register, State
 from sparkcep.clause.expression import UNITS, Expr
-from sparkcep.clause.lexer import quote
+from sparkcep.clause.lexer import Span, quote
 from sparkcep.clause.nodes import (
     Alternate,
     Concat,
@@ -44,12 +44,12 @@ ROWS_TEXT = {
 }
 
 
-Cut = Callable[[Expr], str]  # the text of an expression
+Cut = Callable[[Expr | Span], str]  # the text of an expression, or of a place
 
 
 def to_sql(clause: MatchClause, cut: Cut | None = None) -> str:
     """The clause's text in canonical layout; expressions stand as the user wrote them, or as ``cut`` has them."""
-    cut = cut or (lambda e: e.span.of(clause.text))
+    cut = cut or (lambda e: (e if isinstance(e, Span) else e.span).of(clause.text))
     lines = []
     if clause.partition_by:
         lines.append("PARTITION BY " + ", ".join(map(cut, clause.partition_by)))
@@ -155,7 +155,7 @@ _QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME
 
 def to_text(node: Node, text: str) -> str:
     """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
-    return _print(node, lambda e: e.span.of(text), 0)
+    return _print(node, lambda e: (e if isinstance(e, Span) else e.span).of(text), 0)
 
 
 # binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4
