@@ -57,6 +57,69 @@ def test_a_function_that_sqlglot_does_not_know_stays_and_is_told():
     ]
 
 
+CLAUSE = """SELECT m.p FROM t MATCH_RECOGNIZE (
+PARTITION BY k
+ORDER BY ts{nulls}
+MEASURES LAST(price, 1) AS p, count(`b c`.*) AS n
+ONE ROW PER MATCH
+AFTER MATCH SKIP TO NEXT ROW
+PATTERN (A `b c`{{2,}})
+DEFINE `b c` AS price < PREV(price)
+) AS m"""
+
+
+@pytest.mark.parametrize(
+    ("write", "changes"),
+    [
+        ("spark", (("AS p,", "AS `p`,"), ("AS n", "AS `n`"))),
+        ("databricks", (("count", "COUNT"),)),
+        ("trino", (("count", "COUNT"), ("`", '"'), (" NULLS?", " NULLS FIRST"))),
+        ("snowflake", (("count", "COUNT"), ("`", '"'), (" NULLS?", " NULLS FIRST"), ("PREV", "LAG"))),
+    ],
+)
+def test_a_clause_in_the_sql_of_another_engine(write, changes):
+    wanted = CLAUSE.format(nulls=" NULLS?")
+    for before, after in (*changes, (" NULLS?", "")):
+        wanted = wanted.replace(before, after)
+    done = sparkcep.transpile(CLAUSE.format(nulls=""), "spark", write)
+    assert done.sql == wanted and done.notes == ()
+    if write != "spark":  # and back again
+        assert sparkcep.transpile(done.sql, write).sql.replace("COUNT", "count") == sparkcep.transpile(CLAUSE.format(nulls=" NULLS FIRST" if "FIRST" in wanted else ""), "spark").sql
+
+
+def test_flink_has_within():
+    sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(B.price) AS p PATTERN (A B+) WINDOW INTERVAL '1' HOUR)"
+    done = sparkcep.transpile(sql, "spark", "flink")
+    assert "PATTERN (A B+) WITHIN INTERVAL '1' HOUR\nDEFINE A AS TRUE\n" in done.sql
+    assert [note.text.split(";")[0].split(":")[0] for note in done.notes] == ["sqlglot has no SQL of Flink's", "WITHIN takes a match of just this length"]
+
+
+@pytest.mark.parametrize(
+    ("clause", "write", "place", "said"),
+    [
+        ("PATTERN (A) APPROX 1", "trino", "APPROX 1", "trino cannot say APPROX"),
+        ("PATTERN (A) WINDOW 3 ROWS", "flink", "WINDOW 3 ROWS", "flink cannot say this WINDOW"),
+        ("PATTERN (A) WINDOW 3", "snowflake", "WINDOW 3", "snowflake cannot say this WINDOW"),
+        ("PATTERN (A ~B C)", "trino", "~B", "trino cannot say not in a pattern"),
+        ("PATTERN (A | C)", "flink", "A | C", "flink cannot say alternate in a pattern"),
+        ("PATTERN ((A B)+)", "flink", "(A B)+", "flink cannot say a quantifier of a group"),
+        ("PATTERN (A??)", "flink", "A??", "flink cannot say this reluctant quantifier"),
+        ("PATTERN (A+?)", "databricks", "A+?", "databricks cannot say this reluctant quantifier"),
+        ("PATTERN (A {- B -})", "databricks", "{- B -}", "databricks cannot say exclude in a pattern"),
+        ("AFTER MATCH SKIP TO A PATTERN (A)", "databricks", "A PATTERN", "databricks cannot say SKIP TO a variable"),
+        ("PATTERN (A) SUBSET U = (A)", "snowflake", "U = (A)", "snowflake cannot say SUBSET"),
+        ("ALL ROWS PER MATCH PATTERN (A)", "flink", "ALL ROWS", "flink cannot say these ROWS PER MATCH"),
+        ("PATTERN (A) DEFINE A AS NEXT(x) > 1", "flink", "NEXT(x) > 1", "flink has no NEXT"),
+        ("MEASURES MATCH_COUNT() AS n PATTERN (A)", "trino", "MATCH_COUNT", "trino has no MATCH_COUNT"),
+    ],
+)
+def test_what_another_engine_cannot_say(clause, write, place, said):
+    sql = f"SELECT * FROM t MATCH_RECOGNIZE ({clause})"
+    with pytest.raises(ClauseError) as raised:
+        sparkcep.transpile(sql, "spark", write)
+    assert said in raised.value.message and raised.value.column == sql.index(place) + 1
+
+
 def test_an_engine_that_is_not_known(capsys):
     assert main(["transpile", "--read", "mysql", "-e", "SELECT 1"]) == 2
     assert "trino, snowflake, oracle, flink" in capsys.readouterr().err

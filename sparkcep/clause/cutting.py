@@ -43,26 +43,25 @@ def dialect_of(read: str) -> Dialect:
 
 
 @cache
-def _tokenizer(read: str) -> type[tokens.Tokenizer]:
-    own = dialect_of(read).tokenizer_class
-    made = type("Tokenizer", (own,), {"COMMANDS": set()})
+def _tokenizer(read: type[Dialect]) -> type[tokens.Tokenizer]:
+    made = type("Tokenizer", (read.tokenizer_class,), {"COMMANDS": set()})
     made._COMMENTS = {begin: end for begin, end in made._COMMENTS.items() if begin != "{#"}
     return made
 
 
-def sqlglot_tokens(text: str, read: str) -> list[Token]:
+def sqlglot_tokens(text: str, read: Dialect) -> list[Token]:
     """The tokens of a text in another engine's SQL. Raises ClauseError."""
     try:
-        return _tokenizer(read)(dialect=dialect_of(read)).tokenize(text)
+        return _tokenizer(type(read))(dialect=read).tokenize(text)
     except TokenError:
-        raise error_at(text, 0, 20, "SYNTAX", f"a literal, a quoted name or a comment of this text has no end in the SQL of {read}") from None
+        raise error_at(text, 0, 20, "SYNTAX", "a literal, a quoted name or a comment of this text has no end in the SQL of that engine") from None
 
 
 def cut(text: str, read: str = "") -> Iterator[tuple[Token, int]]:
     """The tokens, each with the offset in ``text`` from which its ``start`` and ``end`` count; ``read``: the SQL's name where it is not Spark's.
     Raises ClauseError."""
     if read:
-        yield from ((token, 0) for token in sqlglot_tokens(text, read))
+        yield from ((token, 0) for token in sqlglot_tokens(text, dialect_of(read)))
         return
     for offset, stretch in stretches(text):
         try:

@@ -45,10 +45,15 @@ ROWS_TEXT = {
 
 
 Cut = Callable[[Expr | Span], str]  # the text of an expression, or of a place
+Quoted = Callable[[str], str]  # how a name is quoted
 
 
-def to_sql(clause: MatchClause, cut: Cut | None = None) -> str:
+def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) -> str:
     """The clause's text in canonical layout; expressions stand as the user wrote them, or as ``cut`` has them."""
+
+    def named(name: str) -> str:
+        return variable_text(name, quoted)
+
     cut = cut or (lambda e: (e if isinstance(e, Span) else e.span).of(clause.text))
     lines = []
     if clause.partition_by:
@@ -56,15 +61,15 @@ def to_sql(clause: MatchClause, cut: Cut | None = None) -> str:
     if clause.order_by:
         lines.append("ORDER BY " + ", ".join(_sort_text(s, cut) for s in clause.order_by))
     if clause.measures:
-        lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {quote(m.name)}" for m in clause.measures))
+        lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {quote(m.name) if quoted is quote else named(m.name)}" for m in clause.measures))
     lines.append(ROWS_TEXT[clause.rows])
     if clause.skip:
-        lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip))
+        lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip, named))
     if clause.selection:
         words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
         lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
-    lines.append(f"PATTERN ({_print(clause.pattern, cut, 0)})" if clause.automaton is None else f"AUTOMATON ({_items(clause.automaton, cut)})")
+    lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON ({_items(clause.automaton, cut)})")
     if clause.lifetime:
         lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
     if clause.changes:
@@ -98,11 +103,11 @@ def to_sql(clause: MatchClause, cut: Cut | None = None) -> str:
         lines.append(
             "SUBSET "
             + ", ".join(
-                f"{variable_text(s.name)} = ({', '.join(variable_text(m.name) for m in s.members)})" for s in clause.subsets
+                f"{named(s.name)} = ({', '.join(named(m.name) for m in s.members)})" for s in clause.subsets
             )
         )
     if clause.defines:
-        lines.append("DEFINE " + ", ".join(f"{variable_text(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
+        lines.append("DEFINE " + ", ".join(f"{named(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
     return "\n".join(lines)
 
 
@@ -135,18 +140,18 @@ def _sort_text(item: SortItem, cut: Cut) -> str:
     return out
 
 
-def _skip_text(skip: Skip) -> str:
+def _skip_text(skip: Skip, named: Quoted) -> str:
     if skip.mode == PAST_LAST:
         return "PAST LAST ROW"
     if skip.mode == NEXT_ROW:
         return "TO NEXT ROW"
-    return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {variable_text(skip.target or '')}"
+    return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {named(skip.target or '')}"
 
 
-def variable_text(name: str) -> str:
+def variable_text(name: str, quoted: Quoted = quote) -> str:
     """A variable as it is printed: quoted where it is no plain word."""
     plain = name.isascii() and name.isidentifier()
-    return name if plain and name.upper() not in _QUOTED else quote(name)
+    return name if plain and name.upper() not in _QUOTED else quoted(name)
 
 
 # words that begin something else where a variable may stand
@@ -155,14 +160,14 @@ _QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME
 
 def to_text(node: Node, text: str) -> str:
     """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
-    return _print(node, lambda e: (e if isinstance(e, Span) else e.span).of(text), 0)
+    return _print(node, lambda e: (e if isinstance(e, Span) else e.span).of(text), variable_text, 0)
 
 
 # binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4
-def _print(node: Node, cut: Cut, level: int) -> str:
+def _print(node: Node, cut: Cut, named: Quoted, level: int) -> str:
     match node:
         case Var(name):
-            return variable_text(name)
+            return named(name)
         case Empty():
             return "()"
         case Start():
@@ -170,21 +175,21 @@ def _print(node: Node, cut: Cut, level: int) -> str:
         case End():
             return "$"
         case Alternate(items):
-            return _group(" | ".join(_print(i, cut, 1) for i in items), level > 0)
+            return _group(" | ".join(_print(i, cut, named, 1) for i in items), level > 0)
         case Conjunct(items):
-            return _group(" & ".join(_print(i, cut, 2) for i in items), level > 1)
+            return _group(" & ".join(_print(i, cut, named, 2) for i in items), level > 1)
         case Concat(items):
-            return _group(" ".join(_print(i, cut, 3) for i in items), level > 2)
+            return _group(" ".join(_print(i, cut, named, 3) for i in items), level > 2)
         case Not(item):
-            return _group("~" + _print(item, cut, 4), level > 3)
+            return _group("~" + _print(item, cut, named, 4), level > 3)
         case Permute(items):
-            return "PERMUTE(" + ", ".join(_print(i, cut, 0) for i in items) + ")"
+            return "PERMUTE(" + ", ".join(_print(i, cut, named, 0) for i in items) + ")"
         case Exclude(item):
-            return "{- " + _print(item, cut, 0) + " -}"
+            return "{- " + _print(item, cut, named, 0) + " -}"
         case Within(item, size):
-            return f"({_print(item, cut, 0)}) WITHIN {cut(size)}"
+            return f"({_print(item, cut, named, 0)}) WITHIN {cut(size)}"
         case Repeat(item, low, high, greedy):
-            body = _print(item, cut, 5)
+            body = _print(item, cut, named, 5)
             return _group(body + quantifier(low, high) + ("" if greedy else "?"), level > 4)
     raise TypeError(node)
 

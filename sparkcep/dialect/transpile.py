@@ -1,6 +1,6 @@
-"""Statements of other engines as statements of Spark's with the clause.
+"""Statements with the clause from one engine's SQL into another's, Spark's among them.
 
-The clause is read by the project's reader over the other engine's tokens, what is around it and the expressions in it by sqlglot. Defaults that differ are
+The clause is read by the project's reader over that engine's tokens, what is around it and the expressions in it by sqlglot. Defaults that differ are
 written out. What changes its meaning, and what cannot be told from the text, is a note with its place.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
@@ -24,14 +23,18 @@ from sparkcep.clause.lexer import WORD, Span, Token, matching, tokenize
 from sparkcep.clause.parser import parse_between
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import print_around, read_around
+from sparkcep.dialect.targets import TARGETS, Target, printed, unsaid
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.sql.occurrences import Statement
 
-READS = ("trino", "snowflake", "oracle", "flink", "databricks", "duckdb", "bigquery")
+READS = ("trino", "snowflake", "oracle", "flink", "databricks", "duckdb", "bigquery", "spark")
 _TRINO, _SNOWFLAKE, _ORACLE, _FLINK = READS[:4]
+_SPARK = "spark"
+WRITES = (_SPARK, *TARGETS)
 
 _MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
 _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
+_OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
 _RENAMED = {_SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
 _INTEGER_DIVISION = (_TRINO, _FLINK)
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
@@ -52,7 +55,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Transpiled:
-    """A statement of Spark's, and the notes on it, in the order of their places."""
+    """The statement, and the notes on it, in the order of their places."""
 
     sql: str
     notes: tuple[Note, ...]
@@ -61,39 +64,44 @@ class Transpiled:
         return self.sql
 
 
-def transpile(sql: str, read: str) -> Transpiled:
-    """One statement of another engine (``read``: one of READS) as Spark's. Raises ClauseError."""
-    if read not in READS:
-        raise ValueError(f"read must be one of {', '.join(READS)}")
-    return _Translation(sql, read).run()
+def transpile(sql: str, read: str, write: str = _SPARK) -> Transpiled:
+    """Statements of one engine (``read``: one of READS) in the SQL of another (``write``: one of WRITES). Raises ClauseError."""
+    for name, given, known in (("read", read, READS), ("write", write, WRITES)):
+        if given not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}")
+    return _Translation(sql, read, write).run()
 
 
 class _Translation:
-    def __init__(self, sql: str, read: str) -> None:
+    def __init__(self, sql: str, read: str, write: str) -> None:
         self.sql = sql
         self.read = read
-        self.dialect: Dialect = dialect_of(read)
-        self.statement = Statement(sql, read)
+        self.dialect: Dialect = dialect_of("databricks" if read == _SPARK else read)
+        self.into: Dialect = dialect_of("databricks" if write in (_SPARK, _FLINK) else write)
+        self.target = TARGETS.get(write)
+        self.renamed = dict(self.target.functions) if self.target else {}
+        self.texts: dict[int, str] = {}  # of clauses in the target's SQL
+        self.statement = Statement(sql, "" if read == _SPARK else read)
         self.tokens = self.statement.tokens
         self.notes: list[tuple[int, str]] = []
         self.order = ""  # of the clause at hand: the text of its first key
 
     def run(self) -> Transpiled:
         try:
-            trees = read_around(self.statement, self.dialect, sqlglot_tokens(self.sql, self.read), self._match, lambda tokens: self.dialect.parser().parse(tokens, self.sql))
+            trees = read_around(self.statement, self.dialect, sqlglot_tokens(self.sql, self.dialect), self._match, lambda tokens: self.dialect.parser().parse(tokens, self.sql))
         except SqlglotError as error:
             found = (getattr(error, "errors", None) or [{}])[0]
             token = str(found.get("highlight") or "")
             line, column = found.get("line") or 1, max((found.get("col") or 1) - len(token) + 1, 1)  # sqlglot tells where the token ends
             message = f"sqlglot cannot read the statement in the SQL of {self.read} from here on"
             raise ClauseError("TRANSPILE", message, line=line, column=column, fragment=token) from None
-        texts = [print_around(found, self._text, clause_text) for found in trees if found is not None]
+        texts = [print_around(found, self._text, self._clause_text) for found in trees if found is not None]
         notes = {(*position(self.sql, at), text): None for at, text in sorted(self.notes)}
         return Transpiled(";\n".join(texts), tuple(Note(*note) for note in notes))
 
     def _text(self, found: exp.Expr, at: int = 0) -> str:
-        """The text of a tree in Spark's SQL; what sqlglot cannot say there is a note."""
-        generator = Databricks().generator(unsupported_level=ErrorLevel.IGNORE)
+        """The text of a tree in the target's SQL; what sqlglot cannot say there is a note."""
+        generator = self.into.generator(unsupported_level=ErrorLevel.IGNORE)
         text = generator.generate(found)
         for message in generator.unsupported_messages:
             self._note(at, message)
@@ -105,24 +113,54 @@ class _Translation:
     # -- the clause -----------------------------------------------------------------------------------------
 
     def _match(self, word: int, close: int) -> exp.MatchRecognize:
-        clause = parse_between(self.sql, self.tokens, word + 1, close, self.read)
+        clause = parse_between(self.sql, self.tokens, word + 1, close, "" if self.read == _SPARK else self.read)
         if clause.skip is None:
             clause = replace(clause, skip=tree.Skip(tree.PAST_LAST))
         self.order = self._expression(clause.order_by[0].expr) if clause.order_by else ""
+        clause = replace(clause, order_by=tuple(map(self._sorted, clause.order_by)))
+        if self.target is not None:
+            return self._foreign(clause, self.target)
+        if self.read == _SPARK:
+            return node_of(clause)
         window = clause.window
-        clause = replace(clause, order_by=tuple(map(self._sorted, clause.order_by)), window=None)
+        clause = replace(clause, window=None)
         match = node_of(clause, lambda expr: exp.Var(this=self._expression(expr)))
         if window is not None:
             match.set("window", exp.Expression(this="Window", size=exp.Var(this=self._size(window))))
         return match
 
+    def _foreign(self, clause: tree.MatchClause, target: Target) -> exp.MatchRecognize:
+        """A node that stands for the clause's text in the target's SQL."""
+        for span, words in unsaid(clause, target):
+            message = f"{target.name} cannot say {words}"
+            raise error_at(self.sql, span.start, max(span.end, span.start + 1), "TRANSPILE", message, UNSUPPORTED)
+        if clause.window is not None and self.read != target.name:
+            self._note(clause.window.span.start, "WITHIN takes a match of just this length; WINDOW does not")
+
+        def cut(part: Expr | Span) -> str:
+            return part.of(self.sql) if isinstance(part, Span) else self._expression(part)
+
+        def quoted(name: str) -> str:
+            return exp.to_identifier(name, quoted=True).sql(self.into)
+
+        if target.name == _FLINK != self.read:
+            self._note(clause.span.start, "sqlglot has no SQL of Flink's: functions and types have Spark's names")
+        number = len(self.texts)
+        self.texts[number] = printed(clause, target, cut, quoted)
+        return exp.MatchRecognize(pattern=exp.Literal.number(number))
+
+    def _clause_text(self, match: exp.MatchRecognize) -> str:
+        return clause_text(match) if self.target is None else self.texts[int(match.args["pattern"].name)]
+
     def _sorted(self, item: tree.SortItem) -> tree.SortItem:
-        """A key with NULLs where the engine has them, if Spark has them elsewhere."""
-        if item.nulls_first is not None or self.dialect.NULL_ORDERING == "nulls_are_small":
+        """A key with NULLs where the one engine has them, if the other has them elsewhere."""
+
+        def first(dialect: Dialect) -> bool:
+            return {"nulls_are_small": not item.descending, "nulls_are_large": item.descending}.get(dialect.NULL_ORDERING, False)
+
+        if item.nulls_first is not None or first(self.dialect) == first(self.into):
             return item
-        if self.dialect.NULL_ORDERING == "nulls_are_large":
-            return replace(item, nulls_first=True) if item.descending else replace(item, nulls_first=False)
-        return item if item.descending else replace(item, nulls_first=False)
+        return replace(item, nulls_first=first(self.dialect))
 
     def _size(self, window: tree.Window) -> str:
         """The size of a window: Flink's WITHIN takes a match of just that length, WINDOW does not."""
@@ -149,7 +187,11 @@ class _Translation:
             raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"sqlglot cannot read this expression in the SQL of {self.read}")
         found = query.selects[0].pop()
         self._look_at(found, start)
-        return _unmasked(self._text(found, start))
+        text = _unmasked(self._text(found, start), self.renamed)
+        missing = next((name for name, other in self.renamed.items() if other is None and re.search(rf"\b{name}\b(?=\(| \w+\()", text)), None)
+        if missing:
+            raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"{self.target.name if self.target else ''} has no {missing}", UNSUPPORTED)
+        return text
 
     def _look_at(self, found: exp.Expr, at: int) -> None:
         """Notes what the text alone does not tell."""
@@ -160,7 +202,9 @@ class _Translation:
         if self.read == _ORACLE and found.find(exp.ToChar):
             self._note(at, "formats of to_char are not those of Oracle")
         for call in found.find_all(exp.Anonymous):
-            if not call.name.upper().startswith(_MARK) and call.name.upper() not in Databricks.parser_class.FUNCTIONS:
+            if call.name.upper() in _OWN_FUNCTIONS and self.target is not None:
+                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"{self.target.name} has no {call.name}", UNSUPPORTED)
+            if not call.name.upper().startswith(_MARK) and call.name.upper() not in self.into.parser_class.FUNCTIONS:
                 self._note(at, f"{call.name}: sqlglot knows no function of this name, so it stays as it is")
 
     def _masked(self, span: Span) -> str:
@@ -202,12 +246,12 @@ class _Translation:
         return f"{_MARK}LAST({self.order})"
 
 
-def _unmasked(text: str) -> str:
-    """The text with the clause's own functions."""
+def _unmasked(text: str, renamed: dict[str, str | None]) -> str:
+    """The text with the clause's own functions, as they are called in the target's SQL."""
     while (found := next(_wrapped(text), None)) is not None:
         begin, inner, end = found
         text = f"{text[:begin.start]}{begin.text[len(_MARK) :].upper()} {inner}{text[end.end :]}"
-    return re.sub(rf"\b{_MARK}(\w+)", r"\1", text)
+    return re.sub(rf"\b{_MARK}(\w+)", lambda m: renamed.get(m[1].upper()) or m[1], text)
 
 
 def _wrapped(text: str) -> Iterator[tuple[Token, str, Token]]:

@@ -61,12 +61,13 @@ def tree(spark):
     """Spark's tree of an expression as text, None where Spark refuses it."""
     package = spark._jvm.org.apache.spark.sql.catalyst.parser
     parser = getattr(getattr(package, "CatalystSqlParser$"), "MODULE$")
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import ParseException
 
     def of(text: str) -> str | None:
         try:
             read = parser.parseExpression(f"f({text}\n)").treeString()  # in a call, so that no alias may stand behind it
-        except ParseException:
+        except (ParseException, Py4JJavaError):  # the latter where Spark's parser asks a COLLATE in a predicate for its type
             return None
         return re.sub(r"(?<=\b[uv])_\d+|#\d+", "", read)  # numbers that each parse gives anew
 
