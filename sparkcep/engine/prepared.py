@@ -13,7 +13,6 @@ from sparkcep.columns.registers import Compiled, emit_types, register_type
 from sparkcep.engine.failures import Failures
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.outputs import leaf_type
-from sparkcep.plan.arcs import arc_inputs
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import LeafSpec
 
@@ -82,7 +81,7 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
         fields += [pa.field(key.column, schema.field(key.column).type) for key in plan.partition]
     else:
         internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
-        internal.update(arc_inputs(plan.arcs, plan.automaton) if plan.arcs is not None else ())
+        internal.update(plan.arcs.columns if plan.arcs is not None else ())
         fields += [pa.field(f.name, f.type) for f in schema if f.name not in internal]
         # keys that are no columns of the user's
         fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]

@@ -5,7 +5,6 @@ Spark puts the rows of that table in front of each partition's own (:mod:`sparkc
 
 from __future__ import annotations
 
-from sparkcep.clause.automaton import Automaton as Written
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, position
@@ -29,11 +28,11 @@ def key_column(key: int) -> str:
     return f"__y{key}"
 
 
-def arc_inputs(arcs: Arcs, automaton: Automaton) -> tuple[str, ...]:
+def _inputs(parameters: int, keys: int, arrive: bool) -> tuple[str, ...]:
     """All columns of the input that rows of ARCS FROM have of their own."""
-    numbers = range(len(automaton.parameters))
-    found = [IS, NAME, OP, FROM, TO, NUMBER, *map(parameter_column, numbers), *map(written_column, numbers), *map(key_column, range(len(arcs.keys)))]
-    return (*found, *((ARRIVED,) if arcs.came else ()), *((NOW,) if arcs.came and arcs.keys else ()))
+    numbers = range(parameters)
+    found = [IS, NAME, OP, FROM, TO, NUMBER, *map(parameter_column, numbers), *map(written_column, numbers), *map(key_column, range(keys))]
+    return (*found, *((ARRIVED,) if arrive else ()), *((NOW,) if arrive and keys else ()))
 
 
 def check_arcs(clause: MatchClause) -> None:
@@ -73,15 +72,14 @@ def _error(clause: MatchClause, span: Span, message: str, sqlstate: str = SEMANT
     return clause.error(span, "AUTOMATON", message, sqlstate)
 
 
-def arcs_of(clause: MatchClause, scope: Scope, inputs: Inputs, keys: tuple[str, ...]) -> Arcs | None:
-    """ARCS FROM of a clause that was checked; ``keys``: the names of the partition's keys."""
-    automaton: Written = clause.automaton
-    if not automaton.tables:
+def arcs_of(clause: MatchClause, scope: Scope, inputs: Inputs, automaton: Automaton, keys: tuple[str, ...]) -> Arcs | None:
+    """ARCS FROM of a clause that was checked, with its ``automaton``; ``keys``: the names of the partition's keys."""
+    if not clause.automaton.tables:
         return None
-    table = automaton.tables[0]
+    table = clause.automaton.tables[0]
     arrival = tuple(scope.plain_text(expr, "ARRIVAL BY") for expr in table.arrival)
     rows = clause.changes.arrival if arrival else ()
     return Arcs(
         table.table.of(clause.text), arrival, tuple(inputs.column(scope.plain_text(expr, "ARRIVAL BY")) for expr in rows), keys,
-        *position(clause.text, table.span.start), table.span.of(clause.text).split("\n")[0][:40],
+        _inputs(len(automaton.parameters), len(keys), bool(arrival)), *position(clause.text, table.span.start), table.span.of(clause.text).split("\n")[0][:40],
     )

@@ -398,7 +398,7 @@ def automaton(draft: Draft) -> Draft:
 
 def arcs(draft: Draft) -> Draft:
     """Says where arcs come from that are not written in the clause."""
-    return draft.with_(arcs=arcs_of(draft.clause, draft.scope, draft.inputs, tuple(key.name for key in draft.plan.partition)))
+    return draft.with_(arcs=arcs_of(draft.clause, draft.scope, draft.inputs, draft.plan.automaton, tuple(key.name for key in draft.plan.partition)))
 
 
 def changes(draft: Draft) -> Draft:

@@ -431,12 +431,13 @@ class Automaton(NamedTuple):
 
 class Arcs(NamedTuple):
     """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, () without ARRIVAL BY). ``keys``:
-    names of the columns that may hold the partition's keys. What the engine sees of such a row are the columns of :mod:`sparkcep.plan.arcs`."""
+    names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own (:mod:`sparkcep.plan.arcs`)."""
 
     table: str
     arrival: tuple[str, ...]
     came: tuple[str, ...]
     keys: tuple[str, ...]
+    columns: tuple[str, ...]
     line: int
     column: int
     text: str

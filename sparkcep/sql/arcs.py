@@ -20,7 +20,7 @@ def with_arcs(plan: Plan, rows: str) -> str:
     """The input of the table function over the rows of a clause with ARCS FROM, less its distribution and order."""
     assert plan.arcs is not None and plan.automaton is not None
     keys = [key.column for key in plan.partition]
-    columns = [column for column in a.arc_inputs(plan.arcs, plan.automaton) if column not in (a.IS, a.ARRIVED, a.NOW)]
+    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ARRIVED, a.NOW)]
     arrival = [f"__t{i}" for i in range(len(plan.arcs.arrival))]
     table = _table(plan, arrival)
     if plan.arcs.came and keys:

@@ -26,7 +26,7 @@ from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, matching, quote
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
-from sparkcep.plan.arcs import IS, arc_inputs
+from sparkcep.plan.arcs import IS
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
 from sparkcep.plan.define import ORDER, ROW_NUMBER
@@ -649,7 +649,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
     if plan.arcs is not None:
         inner = with_arcs(plan, inner)
-        shipped += arc_inputs(plan.arcs, plan.automaton) if plan.rows == ONE_ROW else ()
+        shipped += plan.arcs.columns if plan.rows == ONE_ROW else ()
         order.insert(0, f"{IS} DESC")
     spreading, engines = "", plan
     if slices is not None:

@@ -15,7 +15,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
 from sparkcep.columns.registers import register_type
 from sparkcep.engine.open import OpenPartitions, engine_for, match_batches, match_table, prepare
-from sparkcep.plan.arcs import ARRIVED, IS, NAME, NOW, NUMBER, OP, OWN_COLUMNS, arc_inputs, key_column, written_column
+from sparkcep.plan.arcs import ARRIVED, IS, NAME, NOW, NUMBER, OP, OWN_COLUMNS, key_column, written_column
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
@@ -100,7 +100,7 @@ def _with_arcs(plan, table: pa.Table, arcs: list[dict]) -> pa.Table:
     types = {field.name: field.type for field in table.schema} | {IS: pa.bool_(), NAME: pa.string(), OP: pa.string()}
     types |= {parameter_column(i): register_type(parameter) for i, parameter in enumerate(plan.automaton.parameters)}
     types |= {OWN_COLUMNS[name]: pa.null() for name in ("valid_from", "valid_to") if arcs and not any(name in arc for arc in arcs)}
-    columns = list(out[0]) if out else [*table.column_names, *arc_inputs(plan.arcs, plan.automaton)]
+    columns = list(out[0]) if out else [*table.column_names, *plan.arcs.columns]
     return pa.table({name: pa.array([row[name] for row in out], types.get(name, pa.int64())) for name in columns})
 
 

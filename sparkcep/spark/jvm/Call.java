@@ -93,6 +93,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     for (String member : List.of("inputs", "ordered_inputs")) {
       plan.get(member).forEach(column -> names.add(column.get("name").asText()));
     }
+    plan.path("arcs").path("columns").forEach(column -> names.add(column.asText()));
     return names;
   }
 
