@@ -15,7 +15,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.records import Automaton, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
 
-FORMAT = 6  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 7  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30
@@ -167,6 +167,7 @@ def _bounds(variables: int) -> dict[str, tuple[int, int]]:
         "variable": (0, variables), "bit": (0, MAX_VARIABLES), "mask": (-1, 1 << variables), "targets": (0, 1 << variables),
         "logical": offset, "physical": offset,
         "scale": (1, _MAX_COST), "bound": cost, "missing": cost, "extra": cost, "violation": cost,
+        "checks": (1, _MAX_NUMBER + 1), "sketch": (1, _MAX_NUMBER + 1), "intervals": (1, _MAX_NUMBER + 1),
     }
 
 
