@@ -14,7 +14,20 @@ from sparkcep.plan.costs import ALL
 from sparkcep.plan.define import ORDER, looks_at_match
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import ALL_ROWS, Arc, At, Automaton, Classifier, Label, LeafSpec, Ranking, RowAt, Value, register_column
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    Arc,
+    At,
+    Automaton,
+    Classifier,
+    Label,
+    LeafSpec,
+    Ranking,
+    RowAt,
+    Value,
+    parameter_column,
+    register_column,
+)
 from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
@@ -193,6 +206,7 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
     """Registers, states, arcs and windows of an AUTOMATON."""
     texts = {letter.bit: letter.text for letter in plan.letters}
     named = {register_column(i): register.name for i, register in enumerate(automaton.registers)} | dict(plan.inputs)
+    named |= {parameter_column(i): parameter.name for i, parameter in enumerate(automaton.parameters)}
 
     def shown(tree: tuple) -> str:
         return re.sub(r"__[a-z]\d+", lambda found: named.get(found[0], found[0]), show(tree, plan.variables))
@@ -206,7 +220,16 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
         for arc in automaton.arcs:
             if arc.source == number:
                 lines.append("    " + arc_text(arc, automaton, plan.variables, texts, shown))
-    return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _changes(plan)
+    return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _from_table(plan) + _changes(plan)
+
+
+def _from_table(plan: Plan) -> list[str]:
+    """Where arcs with parameters come from."""
+    arcs = plan.arcs
+    if arcs is None:
+        return []
+    order = f"in the order of {', '.join(arcs.arrival)}, which is one with that of the rows" if arcs.came else "before all rows"
+    return [f"arcs: {', '.join(arc.template for arc in plan.automaton.arcs if arc.template)} are there as the rows of {arcs.table} say, {order}"]
 
 
 def _changes(plan: Plan) -> list[str]:
@@ -233,7 +256,8 @@ def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict
         takes.append(" and ".join(conditions) or "any row")
     sets = [f"{automaton.registers[item.register].name} := {shown(item.tree)}" for item in arc.sets]
     emits = [f"{name} {shown(tree)}" for name, tree in zip(automaton.emits, arc.emits)]
-    label = f"{names[arc.label]}: " if names[arc.label] else ""
+    given = ", ".join(automaton.parameters[i].name for i in range(*arc.parameters))
+    label = f"{names[arc.label]}{f'({given})' if arc.template else ''}: " if names[arc.label] else ""
     behind = [*([f"set {', '.join(sets)}"] if sets else []), *([f"emit {', '.join(emits)}"] if emits else [])]
     return f"{label}{' '.join(takes)} -> {automaton.states[arc.target]}{'; ' if behind else ''}{'; '.join(behind)}"
 

@@ -145,6 +145,8 @@ def _roles(clause: MatchClause) -> _Roles:
         r.names |= {span.start for span in clause.automaton.name_spans()}
         r.verbatim += clause.automaton.type_spans()
         r.named += clause.automaton.type_spans()
+        r.verbatim += [item.table for item in clause.automaton.tables]
+        r.named += [item.table for item in clause.automaton.tables]
     if clause.approx is not None:
         rest += [clause.approx.k, *(w for _, w in clause.approx.weights)]
         if clause.approx.weights:

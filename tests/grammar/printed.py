@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sparkcep.clause.automaton import ROW, Automaton, Register, State
+from sparkcep.clause.automaton import ROW, ArcTable, Automaton, Register, State
 from sparkcep.clause.expression import UNITS, Expr
 from sparkcep.clause.lexer import quote
 from sparkcep.clause.nodes import (
@@ -125,8 +125,11 @@ def _items(automaton: Automaton, cut: Callable[[Expr], str]) -> str:
         elif isinstance(item, State):
             marks = (" START" if item.start else "") + (" FINAL" if item.final else "")
             out.append(f"STATE {quote(item.name)}{marks}" + (f" IGNORE WHEN {cut(item.ignore)}" if item.ignore is not None else ""))
+        elif isinstance(item, ArcTable):
+            out.append(f"ARCS FROM {item.text}" + (" ARRIVAL BY " + ", ".join(map(cut, item.arrival)) if item.arrival else ""))
         else:
-            line = f"ARC {quote(item.name) + ' ' if item.name is not None else ''}FROM {quote(item.ends[0])} TO {quote(item.ends[1])}"
+            declared = "" if item.parameters is None else f"({', '.join(f'{quote(p.name)} {p.type}' for p in item.parameters)})"
+            line = f"ARC {quote(item.name) + declared + ' ' if item.name is not None else ''}FROM {quote(item.ends[0])} TO {quote(item.ends[1])}"
             line += "" if item.on == ROW else f" ON {item.on}"
             line += f" WHEN {cut(item.when)}" if item.when is not None else ""
             line += " SET " + ", ".join(f"{quote(s.register)} = {cut(s.value)}" for s in item.sets) if item.sets else ""
