@@ -131,6 +131,36 @@ def test_rows_are_ignored_by_the_state(seed):
     assert tally.matched >= 0.4 * tally.pairs
 
 
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
+def test_negated_groups_agree_with_the_oracle(seed):
+    rng = random.Random(4000 + seed)
+    tally, refused = Tally(), 0
+    for _ in range(QUERIES):
+        query = selection.random_query(rng, shapes=("group", "group", "group", "sided group"), budget=20_000)
+        try:
+            tally.compare(query, partitions(rng, 20, 7))
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", query.to_sql()
+            refused += 1
+    assert refused <= 0.05 * QUERIES
+    assert tally.pairs >= 0.8 * QUERIES * 20
+    assert tally.matched >= 0.2 * tally.pairs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [selection.NEXT, selection.ANY])
+def test_twenty_thousand_partitions_of_negated_groups(strategy):
+    rng = random.Random(f"negated groups {strategy}")
+    tally = Tally()
+    while tally.pairs < 20_000:
+        try:
+            query = selection.random_query(rng, strategy=strategy, shapes=("group", "group", "group", "sided group"), budget=20_000)
+            tally.compare(query, partitions(rng, longest=8))
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX"
+    assert tally.matched >= 0.2 * tally.pairs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shapes", [("plain", "plain", "negation"), ("conjunction",)], ids=["plain", "sides"])
 def test_skip_till_next_ignores_by_the_state(shapes):
@@ -165,7 +195,7 @@ def test_the_prefilter_changes_nothing():
     rng = random.Random(5)
     tally, filtered = Tally(), 0
     while filtered < 60:
-        query = selection.random_query(rng, shapes=("plain", "negation", "conjunction"))
+        query = selection.random_query(rng, shapes=("plain", "negation", "conjunction", "group"))
         if make_plan(parse_clause(query.to_sql())).prefilter:
             try:
                 tally.compare(query, partitions(rng))
@@ -202,5 +232,5 @@ def test_batches_change_nothing(chunk_rows):
     rng = random.Random(chunk_rows)
     tally = Tally()
     for _ in range(40):
-        tally.compare(selection.random_query(rng, shapes=("plain", "negation", "conjunction")), partitions(rng, 10, 7), chunk_rows)
+        tally.compare(selection.random_query(rng, shapes=("plain", "negation", "conjunction", "group")), partitions(rng, 10, 7), chunk_rows)
     assert tally.pairs >= 350
