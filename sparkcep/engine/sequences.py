@@ -132,12 +132,17 @@ def _each(
 
 def best_of(parts: list[tuple[Sequences, np.ndarray]], k: int, strata: int) -> tuple[Sequences, np.ndarray]:
     """The ``k`` best of each window among the results of several searches of the same windows, each with the labels uint8 (strata) of its rows; and their labels uint8
-    (results, strata). Of equal scores and rows those come first whose labels do."""
+    (results, strata). Ties: the earliest vector of rows, each once and a prefix first; then the earliest sequence of rows with their labels."""
     window = np.concatenate([np.zeros(0, dtype=np.int64), *(part.window for part, _ in parts)])
     score = np.concatenate([np.zeros(0), *(part.score for part, _ in parts)])
     rows = np.concatenate([np.zeros((0, strata), dtype=np.int64), *(part.rows for part, _ in parts)])
     labels = np.concatenate([np.zeros((0, strata), dtype=np.uint8), *(np.tile(own, (len(part.score), 1)) for part, own in parts)])
-    order = np.lexsort((*(labels & 63).T[::-1], *rows.T[::-1], -score, window))
+    fresh = np.diff(rows, axis=1, prepend=-1) != 0
+    vectors, place = np.full(rows.shape, -1), np.cumsum(fresh, axis=1) - 1
+    at, stratum = np.nonzero(fresh)
+    vectors[at, place[at, stratum]] = rows[at, stratum]
+    pairs = [column for pair in zip(rows.T, (labels & 63).T) for column in pair]
+    order = np.lexsort((*pairs[::-1], *vectors.T[::-1], -score, window))
     order = order[numbered(window[order]) < k]
     return Sequences(window[order], score[order], rows[order]), labels[order]
 
