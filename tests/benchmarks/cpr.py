@@ -291,7 +291,7 @@ def monotone() -> dict:
 
 # -- joins ----------------------------------------------------------------------------------------------------------
 
-SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS)
+SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS, rj.STATISTICS)
 
 
 def ranked_ids(rows: int, share: float, dist: str, rng: np.random.Generator, queues: int) -> list[list[rj.Item]]:
