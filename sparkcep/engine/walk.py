@@ -203,7 +203,7 @@ class _Matches(Matches):
         self.scratch.labels[:] = machine.UNTAKEN
         best = 2 * depth if search.how.shortest else 1
         self.work = walking.Work(
-            frames=np.empty((depth, walking.FRAME), dtype=np.int64),
+            frames=np.empty((depth, finished.FRAME), dtype=np.int64),
             opened=np.full((depth, len(task.plan.windows)), -1, dtype=np.int64),
             since=np.empty((depth if search.sided else 1, automaton.sides), dtype=np.int64),
             best_rows=np.empty(best, dtype=np.int64),
