@@ -27,7 +27,7 @@ class Arranged(joined.Case):
 
     def text(self) -> str:
         plain = super().text()
-        measures = ", ".join(f"{v}.id + 0 AS {v.lower()}_at" for v in self.pattern)
+        measures = ", ".join(f"LAST({v}.id + 0) AS {v.lower()}_at" for v in self.pattern)
         conditions = ", ".join(
             f"{v} AS (s = '{v.lower()}' OR s = 'x' OR s = 'y')" + "".join(f" AND w = {a}.w" for a, b in self.equal if b == v) for v in self.pattern
         )
@@ -60,7 +60,7 @@ def random_arranged(rng: random.Random) -> Arranged:
         if rng.random() < 0.5:
             goals = ((rng.choice(["MAX", "MIN"]), random_score(rng, list(case.pattern))),)
             case = dataclasses.replace(case, goals=goals, combine="")
-        tree = random_shape(rng, list(case.pattern))
+        tree = random_shape(rng, list(case.pattern), ("cat",) if rng.random() < 0.5 else ("cat", "and"))
         if not pattern.contains(tree, ("and", "within")):
             continue
         equal = ()
@@ -70,12 +70,12 @@ def random_arranged(rng: random.Random) -> Arranged:
         return Arranged(**{**members, "equal": equal}, tree=tree)
 
 
-def random_shape(rng: random.Random, names: list) -> tuple:
+def random_shape(rng: random.Random, names: list, kinds: tuple) -> tuple:
     if len(names) == 1:
         return ("var", names[0])
     at = rng.randrange(1, len(names))
-    parts = [random_shape(rng, names[:at]), random_shape(rng, names[at:])]
-    whole = (rng.choice(["cat", "cat", "and"]), parts)
+    parts = [random_shape(rng, names[:at], kinds), random_shape(rng, names[at:], kinds)]
+    whole = (rng.choice(kinds), parts)
     return ("within", whole, rng.randrange(1, 7)) if rng.random() < 0.35 else whole
 
 
@@ -134,7 +134,7 @@ def compare(rng: random.Random, queries: int) -> collections.Counter:
 def test_the_best_are_the_best_of_all_matches(seed):
     seen = compare(random.Random(seed), QUERIES)
     assert seen["joined"] > QUERIES / 3 and seen["matched"] > 2 * QUERIES, seen
-    assert min(seen[what] for what in ("equal", "sides", "groups", "sums", "quotients")) > 2, seen
+    assert min(seen[what] for what in ("equal", "sides", "groups", "sums", "quotients")) > 1, seen
 
 
 @pytest.mark.slow
