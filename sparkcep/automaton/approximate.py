@@ -13,11 +13,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from sparkcep.automaton import program as p
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.guesses import Copies, Guess
 from sparkcep.automaton.net import ACCEPT, E_VAR, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
 from sparkcep.automaton.steps import MAX_CHOICES, too_complex
+from sparkcep.plan.facts import written_out
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx
 
@@ -54,22 +57,33 @@ class _Reached(NamedTuple):
         return self.way, self.missed
 
 
-def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool) -> tuple[p.Program, Net]:
+def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bool = False) -> tuple[p.Program, Net]:
     """The program and the net of a plan with its copies (``with_copies``). With ``merge`` configurations that the same rows lead to are one
-    node, as in a subset construction: each match is found once."""
+    node, as in a subset construction: each match is found once. With ``placed`` the pattern is written out, and edges tell their places in it."""
     assert plan.approximate is not None
     original = plan.variables[: len(plan.approximate.missing)]
-    program = compile_pattern(plan.pattern, original, runs=False, windows=len(plan.windows))
-    skipping = _Skipping(program, plan.approximate, copies, merge)
+    pattern = written_out(plan.pattern) if placed else plan.pattern
+    program = compile_pattern(pattern, original, runs=False, windows=len(plan.windows))
+    skipping = _Skipping(program, plan.approximate, copies, merge, placed)
     start = tuple(Config(0, 0, 0, guess, 0, 0, False) for guess in range(len(copies.guesses)))
     net, states = build(
         plan.variables, start, skipping.moves,
         f"approximate matches of this pattern need more than {MAX_NODES} states; allow fewer errors, or use smaller bounds", prune=True,
     )
     at_cost = tuple(tuple(config.cost for config in state) for state in states)
-    return program, replace(
-        net, ambiguous=not merge or _ambiguous(net, copies), skipped=tuple(skipping.skipped), at_cost=at_cost, copies=copies,
-    )
+    net = replace(net, ambiguous=not merge or _ambiguous(net, copies), skipped=tuple(skipping.skipped), at_cost=at_cost, copies=copies)
+    return program, replace(net, ways=_ways(net, states)) if placed else net
+
+
+def _ways(net: Net, states: list[tuple[Config, ...]]) -> np.ndarray:
+    """Numbers of edges that lead to one place of the pattern and to one future, whatever they cost and ask for."""
+    numbers: dict[tuple, int] = {}
+    found = []
+    for node in range(net.nodes):
+        for e in net.edges_of(node):
+            edge, target = net.edge(e), states[net.edge(e).target][0]._replace(cost=0)
+            found.append(numbers.setdefault((node, edge.variable, int(net.places[e]), edge.opens, edge.inside, target), len(numbers)))
+    return np.array(found, dtype=np.int64)
 
 
 def _ambiguous(net: Net, copies: Copies) -> bool:
@@ -91,9 +105,11 @@ def _overlap(copy: int, other: int, copies: Copies) -> bool:
 class _Skipping:
     """Moves that may skip variables on the way to a row, each at its cost."""
 
-    def __init__(self, program: p.Program, approx: Approx, copies: Copies, merge: bool) -> None:
+    def __init__(self, program: p.Program, approx: Approx, copies: Copies, merge: bool, placed: bool) -> None:
         self.program = program
         self.code = program.code.tolist()
+        taking = [pc for pc, (op, *_) in enumerate(self.code) if op == p.CHAR]
+        self.places = {pc: number for number, pc in enumerate(taking, 1)} if placed else dict.fromkeys(taking, 0)
         self.approx = approx
         self.copies = copies
         self.merge = merge
@@ -104,7 +120,7 @@ class _Skipping:
         groups: dict[tuple, dict[Config, tuple]] = {}
         accepting: dict[Edge, tuple[list, int]] = {}
         for i, config in enumerate(state):
-            for edge, target, skipped, choices in self._transitions(config, initial):
+            for edge, target, skipped, choices, place in self._transitions(config, initial):
                 source = (i, self.skipped.setdefault(skipped, len(self.skipped)), choices)
                 if edge.variable == ACCEPT:
                     groups.setdefault((edge.variable,), {})  # its place in the order
@@ -112,21 +128,21 @@ class _Skipping:
                     if target.cost <= least:
                         accepting[edge] = ([*known, source] if target.cost == least else [source], target.cost)
                     continue
-                targets = groups.setdefault((edge,) if self.merge else (edge, target), {})
+                targets = groups.setdefault((edge, place) if self.merge else (edge, place, target), {})
                 future = target._replace(cost=0)
                 if future not in targets or target.cost < targets[future][0].cost:
                     targets.pop(future, None)
                     targets[future] = (target, source)
         out = []
-        for (edge, *_), targets in groups.items():
+        for (edge, *at), targets in groups.items():
             if edge == ACCEPT:
                 out += _accepting(accepting)
             else:
-                out.append(Move(edge, tuple(t for t, _ in targets.values()), sources=tuple(s for _, s in targets.values())))
+                out.append(Move(edge, tuple(t for t, _ in targets.values()), sources=tuple(s for _, s in targets.values()), place=at[0]))
         return out
 
-    def _transitions(self, config: Config, initial: bool) -> list[tuple[Edge, Config, tuple[int, ...], tuple[int, ...]]]:
-        """(edge, configuration after it, variables skipped before it, choices made) in preference order."""
+    def _transitions(self, config: Config, initial: bool) -> list[tuple[Edge, Config, tuple[int, ...], tuple[int, ...], int]]:
+        """(edge, configuration after it, variables skipped before it, choices made, place in the pattern) in preference order."""
         guess = self.copies.guesses[config.guess]
         out = []
         for found in self._reached(config, guess, initial):
@@ -135,12 +151,13 @@ class _Skipping:
                 right = found.missed == guess.missing and guess.present & ~config.rows == 0  # the guess came true
                 if not config.extra and right and not initial:
                     edge = Edge(ACCEPT, negated=mask_of(way.checks), start=way.start, end=way.end)
-                    out.append((edge, Config(0, 0, found.cost, config.guess, 0, 0, False), found.skipped, found.choices))
+                    out.append((edge, Config(0, 0, found.cost, config.guess, 0, 0, False), found.skipped, found.choices, 0))
                 continue
-            out += [(edge, target, found.skipped, (*found.choices, kind)) for edge, target, kind in self._takes(config, found, guess)]
+            place = self.places[way.pc]
+            out += [(edge, target, found.skipped, (*found.choices, kind), place) for edge, target, kind in self._takes(config, found, guess)]
         if self.copies.extra >= 0 and not initial and config.cost + self.approx.extra <= self.approx.bound:
             edge = Edge(self.copies.extra, self.copies.extra)
-            out.append((edge, config._replace(cost=config.cost + self.approx.extra, extra=True), (), ()))
+            out.append((edge, config._replace(cost=config.cost + self.approx.extra, extra=True), (), (), 0))
         return out
 
     def _takes(self, config: Config, found: _Reached, guess: Guess) -> list[tuple[Edge, Config, int]]:

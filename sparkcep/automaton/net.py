@@ -63,13 +63,15 @@ class Edge(NamedTuple):
 
 class Move(NamedTuple):
     """A way on from a state: the edge, but for its target; the state behind it (nothing where the match is complete); and what belongs to the lists of the
-    edge: ``checks``; ``blockers``, as numbers of the state's moves; ``sources``, with the choices themselves where the net has their rank."""
+    edge: ``checks``; ``blockers``, as numbers of the state's moves; ``sources``, with the choices themselves where the net has their rank. ``place``: the number of the
+    variable's occurrence in the pattern, where that counts."""
 
     edge: Edge
     target: Hashable = None
     checks: tuple = ()
     blockers: tuple = ()
     sources: tuple = ()
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class Net:
 
     With APPROX: the ``sources`` of an edge tell what led to each configuration of its target, or to each cheapest way to complete: the place of the configuration
     before it in its node, a row of ``skipped`` (the variables missing between the two), and the rank of the choices made on the way (less is preferred).
-    ``at_cost``: the costs of each node's configurations; ``copies``: what the variables are copies of.
+    ``at_cost``: the costs of each node's configurations; ``copies``: what the variables are copies of. With a budget ``places`` int64 (m): the place of the pattern
+    at which an edge takes its row, and ``ways`` int64 (m): edges of a node that differ in nothing but cost and conditions have one number.
 
     ``groups``: the texts of negated groups by their names, of which no match may stand there."""
 
@@ -103,6 +106,8 @@ class Net:
     at_cost: tuple[tuple[int, ...], ...] = ()
     copies: Copies | None = None
     groups: tuple[tuple[int, str], ...] = ()
+    places: np.ndarray | None = None
+    ways: np.ndarray | None = None
 
     @property
     def nodes(self) -> int:
@@ -272,7 +277,7 @@ def build(
 
 def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[Hashable, int]) -> Net:
     table: list[Edge] = []
-    first, masks, blocks = [0], [], []
+    first, masks, blocks, places = [0], [], [], []
     checks, blockers, found_sources, first_source = [], [], [], [0]
     ambiguous = False
     for out in found:
@@ -283,6 +288,7 @@ def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[H
             target = 0 if move.edge.variable == ACCEPT else numbers[move.target]
             spans = (len(checks), len(checks) + len(move.checks), len(blockers), len(blockers) + len(move.blockers))
             table.append(Edge(*move.edge._replace(target=target)[:-4], *spans))
+            places.append(move.place)
             checks += move.checks
             blockers += [node + i for i in move.blockers]
             found_sources += move.sources
@@ -303,6 +309,7 @@ def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[H
         sources=np.array(sources, dtype=np.int64).reshape(-1, 3),
         ambiguous=ambiguous,
         first_source=np.array(first_source, dtype=np.int64),
+        places=np.array(places, dtype=np.int64),
     )
 
 

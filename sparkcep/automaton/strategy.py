@@ -20,6 +20,8 @@ from sparkcep.automaton.links import Far, Links, agreements_among, agreements_of
 from sparkcep.automaton.net import E_AT_END, E_AT_START, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import negated_groups, selection_automaton
+from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.define import looks_at_match, reads_labels
 from sparkcep.plan.facts import shown, unbounded
@@ -37,6 +39,7 @@ CHEAPEST = "the best match of each last row"
 BY_COST = "of each last row the best match of each cost that starts later than all cheaper ones"
 BUNDLED = "the best match of each bundle of last rows"
 BEST = "the k best matches"
+LEARNED = "which vectors lead to which bundles"
 
 # how the rows are gone through
 DEPTH_FIRST = "depth first, one run at a time"
@@ -55,9 +58,10 @@ PATHS = "k best paths"
 SEQUENCES = "join of rows"
 SIDES = "join of sides"
 COMPUTATIONS = "computations"
+BUDGETED = "candidates under a budget"
 SEARCHES = {
     ADJACENT: DEPTH_FIRST, WALK: DEPTH_FIRST, CONJUNCTION: DEPTH_FIRST, NUMBERS: SIDE_BY_SIDE, FRONT: SIDE_BY_SIDE, PROXIES: SIDE_BY_SIDE,
-    CLASSES: SIDE_BY_SIDE, PATHS: SIDE_BY_SIDE, SEQUENCES: BY_SCORE, SIDES: BY_SCORE, COMPUTATIONS: SIDE_BY_SIDE,
+    CLASSES: SIDE_BY_SIDE, PATHS: SIDE_BY_SIDE, SEQUENCES: BY_SCORE, SIDES: BY_SCORE, COMPUTATIONS: SIDE_BY_SIDE, BUDGETED: SIDE_BY_SIDE,
 }  # fmt: skip
 
 _COSTS = {
@@ -233,7 +237,24 @@ def _conjunction(plan: Plan) -> Strategy:
     )
 
 
+def _budgeted(plan: Plan, approx: Approx) -> Strategy:
+    """One search for all reports: candidates are what a budget counts, and a history is of."""
+    copied, copies = with_copies(plan)
+    program, automaton = approximate_automaton(copied, copies, merge=False, placed=True)
+    for reason in _looked_up(plan):
+        raise ClauseError(
+            "BUDGET", f"{reason.text}, which a BUDGET and MATCH HISTORY do not go with; compare values of the variables instead", sqlstate=UNSUPPORTED,
+            line=reason.line, column=reason.column, fragment=reason.fragment,
+        )  # fmt: skip
+    looking, budget = _looking(plan), approx.budget
+    cost = "O(rows x (checks + candidates))" if budget is not None else "O(rows x candidates)"
+    reason = Reason(f"at most {budget.checks} candidates are tried at a row", budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
+    return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton)
+
+
 def _approximate(plan: Plan, approx: Approx) -> Strategy:
+    if approx.budget is not None or approx.report == HISTORY:
+        return _budgeted(plan, approx)
     copied, copies = with_copies(plan)
     looking = _looking(plan)
     negation = (_at_pattern(plan, "a negation is looked up among the rows taken"),) if has(plan.pattern, "not") else ()
@@ -260,7 +281,7 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     return replace(found, counts=(FRONT,) if apart else (FRONT, NUMBERS), instead=WALK)
 
 
-_REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED}
+_REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED, HISTORY: LEARNED}
 
 
 # -- what decides --------------------------------------------------------------------------------------------------

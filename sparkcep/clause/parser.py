@@ -237,12 +237,50 @@ class _ClauseParser:
             c.expect_op("(", "after WEIGHTS")
             weights = c.listed(self._weight)
             c.expect_op(")", "to close WEIGHTS")
-        reports = {"PROXY": ("PROXY", "MATCHES"), "ALL": ("ALL", "MATCHES"), "BUNDLES": ("MATCH", "BUNDLES")}
+        reports = {"PROXY": ("PROXY", "MATCHES"), "ALL": ("ALL", "MATCHES"), "BUNDLES": ("MATCH", "BUNDLES"), "HISTORY": ("MATCH", "HISTORY")}
         report = next((name for name, words in reports.items() if c.take_word(*words)), None)
+        runs = intervals = None
         if report == "PROXY" and c.take_word("PER"):
             c.expect_word("ERROR", "after PROXY MATCHES PER")
             report = "PER ERROR"
-        return tree.Approx(k, tuple(weights), report, c.span(start))
+        if report == "HISTORY" and c.take_word("OF"):
+            runs = "ALL" if c.take_word("ALL") else "PROXY"
+            if runs == "PROXY":
+                c.expect_word("PROXY", "or ALL after MATCH HISTORY OF")
+            c.expect_word("MATCHES", f"after MATCH HISTORY OF {runs}")
+        if report == "HISTORY" and c.take_word("INTERVALS"):
+            intervals = self.expressions.parse_operand()
+        begin = c.token.start
+        budget = self._budget(begin) if c.take_word("BUDGET") else None
+        return tree.Approx(k, tuple(weights), report, runs, intervals, budget, c.span(start))
+
+    def _budget(self, start: int) -> tree.Budget:
+        c = self.c
+        checks = self.expressions.parse_operand()
+        c.expect_word("CHECKS", "after the number of a BUDGET")
+        begin = c.token.start
+        history = self._history(begin) if c.take_word("USING", "HISTORY") else None
+        return tree.Budget(checks, history, c.span(start))
+
+    def _history(self, start: int) -> tree.HistoryTable:
+        c, operand = self.c, self.expressions.parse_operand
+        begin = c.token.start
+        self.name("a table, view or CTE after USING HISTORY")
+        while c.take_op("."):
+            self.name("a name after the dot")
+        table = c.span(begin)
+        published = c.take_word("AS", "PUBLISHED")
+        sketch: tuple[Expr, ...] = ()
+        if c.take_word("SKETCH"):
+            if c.take_word("AUTO"):
+                sketch = (operand(),)
+            else:
+                c.expect_op("(", "or AUTO after SKETCH")
+                depth = operand()
+                c.expect_op(",", "between the depth and the width of a SKETCH")
+                sketch = (depth, operand())
+                c.expect_op(")", "to close SKETCH")
+        return tree.HistoryTable(table, published, sketch, c.span(start))
 
     def _weight(self) -> tuple[str, Expr]:
         negated = self.c.take_op("~")

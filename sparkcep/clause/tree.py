@@ -93,10 +93,34 @@ class Speculate:
 
 
 @dataclass(frozen=True)
+class HistoryTable:
+    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``."""
+
+    table: Span
+    published: bool = False
+    sketch: tuple[Expr, ...] = ()  # depth and width, or cells
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Budget:
+    """``BUDGET checks CHECKS [USING HISTORY ...]``."""
+
+    checks: Expr
+    history: HistoryTable | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
 class Approx:
+    """``report``: PROXY, PER ERROR (of them), ALL, BUNDLES or HISTORY. Of a history ``runs`` (PROXY or ALL) and ``intervals``."""
+
     k: Expr
     weights: tuple[tuple[str, Expr], ...] = ()
-    report: str | None = None  # PROXY, PER ERROR (of them), ALL, BUNDLES
+    report: str | None = None
+    runs: str | None = None
+    intervals: Expr | None = None
+    budget: Budget | None = None
     span: Span = _span()
 
 

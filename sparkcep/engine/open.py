@@ -21,6 +21,7 @@ from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
+from sparkcep.engine.budgeted import Budgeted
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
 from sparkcep.engine.changelog import Changelog
 from sparkcep.engine.changes import Net, check_changes
@@ -170,6 +171,8 @@ def _passage(task: Task) -> Passage:
     # built where something lists matches, and then once
     listing: Listing = functools.cache(functools.partial(Walk, task))
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
+    if reporter is not None and strategy.search == s.BUDGETED:
+        return Whole(Budgeted(task, reporter, tables).answer)
     if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
         if strategy.search == s.PROXIES:
             return Proxies(task, reporter, tables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
-from sparkcep.plan.records import ALL_ROWS, Aggregate, Classifier, Leaf, LeafSpec, OfComputation, Value
+from sparkcep.plan.records import ALL_ROWS, Aggregate, Classifier, Leaf, LeafSpec, OfComputation, OfHistory, Value
 from sparkcep.search.codes import E_LABELS, E_NUMBER, E_ROWS, E_START
 
 ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label
@@ -79,8 +80,16 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
         return pa.string()
     if kind in ("bundle_start", "bundle_end"):
         return schema.field(spec.column).type if spec.column else pa.int64()
-    if kind == "bundle_size":
+    if kind in ("bundle_size", "left_out", "history_visits", "history_points"):
         return pa.int64()
+    if kind == "complete":
+        return pa.bool_()
+    if kind in ("coverage", "history_so_far"):
+        return pa.float64()
+    if kind in ("history_place", "history_remaining", "history_idle"):
+        return pa.int32()
+    if kind == "history_starts":
+        return pa.list_(schema.field(spec.column).type if spec.column else pa.int64())
     if kind == "vector":
         return pa.list_(pa.int64())
     if kind == "rank":
@@ -392,6 +401,7 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
     **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
+    **dict.fromkeys(("complete", "left_out", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
     **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by"), _by_event),
     **dict.fromkeys(("register", "emit"), _of_computation),
 }

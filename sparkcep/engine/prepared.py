@@ -43,7 +43,7 @@ class Prepared:
 @dataclass
 class Task:
     """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
-    of the searches that ran so far; ``looks``: how often a row was held against a class of runs."""
+    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``checks``, ``left_out``: candidates that a budget tried, and left out."""
 
     prepared: Prepared
     limits: Limits
@@ -52,6 +52,8 @@ class Task:
     ahead: int
     ran: set[str] = field(default_factory=set)
     looks: int = 0
+    checks: int = 0
+    left_out: int = 0
 
     @staticmethod
     def of(prepared: Prepared, limits: Limits | None) -> Task:

@@ -70,6 +70,15 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
     return _measured(values, _scaled(kind, size, t), null)
 
 
+def window_measure(window: Window, column: pa.Array | None, positions: np.ndarray) -> tuple[np.ndarray, Fraction]:
+    """(places of the rows int64 or float64, size of the window in the same unit); ``column``: the window's order column, if it is not of rows."""
+    if window.kind == ROWS:
+        return positions, Fraction(window.size)
+    assert column is not None
+    values = words(column)
+    return values, _scaled(window.kind, window.size, type_of(column.type))
+
+
 def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
     if when.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # of infinite places, which are in no window

@@ -19,6 +19,7 @@ from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, M
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
+from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
 from sparkcep.plan.changes import changes_of, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
@@ -120,6 +121,8 @@ def options(draft: Draft) -> Draft:
             raise draft.error(found.span, "AUTOMATON", f"{words} is of an AUTOMATON; beside PATTERN select the rows to be matched below the clause")
     if clause.approx is not None:
         check_approx(clause)
+        if clause.approx.budget is not None or clause.approx.report == HISTORY:
+            check_budget(clause)
     if clause.pref or clause.top or (clause.window and clause.window.slide):
         check_ranking(clause)
     return draft
@@ -236,9 +239,10 @@ def event_selection(draft: Draft) -> Draft:
 
 
 def costs(draft: Draft) -> Draft:
-    """Gives missing and extra rows their costs."""
+    """Gives missing and extra rows their costs, and says how many candidates are tried."""
     _check_apart(draft)
-    return draft.with_(approximate=approx_of(draft.clause, draft.plan.variables))
+    approx = approx_of(draft.clause, draft.plan.variables)
+    return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause), history=history_of(draft.clause)))
 
 
 def _check_apart(draft: Draft) -> None:
@@ -267,7 +271,10 @@ def measures(draft: Draft) -> Draft:
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
         ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
     )
-    return replace(draft, measures=splitter).with_(outputs=_outputs(draft, splitter))
+    outputs = _outputs(draft, splitter)
+    if plan.approximate is not None and plan.approximate.report == HISTORY:
+        outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
+    return replace(draft, measures=splitter).with_(outputs=outputs)
 
 
 def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
@@ -387,7 +394,10 @@ def candidates(draft: Draft) -> Draft:
 
 def inputs(draft: Draft) -> Draft:
     """Collects the columns that Spark computes of each row."""
-    return draft.with_(inputs=draft.inputs.columns())
+    columns, approx = draft.inputs.columns(), draft.clause.approx
+    if approx is not None and approx.budget is not None and approx.budget.history is not None:
+        columns = (*columns, Computed(HISTORY_COLUMN, history_text(approx.budget.history.table.of(draft.clause.text))))
+    return draft.with_(inputs=columns)
 
 
 # -- automata ---------------------------------------------------------------------------------------------------------

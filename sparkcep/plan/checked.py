@@ -179,6 +179,7 @@ def _bounds(variables: int) -> dict[str, tuple[int, int]]:
         "variable": (0, variables), "bit": (0, MAX_VARIABLES), "mask": (-1, 1 << variables), "targets": (0, 1 << variables),
         "logical": offset, "physical": offset,
         "scale": (1, _MAX_COST), "bound": cost, "missing": cost, "extra": cost, "violation": cost,
+        "checks": (1, _MAX_NUMBER + 1), "sketch": (1, _MAX_NUMBER + 1), "intervals": (1, _MAX_NUMBER + 1),
     }
 
 

@@ -19,6 +19,7 @@ EXTRA = "EXTRA"
 MAX_COST = 1 << 40  # of a bound or weight in units of their common denominator
 _NUMBER = re.compile(r"[+-]?\d{0,400}(\.\d{0,400})?([eE][+-]?\d{1,3})?(/\d{1,400})?")
 BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
+BUDGET_LEAVES = ("complete", "left_out", "coverage")
 
 
 def check_approx(clause: MatchClause) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from itertools import count
+from itertools import count, permutations
+from math import factorial
 from operator import or_
 
 from sparkcep.clause import nodes
@@ -78,6 +79,28 @@ def shown(pattern: tuple) -> tuple:
     if pattern[0] == "exclude":
         return shown(pattern[1])
     return (pattern[0], *(shown(part) if isinstance(part, tuple) else part for part in pattern[1:]))
+
+
+def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
+    """A pattern in which each variable stands as often as it has places: bounded quantifiers as copies, PERMUTE as its orders. ``most``: parts from which on
+    the pattern stays as it is, which is too complex in any case."""
+    if isinstance(pattern, Within):
+        return pattern._replace(item=written_out(pattern.item))
+    if isinstance(pattern, Repeat):
+        item, low, high, greedy = written_out(pattern.item), pattern.low, pattern.high, pattern.greedy
+        size = sum(1 for _ in walk(item))
+        if size * max(low, high or 0) > most:
+            return pattern
+        if high is None:
+            return item if low == 0 and item == ("empty",) else ("cat", *[item] * max(low - 1, 0), Repeat("repeat", item, min(low, 1), None, greedy))
+        rest: tuple = ("empty",)
+        for _ in range(high - low):
+            rest = Repeat("repeat", ("cat", item, rest), 0, 1, greedy)
+        return ("cat", *[item] * low, rest)
+    parts = [written_out(part) if isinstance(part, tuple) else part for part in pattern[1:]]
+    if pattern[0] == "permute" and factorial(len(parts)) * sum(1 for _ in walk(pattern)) <= most:
+        return ("alt", *(("cat", *order) for order in permutations(parts)))
+    return (pattern[0], *parts)
 
 
 def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> int:

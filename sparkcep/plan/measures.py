@@ -14,7 +14,8 @@ from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan import records
-from sparkcep.plan.costs import BUNDLE_LEAVES, BUNDLES
+from sparkcep.plan.budget import history_leaves
+from sparkcep.plan.costs import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
 from sparkcep.plan.define import aggregate_parts, skips_nulls, words_behind
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.plan.scope import (
@@ -118,6 +119,10 @@ class MeasureSplitter:
         """The column with the positions of the match's rows."""
         return self._leaf(records.Plain("vector"))
 
+    def history(self) -> list[str]:
+        """The leaves of MATCH HISTORY."""
+        return [self._leaf(spec) for spec in history_leaves(self.timed)]
+
     def approximate_errors(self) -> str:
         assert self.approx is not None
         return self._leaf(records.Errors("errors", self.approx.whole))
@@ -208,6 +213,8 @@ class MeasureSplitter:
             return records.Errors(leaf, self.approx.whole)
         if leaf == "kind" and self.one_row:
             raise scope.error(call, "APPROX", "ERROR_KIND() tells of each row what it is to the match, so it needs ALL ROWS PER MATCH")
+        if leaf in BUDGET_LEAVES and self.approx.budget is None:
+            raise scope.error(call, "BUDGET", f"{name}() tells what a budget left out; add BUDGET n CHECKS behind APPROX k")
         if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
             raise scope.error(call, "APPROX", f"{name}() is a measure of bundles; write APPROX k MATCH BUNDLES")
         return records.BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else records.Plain(leaf)

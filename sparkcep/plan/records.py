@@ -120,16 +120,47 @@ class Bound(NamedTuple):
     value: int
 
 
+class Part(NamedTuple):
+    """A part of a clause by its name, and a digest of its words."""
+
+    name: str
+    digest: str
+
+
+class History(NamedTuple):
+    """What a history of matches is of: of which ``runs``, in how many ``intervals`` of the window (as far as it is recorded), and of which parts of a clause."""
+
+    runs: Literal["PROXY", "ALL"]
+    intervals: int
+    parts: tuple[Part, ...]
+
+
+class Budget(NamedTuple):
+    """BUDGET: so many ``checks`` at each row. ``history`` is the input column that holds a history, "" without one; candidates are tried in the order that is
+    ``published``, or in our own; ``sketch`` has a depth and a width, or a number of cells, or nothing."""
+
+    checks: int
+    history: str
+    published: bool
+    sketch: tuple[int, ...]
+    line: int
+    column: int
+    text: str
+
+
 class Approx(NamedTuple):
     """APPROX: costs in units of 1/``scale``. A match costs at most ``bound``; ``missing`` has the cost of each variable without a row, or with
-    a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row costs ``extra``."""
+    a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row costs ``extra``. ``budget`` bounds the
+    candidates that are tried; ``history`` is what is recorded, or read."""
 
-    report: Literal["PROXY", "PER ERROR", "ALL", "BUNDLES"]
+    report: Literal["PROXY", "PER ERROR", "ALL", "BUNDLES", "HISTORY"]
     scale: int
     bound: int
     missing: tuple[int, ...]
     extra: int
     violation: tuple[int, ...]
+    budget: Budget | None = None
+    history: History | None = None
 
     def errors(self, cost: int) -> int | float:
         """A cost as MATCH_ERRORS() shows it."""
@@ -450,10 +481,10 @@ def register_column(register: int) -> str:
 
 
 class Plain(NamedTuple):
-    """MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() where the engine ranks, or (``vector``)
-    the positions of the match's rows."""
+    """MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() where the engine ranks, COMPLETE(),
+    CHECKS_LEFT_OUT(), COVERAGE(), or (``vector``) the positions of the match's rows."""
 
-    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector"]
+    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "coverage"]
 
 
 class Value(NamedTuple):
@@ -490,6 +521,13 @@ class BundleEdge(NamedTuple):
     """BUNDLE_START() or BUNDLE_END(): the column's value, or a position where ``column`` is ""."""
 
     kind: Literal["bundle_start", "bundle_end"]
+    column: str
+
+
+class OfHistory(NamedTuple):
+    """A column of MATCH HISTORY for each vector of a partition. The ``starts`` are those of bundles, by their values in ``column``, or positions."""
+
+    kind: Literal["history_place", "history_so_far", "history_remaining", "history_idle", "history_visits", "history_points", "history_starts"]
     column: str
 
 
@@ -557,7 +595,7 @@ class LifetimeEdge(NamedTuple):
     column: str
 
 
-LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | ChangedBy
+LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | ChangedBy
 
 
 class Leaf(NamedTuple):

@@ -16,6 +16,7 @@ ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures of all matc
 APPROXIMATE = {
     "MATCH_ERRORS": "errors", "MISSING": "missing", "ERROR_KIND": "kind",
     "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
+    "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "COVERAGE": "coverage",
 }  # measures of approximate matches, and their leaves
 MAX_OFFSET = (1 << 31) - 1
 MAX_DIGITS = 38  # of Spark's decimals

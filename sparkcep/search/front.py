@@ -79,7 +79,7 @@ class Looking(NamedTuple):
 
 
 @embedded
-def _inside(place, e, row, edges, looking, classes):
+def inside(place, e, row, edges, looking, classes):
     """Whether the row lies in the groups' windows that an edge asks for."""
     for w in range(1, looking.windows.shape[0]):
         if (edges[e, E_CHECK] >> w) & 1 == 1 and row >= classes.ends[place, w]:
@@ -88,7 +88,7 @@ def _inside(place, e, row, edges, looking, classes):
 
 
 @embedded
-def _timed(e, row, edges, looking):
+def timed(e, row, edges, looking):
     """Whether the row has a place in the groups' windows that an edge opens; where its time is NULL it has none."""
     for w in range(1, looking.windows.shape[0]):
         if (edges[e, E_OPEN] >> w) & 1 == 1 and looking.windows[w, row] <= row:
@@ -97,7 +97,7 @@ def _timed(e, row, edges, looking):
 
 
 @embedded
-def _fulfils(place, v, e, row, low, high, edges, looking, state):
+def fulfils(place, v, e, row, low, high, edges, looking, state):
     """1 if the row fulfils what a variable's condition asks of it and of the match, 0 if not, less for an error."""
     data, conditions, scratch = looking.rows, looking.conditions, looking.scratch
     first = row if place == NONE else np.int64(-1)
@@ -114,7 +114,7 @@ def _fulfils(place, v, e, row, low, high, edges, looking, state):
 
 
 @embedded
-def _new_class(source, e, row, edges, looking, classes, state):
+def new_class(source, e, row, edges, looking, classes, state):
     """A place for the class that an edge leads to, with what tells its future; NONE where there is no room."""
     target = edges[e, E_TARGET]
     values, ends = looking.values, classes.ends
@@ -162,7 +162,7 @@ def _propose(source, e, row, last, count, net, looking, classes, numbers, graph,
         if looking is None:
             c = state[K_ENTRIES] + count
         else:
-            c = _new_class(source, e, row, edges, looking, classes, state)
+            c = new_class(source, e, row, edges, looking, classes, state)
             if c == NONE:
                 state[S_DETAIL] = CLASSES_FULL
                 return False
@@ -219,9 +219,9 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                     fits = True
                     if looking is not None:
                         state[R_LOOKS] += 1
-                        fits = _inside(place, e, row, edges, looking, classes)
+                        fits = inside(place, e, row, edges, looking, classes)
                         if fits and (looking.conditions.entry[v] >= 0 or looking.values.valued[edges[e, E_TARGET]] == 1):
-                            got = _fulfils(place, v, e, row, low, high, edges, looking, state)
+                            got = fulfils(place, v, e, row, low, high, edges, looking, state)
                             if got < 0:
                                 return -1 - _withdrawn(count, ERROR, looking, classes, state), done
                             fits = got == 1
@@ -229,7 +229,7 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                             # whoever can take a row by such an edge may not pass over it, whatever comes of it
                             classes.info[place, I_OVER] = 1
                             state[R_OVER] = 1
-                        fits = fits and _timed(e, row, edges, looking) and _completes(edges[e, E_TARGET], row, last, looking)
+                        fits = fits and timed(e, row, edges, looking) and _completes(edges[e, E_TARGET], row, last, looking)
                     if fits:
                         if not _propose(place, e, row, last, count, net, looking, classes, numbers, graph, runs, state):
                             return -1 - _withdrawn(count, GROW, looking, classes, state), done

@@ -26,6 +26,7 @@ from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, matching, quote
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
 from sparkcep.plan.define import ORDER, ROW_NUMBER
@@ -525,6 +526,8 @@ def subquery(
         call = f"(SELECT {', '.join(given)} FROM {call})"
     if slices:
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
+    if plan.approximate is not None and plan.approximate.report == HISTORY:
+        return _history(plan, call)
     rows = _aggregated(plan, call) if plan.aggregates else call
     if plan.ranking:
         rows = _ranked(plan, plan.ranking, rows)
@@ -532,6 +535,28 @@ def subquery(
         names = ", ".join(quote(name) for name, _ in plan.outputs)
         return f"(SELECT {names} FROM (SELECT {', '.join(_output(plan))}, {_WHOLE} FROM {rows}))"
     return f"(SELECT {', '.join(_output(plan))} FROM {rows})"
+
+
+def _history(plan: Plan, rows: str) -> str:
+    """The vectors of all partitions together. Bundles are numbered by their first match points, then by the keys of their partitions."""
+    assert plan.approximate is not None
+    whole = "BIGINT" if plan.approximate.whole else "DOUBLE"
+    (_, pattern), *columns = plan.outputs
+    place, errors, remaining, idle, visits, points, starts = (text for _, text in columns)
+    keys = [*(f"{key} ASC NULLS FIRST" for key in plan.key_texts())]
+    spread = f"SELECT * FROM {rows} LATERAL VIEW OUTER posexplode({starts}) __b AS {POSITION}, {ELEMENT}"
+    order = ", ".join([f"{POSITION} IS NULL", f"{ELEMENT} ASC NULLS FIRST", *keys])
+    numbered = f"SELECT *, IF({POSITION} IS NULL, NULL, dense_rank() OVER (ORDER BY {order})) AS __bundle FROM ({spread})"
+    counted = f"SELECT *, max(__bundle) OVER () AS __bundles FROM ({numbered})"
+    last = f"CAST(min(IF(__bundle > __bundles - {MAX_BUNDLES}, {ELEMENT}, NULL)) OVER () AS STRING)"
+    message = f"concat('MATCH HISTORY found ', __bundles, ' bundles, and {MAX_BUNDLES} are the most: take the rows from ', {last}, ' on, by a WHERE below the clause')"
+    bounded = f"SELECT *, IF(__bundles > {MAX_BUNDLES}, raise_error({message}), __bundle - 1) AS __number FROM ({counted})"
+    groups = ", ".join([place, errors, remaining, idle])
+    return (
+        f"(SELECT {pattern} AS pattern, {place} AS place, CAST({errors} AS {whole}) AS errors, {remaining} AS remaining, {idle} AS idle, "
+        f"sum(IF({POSITION} > 0, 0, {visits})) AS visits, sum(IF({POSITION} > 0, 0, {points})) AS points, "
+        f"array_sort(collect_set(CAST(__number AS INT))) AS bundles FROM ({bounded}) GROUP BY {groups})"
+    )
 
 
 def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
@@ -613,13 +638,14 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     """The table function's input: row expressions computed by Spark, distributed and sorted."""
     as_months = {name for name, _ in months.columns} if months else set()
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
+    history = texts.pop(HISTORY_COLUMN, None)
     keys = plan.keys
     order = [_order_text(item.column, item) for item in plan.order]
     order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {item.column for item in plan.order} - _needed(plan)
     order_only |= {name for i, register in enumerate(plan.automaton.registers) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
-    shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
+    shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
         window = " ".join(
             [
@@ -657,7 +683,12 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     sort = [*keys, *order]
     # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch by itself
     tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'} SORT BY {', '.join(sort) or 'NULL'}"
-    shipped.append(f"NULL AS `{engines.without_sql().to_json()}`")
+    planned = f"NULL AS `{engines.without_sql().to_json()}`"
+    if history is not None:
+        # the first row of each task brings it, so it is computed once and shipped once a task
+        ordered = f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
+        return f"SELECT *, IF((monotonically_increasing_id() & 8589934591) = 0, {history}, NULL) AS {HISTORY_COLUMN}, {planned} FROM ({ordered})"
+    shipped.append(planned)
     if chosen is not None:
         join = kept_keys(plan, chosen, texts, source)
         return f"SELECT /*+ BROADCAST({KEPT}) */ {', '.join(shipped)} FROM ({inner}) AS __rows{join}{tail}"

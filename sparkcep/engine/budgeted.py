@@ -1,0 +1,286 @@
+"""Approximate matches under BUDGET n CHECKS, and MATCH HISTORY, over whole partitions (RC-ACEP, VLDB 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.automaton.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.automaton.strategy import BUDGETED
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.drive import Room, doubled
+from sparkcep.engine.found import WITH_ERRORS, Found
+from sparkcep.engine.front import CLASSES, Front, SideBySide, front_arrays
+from sparkcep.engine.histories import NO_HISTORY, HistoryReader
+from sparkcep.engine.live import live_windows
+from sparkcep.engine.prepared import Prepared, Task
+from sparkcep.engine.reporter import Reporter, bundle_groups
+from sparkcep.engine.runs import empty_runs, told_apart, with_room
+from sparkcep.engine.tables import Tables
+from sparkcep.engine.windows import Measured, window_measure
+from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.budget import HISTORY
+from sparkcep.plan.costs import ALL
+from sparkcep.search import budgeted as searching
+from sparkcep.search import codes
+from sparkcep.search import derivations as finding
+from sparkcep.search.chains import NONE
+
+ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
+_TOP = 1 << 62
+
+
+def budget_net(prepared: Prepared, proxies: bool) -> searching.BudgetNet:
+    """The net of a plan with its edges by variable and node, those of one way together."""
+    net = prepared.strategy.automaton
+    front = front_arrays(net)
+    edges, source = net.edges, front.source
+    costs = np.array([min(net.at_cost[target]) if v >= 0 else 0 for v, target in edges[:, [E_VAR, E_TARGET]].tolist()], dtype=np.int64)
+    taking = np.flatnonzero(edges[:, E_VAR] >= 0)
+    order = taking[np.lexsort((taking, costs[taking], net.ways[taking], source[taking], edges[taking, E_VAR]))]
+    pairs = np.stack([edges[order, E_VAR], source[order]], axis=1)
+    heads = np.flatnonzero(np.r_[True, (np.diff(pairs, axis=0) != 0).any(axis=1)]) if len(order) else order
+    stretches = np.stack([pairs[heads, 1], heads, np.r_[heads[1:], len(order)]], axis=1) if len(order) else np.zeros((0, 3), dtype=np.int64)
+    by_variable = np.searchsorted(pairs[heads, 0], np.arange(len(net.variables) + 1))
+    places = net.places
+    _, buckets = np.unique(np.stack([edges[:, E_TARGET], places], axis=1), axis=0, return_inverse=True)
+    levels = np.unique(costs[taking])
+    slots = np.zeros(len(edges), dtype=np.int64)
+    for node in range(net.nodes):
+        own = [e for e in net.edges_of(node) if edges[e, E_VAR] >= 0]
+        slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
+    apart = _apart(prepared, net) if proxies else np.ones(len(edges), dtype=np.uint8)
+    original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
+    return searching.BudgetNet(
+        edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), net.ways,
+        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original,
+    )  # fmt: skip
+
+
+def _apart(prepared: Prepared, net: Net) -> np.ndarray:
+    """uint8 (edges): whether a condition, or a group's window, may tell runs apart at an edge or behind it."""
+    valued, windows = prepared.state_live.any(axis=1), live_windows(net)
+    found = np.zeros(len(net.edges), dtype=np.uint8)
+    for e, (variable, target, opens, inside) in enumerate(net.edges[:, [E_VAR, E_TARGET, E_OPEN, E_CHECK]].tolist()):
+        if variable >= 0:
+            found[e] = prepared.conditions.entry[variable] >= 0 or valued[target] or windows[target] > 1 or (opens | inside) > 1
+    return found
+
+
+class Budgeted:
+    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings."""
+
+    def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
+        self.task, self.reporter, self.tables = task, reporter, tables
+        approx = task.plan.approximate
+        assert approx is not None
+        self.approx, self.learning = approx, approx.report == HISTORY
+        self.proxies = (approx.history.runs if self.learning and approx.history is not None else approx.report) != ALL
+        self.front = Front(task)
+        self.net = budget_net(task.prepared, self.proxies)
+        self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
+        self.reader = None
+        if approx.budget is not None and approx.budget.history:
+            self.reader = HistoryReader(task, self.costs, int(self.net.places.max(initial=0)), approx.budget.history)
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        if not chunk.rows:
+            return
+        search = _Search(self, chunk)
+        (found,) = search.rounds()
+        places = self.reporter.places(chunk)
+        self.task.checks += int(search.state[searching.Q_CHECKS])
+        self.task.left_out += int(search.state[searching.Q_LEFT])
+        if self.learning:
+            yield from self.tables.of(chunk, search.history(found, places))
+            return
+        if self.approx.report == ALL:
+            found = self.reporter.described(_in_order(found))
+        else:
+            found = self.reporter.reported(found, places, chunk)
+        self._say(found, search, places, chunk)
+        yield from self.tables.of(chunk, found)
+
+    def _say(self, found: Found, search: _Search, places: Measured, chunk: Chunk) -> None:
+        """COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() of each match, or of the match points of each bundle."""
+        last = finding.last_rows(found.events, found.rows)
+        first = last
+        if self.reporter.bundling:
+            first, last = found.by_event.pop("first_point").to_numpy(), found.by_event.pop("last_point").to_numpy()
+        begin = search.since[first]
+        sums = np.concatenate([[0], np.cumsum(search.ground.left)])
+        left = sums[last + 1] - sums[begin]
+        found.by_event["complete"] = pa.array(left == 0)
+        found.by_event["left_out"] = pa.array(left)
+        found.by_event["coverage"] = pa.array(_least(search.ground.coverage, begin, last + 1))
+
+
+def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The least of the values from ``begin`` to before ``end``, for each pair; by a table of the least of 2**i values."""
+    if not len(begin):
+        return np.zeros(0)
+    level, wide = values, 1
+    out = np.empty(len(begin))
+    sizes = end - begin
+    while True:
+        now = (sizes >= wide) & (sizes < 2 * wide)
+        out[now] = np.minimum(level[begin[now]], level[end[now] - wide])
+        if (sizes < 2 * wide).all():
+            return out
+        level = np.minimum(level[: len(level) - wide], level[wide:])
+        wide *= 2
+
+
+def _in_order(found: Found) -> Found:
+    """All matches by their first rows, as the listing has them, then by their rows."""
+    rows = [tuple(found.rows[low : low + size].tolist()) for low, size in found.events[:, [codes.E_LABELS, codes.E_ROWS]].tolist()]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    return found.chosen(np.array(order, dtype=np.int64))
+
+
+class _Search(SideBySide):
+    """The search over whole partitions; the output is kept until the search is done."""
+
+    name = BUDGETED
+    by_class = ("run",)
+
+    def __init__(self, search: Budgeted, chunk: Chunk) -> None:
+        super().__init__(search.front, chunk, False)
+        self.search, rows = search, chunk.rows
+        self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
+        self.room = Room(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
+        self.cargo = told_apart(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
+        intervals, self.told = 1, NO_HISTORY
+        if search.reader is not None:
+            intervals, self.told = search.reader.told(chunk)
+        if search.learning:
+            intervals = search.approx.history.intervals
+        self.clock = self._clock(intervals)
+        buckets = int(search.net.buckets.max(initial=0)) + 1
+        self.ground = searching.Ground(
+            np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
+            np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
+            np.zeros(rows, dtype=np.int64), np.ones(rows),
+        )  # fmt: skip
+        slots = int(search.net.slots.max(initial=0)) + 1
+        wanted = search.learning
+        some = VECTORS if wanted else 1
+        self.learned = searching.Learned(
+            wanted, np.zeros((some, searching.VECTOR_FIELDS), dtype=np.int64), np.zeros(4 * some, dtype=np.int64), np.zeros((4 * some, 2), dtype=np.int64),
+            *(np.zeros(ENTRIES if wanted else 1, dtype=np.int64) for _ in range(2)), np.zeros((CLASSES if wanted else 1, slots), dtype=np.int64),
+        )  # fmt: skip
+
+    @property
+    def since(self) -> np.ndarray:
+        """int64 (rows): the first row whose window holds each row."""
+        rows, offsets = self.chunk.rows, self.chunk.offsets
+        # windows of rows whose time is NULL are empty; the ends of the others rise
+        ends = np.maximum.accumulate(self.windows[0]) if rows else self.windows[0]
+        low = np.repeat(offsets[:-1], np.diff(offsets))
+        return np.maximum(np.searchsorted(ends, np.arange(rows), side="right"), low)
+
+    def _clock(self, intervals: int) -> searching.Clock:
+        """The rows in the measure of the window."""
+        task = self.task
+        window = task.plan.windows[0]
+        values, size = window_measure(window, self.chunk.columns.get(window.order), self.chunk.positions)
+        levels = max(len(self.search.costs), 1)
+        if values.dtype.kind == "f":
+            return searching.Clock(True, np.zeros(1, dtype=np.int64), values, 1, float(size), intervals, levels)
+        parts = Fraction(size).denominator
+        reach = int(size * parts)
+        if reach * intervals >= _TOP or (len(values) and max(abs(int(values.min())), abs(int(values.max()))) * parts >= _TOP):
+            message = f"{intervals} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
+            raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
+        return searching.Clock(False, values * parts, np.zeros(1), reach, 1.0, intervals, levels)
+
+    def run(self) -> int:
+        search, task = self.search, self.task
+        budget = search.approx.budget
+        return searching.budgeted_partitions(
+            search.net, np.int64(budget.checks if budget is not None else 0), search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock,
+            self.told, self.learned, self.looking, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+        )  # fmt: skip
+
+    def grow(self) -> None:
+        full = int(self.state[codes.S_DETAIL])
+        if full == searching.CANDIDATES_FULL:
+            twice = {name: doubled(getattr(self.ground, name)) for name in ("candidates", "heap", "done")}
+            self.ground = self.ground._replace(**twice, table=np.zeros(2 * len(self.ground.table), dtype=np.int64))
+        elif full == searching.CLASSES_FULL:
+            self._more_classes()
+            if self.learned.wanted:
+                self.learned = self.learned._replace(seen=doubled(self.learned.seen))
+        elif full == searching.ENTRIES_FULL:
+            self._more_entries()
+        else:
+            self._more_vectors()
+        self.check(self.nbytes())
+
+    def _more_entries(self) -> None:
+        """Entries that no run has any more make room for others."""
+        runs = with_room(self.cargo, self.room)
+        searching.compact_entries(self.classes, self.learned, runs, self.ground, self.state)
+        if int(self.state[searching.K_ENTRIES]) * 2 > len(runs.at):
+            self.cargo = self.cargo._replace(pool=doubled(runs.pool), at=doubled(runs.at))
+            self.ground = self.ground._replace(labels=doubled(self.ground.labels))
+            if self.learned.wanted:
+                self.learned = self.learned._replace(vector=doubled(self.learned.vector), mark=doubled(self.learned.mark))
+
+    def _more_vectors(self) -> None:
+        learned, known = self.learned, int(self.state[searching.Q_VECTORS])
+        if known + len(self.ground.candidates) > len(learned.vectors):
+            learned = learned._replace(vectors=doubled(learned.vectors), table=np.zeros(2 * len(learned.table), dtype=np.int64))
+            searching.refill_vectors(learned, self.state)
+        self.learned = learned._replace(ends=doubled(learned.ends))
+
+    def keeps(self) -> bool:
+        return True
+
+    def widen(self, kept: bool) -> None:
+        self.room.double()
+        self.check(self.nbytes())
+
+    def nbytes(self) -> int:
+        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:])
+
+    def found(self) -> Found:
+        return self.room.found(self.state)
+
+    def history(self, found: Found, places: Measured) -> Found:
+        """An event for each vector of each partition, in their order, with its visits, match points, and the places of its bundles."""
+        chunk, learned, search = self.chunk, self.learned, self.search
+        vectors = learned.vectors[: int(self.state[searching.Q_VECTORS])]
+        order = np.lexsort((vectors[:, searching.V_CODE], vectors[:, searching.V_PART]))
+        ends = learned.ends[: int(self.state[searching.Q_ENDS])]
+        points = np.unique(ends[:, 1])
+        groups = bundle_groups(chunk.partition_of(points), points, places)
+        starts = points[np.flatnonzero(np.diff(groups, prepend=-1))] if len(points) else points
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        pairs = np.unique(np.stack([number[ends[:, 0]], groups[np.searchsorted(points, ends[:, 1])]], axis=1), axis=0).reshape(-1, 2)
+        counts = np.bincount(pairs[:, 0], minlength=len(order))
+        vectors, g = vectors[order], self.clock.intervals
+        code, idle = np.divmod(vectors[:, searching.V_CODE], g)
+        code, remaining = np.divmod(code, g)
+        place, level = np.divmod(code, self.clock.levels)
+        parts = vectors[:, searching.V_PART]
+        rows = chunk.offsets[parts]
+        events = np.zeros((len(order), WITH_ERRORS), dtype=np.int64)
+        events[:, codes.E_PART], events[:, codes.E_START], events[:, codes.E_ROWS], events[:, codes.E_LABELS] = parts, rows, 1, np.arange(len(order))
+        out = Found(events, np.zeros(len(order), dtype=np.uint8), rows, np.zeros(len(order), dtype=np.int64))
+        timed = search.task.plan.windows[0].order
+        values = (chunk.columns[timed] if timed else pa.array(chunk.positions)).take(pa.array(starts[pairs[:, 1]]))
+        costs = search.costs[level] if len(search.costs) else level
+        approx = search.approx
+        out.by_event.update({
+            "history_place": pa.array(place.astype(np.int32)), "history_so_far": pa.array(costs // approx.scale if approx.whole else costs / approx.scale),
+            "history_remaining": pa.array((remaining + 1).astype(np.int32)), "history_idle": pa.array(idle.astype(np.int32)),
+            "history_visits": pa.array(vectors[:, searching.V_VISITS]), "history_points": pa.array(vectors[:, searching.V_POINTS]),
+            "history_starts": pa.ListArray.from_arrays(pa.array(np.r_[0, np.cumsum(counts)].astype(np.int32)), values),
+        })  # fmt: skip
+        return out
+

@@ -1,0 +1,222 @@
+"""A history of matches as it arrives in the first row of a task, made ready for the search (RC-ACEP, VLDB 2016, Definition 4 and section 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.prepared import Task
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_CELLS, MAX_INTERVALS, MAX_VECTORS
+from sparkcep.plan.records import History
+from sparkcep.search import budgeted as searching
+
+MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most
+_NONE = np.zeros(0, dtype=np.int64)
+NO_HISTORY = searching.Told(_NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64))
+_SEED = 42  # of Spark's xxhash64
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+)
+
+
+class Vectors(NamedTuple):
+    """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``; ``errors`` float64 (n); the ``bundles`` of each."""
+
+    place: np.ndarray
+    errors: np.ndarray
+    remaining: np.ndarray
+    idle: np.ndarray
+    visits: np.ndarray
+    bundles: list[list[int]]
+
+
+class HistoryReader:
+    """Reads the history of one task. ``costs`` int64: those at which the net's candidates stand, in units of the plan's scale; ``places``: how many there are."""
+
+    def __init__(self, task: Task, costs: np.ndarray, places: int, column: str) -> None:
+        self.task, self.costs, self.places, self.column = task, costs, places, column
+        self.read: tuple[int, searching.Told] | None = None
+
+    def told(self, chunk: Chunk) -> tuple[int, searching.Told]:
+        """The intervals of the history and its vectors; the first chunk of a task brings it. Raises MatchRuntimeError for one that is none, or of another clause."""
+        if self.read is None:
+            values = chunk.columns[self.column]
+            rows = values[0].as_py() if len(values) else None
+            self.read = self._prepared(rows or [])
+        intervals, told = self.read
+        return intervals, told._replace(cover=np.full_like(told.cover, -1))
+
+    def _prepared(self, rows: list[dict[str, Any]]) -> tuple[int, searching.Told]:
+        approx = self.task.plan.approximate
+        assert approx is not None and approx.budget is not None and approx.history is not None
+        intervals = _intervals(rows, approx.history)
+        vectors = _vectors(rows, bounded=not approx.budget.sketch)
+        if approx.budget.sketch:
+            vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.places, [approx.errors(c) for c in self.costs.tolist()], intervals)
+        return intervals, self._told(vectors, approx, intervals)
+
+    def _told(self, vectors: Vectors, approx: Any, intervals: int) -> searching.Told:
+        """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do."""
+        level = {approx.errors(cost): i for i, cost in enumerate(self.costs.tolist())}
+        codes, kept = [], []
+        for i, (place, errors, remaining, idle) in enumerate(zip(vectors.place.tolist(), vectors.errors.tolist(), vectors.remaining.tolist(), vectors.idle.tolist())):
+            if errors in level and vectors.bundles[i] and 1 <= place <= self.places and 1 <= remaining <= intervals and 0 <= idle < intervals:
+                codes.append(((place * len(self.costs) + level[errors]) * intervals + remaining - 1) * intervals + idle)
+                kept.append(i)
+        order = np.argsort(np.array(codes, dtype=np.int64), kind="stable")
+        kept = [kept[i] for i in order.tolist()]
+        numbers = sorted({b for i in kept for b in vectors.bundles[i]})
+        dense = {b: i for i, b in enumerate(numbers)}
+        bundles = [sorted({dense[b] for b in vectors.bundles[i]}) for i in kept]
+        visits = vectors.visits[kept].astype(np.int64)
+        return searching.Told(
+            np.array(codes, dtype=np.int64)[order], visits, searching.UNIT // np.maximum(visits, 1),
+            np.array([pow(v, -1, searching.PRIME) for v in visits.tolist()], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
+            np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
+        )  # fmt: skip
+
+
+def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
+    """Into how many intervals the window is divided: as the pattern column says, or, where that is NULL, as many as vectors tell."""
+    found = {row["pattern"] for row in rows} - {None}
+    if len(found) > 1:
+        raise _wrong("its rows are of several patterns; keep those of one")
+    for text in found:
+        parts = dict(word.split("=", 1) for word in text.split() if "=" in word)
+        for name, value in [*((part.name, part.digest) for part in wanted.parts), ("RUNS", wanted.runs)]:
+            if parts.get(name) != value:
+                of = {"RUNS": f"it is of runs of {parts.get(name)} MATCHES, and the clause's are of {value} MATCHES"}
+                raise _wrong(of.get(name, f"it was made with another {name}") + "; make it anew by MATCH HISTORY")
+        if parts.get("INTERVALS", "").isdigit() and 1 <= int(parts["INTERVALS"]) <= MAX_INTERVALS:
+            return int(parts["INTERVALS"])
+        raise _wrong("its column pattern says nothing of INTERVALS")
+    return max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
+
+
+def _vectors(rows: list[dict[str, Any]], bounded: bool) -> Vectors:
+    for row in rows:
+        gap = next((name for name in ("place", "errors", "remaining", "idle", "visits", "bundles") if row[name] is None), None)
+        if gap is not None:
+            raise _wrong(f"its column {gap} holds NULL")
+        if row["visits"] < 1:
+            raise _wrong(f"visits is {row['visits']}, where 1 is the least")
+        if any(b is None or b < 0 for b in row["bundles"]):
+            raise _wrong("bundles are numbers from 0 on")
+    keys = [(row["place"], row["errors"], row["remaining"], row["idle"]) for row in rows]
+    if len(set(keys)) < len(keys):
+        place, errors, remaining, idle = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise _wrong(f"the vector place = {place}, errors = {errors}, remaining = {remaining}, idle = {idle} is there twice")
+    bundles = [row["bundles"] for row in rows]
+    if bounded and (len(rows) > MAX_VECTORS or len({b for some in bundles for b in some}) > MAX_BUNDLES):
+        raise _wrong(f"it has more than {MAX_VECTORS} vectors or {MAX_BUNDLES} bundles; use fewer INTERVALS, or add SKETCH AUTO 800")
+    columns = (np.array([key[i] for key in keys], dtype=np.float64 if i == 1 else np.int64) for i in range(4))
+    return Vectors(*columns, np.array([row["visits"] for row in rows], dtype=np.int64), bundles)
+
+
+def _wrong(why: str) -> MatchRuntimeError:
+    return MatchRuntimeError("HISTORY", f"the table of USING HISTORY cannot be used: {why} (its columns are {', '.join(COLUMNS)})", sqlstate="22000")
+
+
+# -- sketches: Algorithms 3 and 4 -------------------------------------------------------------------------------------
+
+
+def sketch_size(vectors: Vectors, asked: tuple[int, ...]) -> tuple[int, int]:
+    """(depth, width) of a sketch: as written, or for so many cells those of Theorem 4, by the mean number of vectors that lead to a bundle."""
+    if len(asked) == 2:
+        return asked[0], asked[1]
+    (cells,) = asked
+    bundles = {b for some in vectors.bundles for b in some}
+    alpha = sum(map(len, map(set, vectors.bundles))) / max(len(bundles), 1)
+    width = min(max(round(alpha / math.log(2)), 1), cells)
+    return max(cells // width, 1), width
+
+
+def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[float], intervals: int) -> Vectors:
+    """What a sketch of ``size`` (depth, width) tells of each vector that a candidate may have: the least count and the bundles common to its cells (Algorithm 4).
+
+    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3). Cells are pmod(xxhash64(place, errors, remaining,
+    idle, i), width), with Spark's hash of INT, DOUBLE, INT, INT and INT.
+    """
+    depth, width = size
+    if depth * width > MAX_CELLS:
+        raise _wrong(f"SKETCH has {depth * width} cells, and {MAX_CELLS} are the most")
+    asked = places * len(errors) * intervals * intervals
+    if asked > MAX_DERIVED:
+        raise _wrong(f"its sketch would be asked for {asked} vectors, and {MAX_DERIVED} are the most; use fewer INTERVALS")
+    counts = np.zeros((depth, width), dtype=np.int64)
+    bits = [[0] * width for _ in range(depth)]
+    for i in range(depth):
+        cells = _cells(vectors.place, vectors.errors, vectors.remaining, vectors.idle, i, width)
+        np.add.at(counts[i], cells, vectors.visits)
+        for cell, some in zip(cells.tolist(), vectors.bundles):
+            bits[i][cell] |= _mask(some)
+    grid = np.meshgrid(np.arange(1, places + 1), np.array(errors, dtype=np.float64), np.arange(1, intervals + 1), np.arange(intervals), indexing="ij")
+    place, cost, remaining, idle = (a.reshape(-1) for a in grid)
+    found = np.stack([_cells(place, cost, remaining, idle, i, width) for i in range(depth)])
+    visits = np.min([counts[i][found[i]] for i in range(depth)], axis=0)
+    common: dict[tuple[int, ...], list[int]] = {}
+    bundles = []
+    for cells in zip(*found.tolist()):
+        if cells not in common:
+            mask = bits[0][cells[0]]
+            for i in range(1, depth):
+                mask &= bits[i][cells[i]]
+            common[cells] = _members(mask)
+        bundles.append(common[cells])
+    return Vectors(place, cost, remaining, idle, visits, [some if count else [] for some, count in zip(bundles, visits.tolist())])
+
+
+def _mask(bundles: Iterable[int]) -> int:
+    mask = 0
+    for b in bundles:
+        mask |= 1 << b
+    return mask
+
+
+def _members(mask: int) -> list[int]:
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def _cells(place: np.ndarray, errors: np.ndarray, remaining: np.ndarray, idle: np.ndarray, i: int, width: int) -> np.ndarray:
+    """int64: the cell of each vector in row ``i`` of a sketch."""
+    h = np.full(len(place), _SEED, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        h = _hash_int(place, h)
+        h = _hash_long(np.ascontiguousarray(errors, dtype=np.float64).view(np.uint64), h)
+        for part in (remaining, idle, np.full(len(place), i)):
+            h = _hash_int(part, h)
+    return h.view(np.int64) % width
+
+
+def _turned(h: np.ndarray, by: int) -> np.ndarray:
+    return (h << np.uint64(by)) | (h >> np.uint64(64 - by))
+
+
+def _mixed(h: np.ndarray) -> np.ndarray:
+    h = (h ^ (h >> np.uint64(33))) * _P2
+    h = (h ^ (h >> np.uint64(29))) * _P3
+    return h ^ (h >> np.uint64(32))
+
+
+def _hash_int(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    """Spark's XXH64 of 4 bytes."""
+    h = seed + _P5 + np.uint64(4)
+    h = h ^ ((values.astype(np.int64).view(np.uint64) & np.uint64(0xFFFFFFFF)) * _P1)
+    return _mixed(_turned(h, 23) * _P2 + _P3)
+
+
+def _hash_long(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    """Spark's XXH64 of 8 bytes."""
+    h = seed + _P5 + np.uint64(8)
+    h = h ^ (_turned(values * _P2, 31) * _P1)
+    return _mixed(_turned(h, 27) * _P1 + _P4)

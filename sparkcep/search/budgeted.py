@@ -1,0 +1,729 @@
+"""Approximate matches under a budget: row by row the most promising candidates are tried, the others are left out (RC-ACEP, VLDB 2016, sections 3 and 4).
+
+A candidate is a run and a place of the pattern at which it may take the row at hand, the variables between being skipped (Algorithm 2 calls it a match node at
+pre(sigma)). At each row all candidates are collected, as many as there are checks are chosen, and those are tried: conditions are
+evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without history the cheapest go first. With one, Algorithm 2 is an
+online maximum coverage of the bundles that the candidates' vectors led to, by lazy greedy choice: a score is computed anew only where a bundle that it counts was
+covered meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else in units of 2**-50.
+
+Vectors are those of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, both in intervals. What a search learns of them is how often
+each was visited, and at which match points it ended; the bundles of these are put together behind it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.automaton.net import E_AT_START, E_COST, E_LABEL, E_TARGET, E_VAR
+from sparkcep.search.cargo import CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, preferred, report
+from sparkcep.search.chains import C_DEPTH, C_EDGE, C_EDGES, C_PARENT, C_ROWS, C_START, NONE, append, comes_first, compare_rows
+from sparkcep.search.codes import DONE, E_ACCEPT, ERROR, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_NUMBER, S_PART, S_START
+from sparkcep.search.compiled import allocating, embedded, kernel
+from sparkcep.search.front import fulfils, inside, new_class, timed
+from sparkcep.search.futures import (
+    CROWD,
+    F_ALIVE,
+    F_FREE,
+    F_HASHED,
+    F_SWEEP,
+    F_USED,
+    I_AFTER,
+    I_NODE,
+    bury,
+    crowd,
+    found,
+    give_back,
+    unlink,
+)
+from sparkcep.search.memo import BASIS, mixed
+from sparkcep.search.progress import put_event
+
+PRIME = (1 << 61) - 1  # of residues
+UNIT = 1 << 50  # of scores
+# state[S_DETAIL] of GROW
+CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL = range(4)
+# state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of vectors, checks and candidates left out so far
+Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 7)
+# columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector, number of the vector in the history, version of its
+# score, the score in units, its residue
+A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, CANDIDATE_FIELDS = range(10)
+# columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits, version at which they changed
+M_ROW, M_UNITS, M_RESIDUE, M_VISITS, M_VERSION, COVER_FIELDS = range(6)
+# columns of a vector learned: partition, code, visits, match points, the last one, the last row at which a run would begin there
+V_PART, V_CODE, V_VISITS, V_POINTS, V_LAST, V_BEGUN, VECTOR_FIELDS = range(7)
+T_NODE, T_FIRST, T_END = range(3)  # columns of a stretch
+
+
+class BudgetNet(NamedTuple):
+    """``by_variable`` int64 (variables + 1): the stretches of each variable; ``stretches`` int64 (n, 3): a node and a range of ``by_edge`` int64 (m), its edges by that
+    variable, those of one way together and the cheapest first; ``ways``, ``places``, ``costs``, ``levels`` int64 (edges): number of the way, place of the pattern, cost of the target and its number
+    among all costs; ``buckets`` int64 (edges): edges whose candidates are one where nothing tells runs ``apart`` uint8 (edges); ``slots`` int64 (edges): place and
+    cost among those of the node; ``variables`` int64 (edges): which variable of the pattern takes the row. ``edges``, ``masks``, ``accept``, ``accept_end``, ``tested``: as in :mod:`sparkcep.search.front`."""
+
+    edges: np.ndarray
+    masks: np.ndarray
+    accept: np.ndarray
+    accept_end: np.ndarray
+    tested: int
+    by_variable: np.ndarray
+    stretches: np.ndarray
+    by_edge: np.ndarray
+    ways: np.ndarray
+    places: np.ndarray
+    costs: np.ndarray
+    levels: np.ndarray
+    buckets: np.ndarray
+    apart: np.ndarray
+    slots: np.ndarray
+    variables: np.ndarray
+
+
+class Clock(NamedTuple):
+    """The measure of the window, of which vectors tell the ``intervals``: ``whole`` int64 (rows) and ``size``, or ``floats`` float64 (rows) and ``wide`` where ``floating``."""
+
+    floating: bool
+    whole: np.ndarray
+    floats: np.ndarray
+    size: int
+    wide: float
+    intervals: int
+    levels: int
+
+
+class Told(NamedTuple):
+    """A history: ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits; ``first`` int64 (n + 1), ``bundles``
+    int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS). Nothing of it is there where no history is used."""
+
+    codes: np.ndarray
+    visits: np.ndarray
+    units: np.ndarray
+    residues: np.ndarray
+    first: np.ndarray
+    bundles: np.ndarray
+    cover: np.ndarray
+
+
+class Learned(NamedTuple):
+    """What is learned, where ``wanted``: ``vectors`` int64 (n, VECTOR_FIELDS) and a ``table`` int64 (4n) by hash; ``ends`` int64 (m, 2): vector and match point, each pair once;
+    of each entry ``vector`` int64 and ``mark`` int64, the match point that it was seen from last; ``seen`` int64 (classes, slots): 1 + code of the vector at which
+    the class was visited last."""
+
+    wanted: bool
+    vectors: np.ndarray
+    table: np.ndarray
+    ends: np.ndarray
+    vector: np.ndarray
+    mark: np.ndarray
+    seen: np.ndarray
+
+
+class Ground(NamedTuple):
+    """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate of each; ``done`` int64 (n, 3): entries and edges of complete
+    matches, and where they stand in the ``table``; ``labels`` int64 (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64, ``coverage`` float64 (rows)."""
+
+    candidates: np.ndarray
+    heap: np.ndarray
+    bucket: np.ndarray
+    done: np.ndarray
+    labels: np.ndarray
+    table: np.ndarray
+    left: np.ndarray
+    coverage: np.ndarray
+
+
+# -- candidates -----------------------------------------------------------------------------------------------------
+
+
+@embedded
+def _code(e, start, last, row, net, clock):
+    """The vector of a run that began at row ``start`` and took row ``last`` last, when an edge is tried at ``row``; of a run that would begin both are ``row``."""
+    g = clock.intervals
+    if clock.floating:
+        gone = abs(clock.floats[row] - clock.floats[start])
+        still = abs(clock.floats[row] - clock.floats[last])
+        remaining = np.int64(np.ceil(g * (clock.wide - gone) / clock.wide))
+        idle = np.int64(np.floor(g * still / clock.wide))
+    else:
+        size = clock.size
+        gone_by = abs(clock.whole[row] - clock.whole[start])
+        idle_for = abs(clock.whole[row] - clock.whole[last])
+        remaining = (g * (size - gone_by) + size - 1) // size
+        idle = g * idle_for // size
+    remaining = min(max(remaining, 1), g)
+    idle = min(max(idle, 0), g - 1)
+    return ((net.places[e] * clock.levels + net.levels[e]) * g + remaining - 1) * g + idle
+
+
+@embedded
+def _number(code, codes):
+    """The place of a code in ascending ``codes``, NONE where it is not there."""
+    low = 0
+    high = codes.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(low) if low < codes.shape[0] and codes[low] == code else np.int64(NONE)
+
+
+@embedded
+def _propose(place, e, row, count, proxies, net, runs, ground):
+    """Notes a candidate; how many there are then, or -1 where there is no room. Of runs that nothing can tell apart only the best is one."""
+    candidates = ground.candidates
+    entry = runs.run[place] if place != NONE else np.int64(NONE)
+    at = np.int64(count)
+    shared = proxies and net.apart[e] == 0
+    if shared:
+        known = ground.bucket[net.buckets[e]] - 1
+        if known != NONE:
+            other = candidates[known, A_ENTRY]
+            # a run that begins here began last; of its ways the first is preferred
+            if other == NONE or (entry != NONE and not preferred(runs.pool, entry, other)):
+                return count
+            at = known
+    if at == candidates.shape[0]:
+        return -1
+    candidates[at, A_CLASS] = place
+    candidates[at, A_EDGE] = e
+    candidates[at, A_ENTRY] = entry
+    if at < count:
+        return count
+    if shared:
+        ground.bucket[net.buckets[e]] = count + 1
+    return count + 1
+
+
+@embedded
+def _collect(row, low, high, here, proxies, net, looking, classes, runs, ground, state):
+    """The candidates of a row; -1 where there is no room. Classes that are over go."""
+    head = classes.head[0]
+    count = 0
+    v = 0
+    while here != 0:
+        if here & 1 == 1:
+            for k in range(net.by_variable[v], net.by_variable[v + 1]):
+                node, first, end = net.stretches[k, T_NODE], net.stretches[k, T_FIRST], net.stretches[k, T_END]
+                before = np.int64(NONE)
+                place = np.int64(NONE)
+                if node != 0:
+                    place = head[node]
+                    if place == NONE:
+                        continue
+                while True:
+                    after = np.int64(NONE)
+                    alive = True
+                    if place != NONE:
+                        after = classes.info[place, I_AFTER]
+                        if row > classes.until[place]:
+                            unlink(node, before, place, classes, state)
+                            alive = False
+                        else:
+                            before = place
+                    if alive:
+                        way = np.int64(NONE)
+                        for i in range(first, end):
+                            e = net.by_edge[i]
+                            if net.ways[e] == way or (net.edges[e, E_AT_START] != 0 and row != low):
+                                continue
+                            if not inside(place, e, row, net.edges, looking, classes) or not timed(e, row, net.edges, looking):
+                                continue
+                            way = net.ways[e]
+                            count = _propose(place, e, row, count, proxies, net, runs, ground)
+                            if count < 0:
+                                return -1
+                    place = after
+                    if place == NONE:
+                        break
+        here >>= 1
+        v += 1
+    return count
+
+
+@embedded
+def _forget(count, proxies, net, ground):
+    """Empties the buckets of a row's candidates."""
+    if proxies:
+        for i in range(count):
+            ground.bucket[net.buckets[ground.candidates[i, A_EDGE]]] = 0
+
+
+@embedded
+def _vectors(count, row, low, net, clock, told, learned, runs, ground):
+    """Finds the first row of each candidate and, where they count, its vector and what the history tells of that."""
+    candidates = ground.candidates
+    known = told.codes.shape[0] > 0
+    for i in range(count):
+        entry = candidates[i, A_ENTRY]
+        start = row if entry == NONE else low + runs.pool[entry, C_START]
+        candidates[i, A_START] = start
+        candidates[i, A_TOLD] = NONE
+        candidates[i, A_VERSION] = 0
+        candidates[i, A_SCORE] = 0
+        candidates[i, A_RESIDUE] = 0
+        if known or learned.wanted:
+            last = row if entry == NONE else runs.at[entry]
+            candidates[i, A_CODE] = _code(candidates[i, A_EDGE], start, last, row, net, clock)
+        if known:
+            at = _number(candidates[i, A_CODE], told.codes)
+            candidates[i, A_TOLD] = at
+            if at != NONE:
+                many = told.first[at + 1] - told.first[at]
+                candidates[i, A_SCORE] = many * told.units[at]
+                residue = np.int64(0)
+                for _ in range(many):
+                    residue = (residue + told.residues[at]) % PRIME
+                candidates[i, A_RESIDUE] = residue
+
+
+# -- choice: Algorithm 2 ----------------------------------------------------------------------------------------------
+
+
+@embedded
+def _first(a, b, net, runs, ground):
+    """Whether candidate ``a`` is tried before ``b``: the higher score, least cost, latest start, latest place, earliest rows, preferred way."""
+    candidates = ground.candidates
+    if candidates[a, A_RESIDUE] != candidates[b, A_RESIDUE] and candidates[a, A_SCORE] != candidates[b, A_SCORE]:
+        return candidates[a, A_SCORE] > candidates[b, A_SCORE]
+    e, f = candidates[a, A_EDGE], candidates[b, A_EDGE]
+    if net.costs[e] != net.costs[f]:
+        return net.costs[e] < net.costs[f]
+    if candidates[a, A_START] != candidates[b, A_START]:
+        return candidates[a, A_START] > candidates[b, A_START]
+    if net.places[e] != net.places[f]:
+        return net.places[e] > net.places[f]
+    x, y = candidates[a, A_ENTRY], candidates[b, A_ENTRY]
+    if x != y and (compare_rows(runs.pool, x, y) != 0 or runs.pool[x, C_EDGES] != runs.pool[y, C_EDGES]):
+        return comes_first(runs.pool, x, y, False)
+    return e < f
+
+
+@embedded
+def _sift(at, size, net, runs, ground):
+    """Moves the candidate at a place of the heap down to where it belongs."""
+    heap = ground.heap
+    item = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and _first(heap[child + 1], heap[child], net, runs, ground):
+            child += 1
+        if not _first(heap[child], item, net, runs, ground):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = item
+
+
+@embedded
+def _gain(i, row, told, ground):
+    """Computes the score of a candidate anew, as of the bundles covered by now."""
+    candidates, cover = ground.candidates, told.cover
+    at = candidates[i, A_TOLD]
+    score = np.int64(0)
+    residue = np.int64(0)
+    for k in range(told.first[at], told.first[at + 1]):
+        b = told.bundles[k]
+        if cover[b, M_ROW] != row:
+            score += told.units[at]
+            residue = (residue + told.residues[at]) % PRIME
+        elif told.visits[at] < cover[b, M_VISITS]:
+            score += told.units[at] - cover[b, M_UNITS]
+            residue = (residue + told.residues[at] - cover[b, M_RESIDUE] + PRIME) % PRIME
+    candidates[i, A_SCORE] = score
+    candidates[i, A_RESIDUE] = residue
+
+
+@embedded
+def _stale(i, row, told, ground):
+    """Whether a bundle of the candidate was covered since its score was computed (line 15 of Algorithm 2)."""
+    at = ground.candidates[i, A_TOLD]
+    if at == NONE:
+        return False
+    since = ground.candidates[i, A_VERSION]
+    for k in range(told.first[at], told.first[at + 1]):
+        b = told.bundles[k]
+        if told.cover[b, M_ROW] == row and told.cover[b, M_VERSION] > since:
+            return True
+    return False
+
+
+@embedded
+def _covers(i, row, version, told, ground):
+    """Covers the bundles of a candidate; by how much the cover grew, as a float."""
+    at = ground.candidates[i, A_TOLD]
+    more = 0.0
+    if at == NONE:
+        return more
+    for k in range(told.first[at], told.first[at + 1]):
+        b = told.bundles[k]
+        if told.cover[b, M_ROW] != row or told.visits[at] < told.cover[b, M_VISITS]:
+            more += 1.0 / told.visits[at]
+            if told.cover[b, M_ROW] == row:
+                more -= 1.0 / told.cover[b, M_VISITS]
+            told.cover[b, M_ROW] = row
+            told.cover[b, M_UNITS] = told.units[at]
+            told.cover[b, M_RESIDUE] = told.residues[at]
+            told.cover[b, M_VISITS] = told.visits[at]
+            told.cover[b, M_VERSION] = version
+    return more
+
+
+@embedded
+def _choose(count, tried, row, net, told, runs, ground):
+    """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have covered."""
+    heap = ground.heap
+    for i in range(count):
+        heap[i] = i
+    if tried == count:
+        return
+    for i in range(count // 2 - 1, -1, -1):
+        _sift(i, count, net, runs, ground)
+    size = count
+    version = 0
+    covered = 0.0
+    while size > count - tried:
+        best = heap[0]
+        if _stale(best, row, told, ground):
+            ground.candidates[best, A_VERSION] = version
+            _gain(best, row, told, ground)
+            _sift(0, size, net, runs, ground)
+            continue
+        version += 1
+        covered += _covers(best, row, version, told, ground)
+        size -= 1
+        heap[0] = heap[size]
+        heap[size] = best
+        _sift(0, size, net, runs, ground)
+    more = 0.0
+    for i in range(size):
+        more += _covers(heap[i], row, version + 1, told, ground)
+    ground.coverage[row] = covered / (covered + more) if more > 0.0 else 1.0
+
+
+# -- what is learned: Definition 4 ------------------------------------------------------------------------------------
+
+
+@embedded
+def _vector(part, code, learned, state):
+    """The number of a partition's vector, which is made where it is new; there is room for it."""
+    table, vectors = learned.table, learned.vectors
+    mask = table.shape[0] - 1
+    h = np.int64(mixed(mixed(BASIS, part), code) >> np.uint64(2)) & mask
+    while table[h] != 0:
+        at = table[h] - 1
+        if vectors[at, V_PART] == part and vectors[at, V_CODE] == code:
+            return at
+        h = (h + 1) & mask
+    at = state[Q_VECTORS]
+    state[Q_VECTORS] = at + 1
+    table[h] = at + 1
+    vectors[at, V_PART] = part
+    vectors[at, V_CODE] = code
+    vectors[at, V_VISITS] = 0
+    vectors[at, V_POINTS] = 0
+    vectors[at, V_LAST] = NONE
+    vectors[at, V_BEGUN] = NONE
+    return at
+
+
+@kernel
+def refill_vectors(learned, state):
+    """Fills an empty table with all vectors."""
+    mask = learned.table.shape[0] - 1
+    for at in range(state[Q_VECTORS]):
+        h = np.int64(mixed(mixed(BASIS, learned.vectors[at, V_PART]), learned.vectors[at, V_CODE]) >> np.uint64(2)) & mask
+        while learned.table[h] != 0:
+            h = (h + 1) & mask
+        learned.table[h] = at + 1
+
+
+@embedded
+def _visit(i, part, row, net, learned, ground, state):
+    """Counts a visit of a candidate's vector, once for each run; its number."""
+    candidates, vectors = ground.candidates, learned.vectors
+    at = _vector(part, candidates[i, A_CODE], learned, state)
+    place = candidates[i, A_CLASS]
+    if place == NONE:
+        if vectors[at, V_BEGUN] != row:
+            vectors[at, V_BEGUN] = row
+            vectors[at, V_VISITS] += 1
+    else:
+        slot = net.slots[candidates[i, A_EDGE]]
+        if learned.seen[place, slot] != candidates[i, A_CODE] + 1:
+            learned.seen[place, slot] = candidates[i, A_CODE] + 1
+            vectors[at, V_VISITS] += 1
+    return at
+
+
+@embedded
+def _reached(entry, row, learned, runs, state):
+    """Notes the match point at ``row`` at all vectors of a complete run; there is room for it."""
+    while entry != NONE and learned.mark[entry] != row:
+        learned.mark[entry] = row
+        at = learned.vector[entry]
+        if learned.vectors[at, V_LAST] != row:
+            learned.vectors[at, V_LAST] = row
+            learned.vectors[at, V_POINTS] += 1
+            learned.ends[state[Q_ENDS], 0] = at
+            learned.ends[state[Q_ENDS], 1] = row
+            state[Q_ENDS] += 1
+        entry = runs.pool[entry, C_PARENT]
+
+
+# -- trials -----------------------------------------------------------------------------------------------------------
+
+
+@embedded
+def _room(tried, learned, classes, runs, ground, state):
+    """Whether there is room for what a row may add; else ``state[S_DETAIL]`` tells what is full."""
+    if classes.free.shape[0] - state[F_USED] + state[F_FREE] < tried or classes.pending.shape[0] < tried:
+        state[S_DETAIL] = CLASSES_FULL
+        return False
+    if runs.pool.shape[0] - state[K_ENTRIES] < tried:
+        state[S_DETAIL] = ENTRIES_FULL
+        return False
+    if learned.wanted:
+        vectors = state[Q_VECTORS] + tried
+        if vectors > learned.vectors.shape[0] or state[Q_ENDS] + vectors > learned.ends.shape[0]:
+            state[S_DETAIL] = VECTORS_FULL
+            return False
+    return True
+
+
+@embedded
+def _try(i, part, row, low, high, count, proxies, net, looking, classes, learned, runs, ground, state):
+    """Tries a candidate; how many classes the row has added then, or -1 for an error."""
+    edges = net.edges
+    place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
+    v, target = edges[e, E_VAR], edges[e, E_TARGET]
+    vector = np.int64(NONE)
+    if learned.wanted:
+        vector = _visit(i, part, row, net, learned, ground, state)
+    if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
+        got = fulfils(place, v, e, row, low, high, edges, looking, state)
+        if got < 0:
+            return -1
+        if got == 0:
+            return count
+    entry = state[K_ENTRIES]
+    append(runs.pool, entry, before, e, runs.positions[row])
+    runs.at[entry] = row
+    ground.labels[entry] = np.int64(mixed(np.uint64(ground.labels[before] if before != NONE else 0), net.variables[e]))
+    if learned.wanted:
+        learned.vector[entry] = vector
+        learned.mark[entry] = NONE
+    accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
+    if accepting != NONE:
+        if proxies:
+            complete(0, accepting, state[Q_DONE] == 0, edges, None, None, runs, state)
+        at = state[Q_DONE]
+        ground.done[at, 0] = entry
+        ground.done[at, 1] = accepting
+        state[Q_DONE] = at + 1
+    state[K_ENTRIES] = entry + 1
+    if net.masks[target] == 0:
+        return count
+    c = new_class(place, e, row, edges, looking, classes, state)
+    classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
+    runs.run[c] = entry
+    classes.pending[count, 0] = c
+    return count + 1
+
+
+@embedded
+def _settle(row, count, proxies, merging, looking, classes, learned, runs, state):
+    """Puts the runs that a row made beside those that wait; of proxies only the best of each future."""
+    for i in range(count):
+        c = classes.pending[i, 0]
+        entry = runs.run[c]
+        known = found(c, classes, looking.values, state) if proxies and merging else np.int64(NONE)
+        if known == NONE:
+            node = classes.info[c, I_NODE]
+            classes.info[c, I_AFTER] = classes.head[0, node]
+            classes.head[0, node] = c
+            state[F_ALIVE] += 1
+        else:
+            give_back(c, classes, state)
+            if row <= classes.until[known] and not preferred(runs.pool, entry, runs.run[known]):
+                continue
+            classes.until[known] = classes.until[c]
+            runs.run[known] = entry
+            c = known
+        if learned.wanted:
+            learned.seen[c] = 0
+
+
+# -- what is told -----------------------------------------------------------------------------------------------------
+
+
+@embedded
+def _distinct(runs, ground, edges, state):
+    """Leaves of the complete matches of a row one for each sequence of rows and variables, the cheapest, of equally cheap ones the preferred."""
+    table, done = ground.table, ground.done
+    mask = table.shape[0] - 1
+    kept = 0
+    for i in range(state[Q_DONE]):
+        entry, accepting = done[i, 0], done[i, 1]
+        h = np.int64(mixed(np.uint64(runs.pool[entry, C_ROWS]), ground.labels[entry]) >> np.uint64(2)) & mask
+        while table[h] != 0:
+            other = done[table[h] - 1, 0]
+            if runs.pool[other, C_ROWS] == runs.pool[entry, C_ROWS] and ground.labels[other] == ground.labels[entry]:
+                break
+            h = (h + 1) & mask
+        if table[h] == 0:
+            done[kept, 0] = entry
+            done[kept, 1] = accepting
+            done[kept, 2] = h
+            kept += 1
+            table[h] = kept
+        else:
+            at = table[h] - 1
+            cost, least = edges[accepting, E_COST], edges[done[at, 1], E_COST]
+            if cost < least or (cost == least and comes_first(runs.pool, entry, done[at, 0], True)):
+                done[at, 0] = entry
+                done[at, 1] = accepting
+    for i in range(kept):
+        table[done[i, 2]] = 0
+    state[Q_DONE] = kept
+
+
+@embedded
+def _tell_all(part, edges, runs, ground, state):
+    """All matches of a row that are not told yet; False where they do not fit."""
+    while state[K_UNTOLD] < state[Q_DONE]:
+        entry, accepting = ground.done[state[K_UNTOLD], 0], ground.done[state[K_UNTOLD], 1]
+        depth = runs.pool[entry, C_DEPTH]
+        at, begin = state[S_EVENTS], state[S_LABELS]
+        if at == runs.events.shape[0] or begin + depth > runs.labels.shape[0]:
+            state[S_DETAIL] = depth
+            return False
+        for d in range(begin + depth - 1, begin - 1, -1):
+            runs.rows[d] = runs.at[entry]
+            runs.paths[d] = runs.pool[entry, C_EDGE]
+            runs.labels[d] = edges[runs.pool[entry, C_EDGE], E_LABEL]
+            entry = runs.pool[entry, C_PARENT]
+        state[S_NUMBER] += 1
+        put_event(runs.events, at, part, runs.rows[begin], depth, state[S_NUMBER], begin)
+        runs.events[at, E_ACCEPT] = accepting
+        state[S_EVENTS] = at + 1
+        state[S_LABELS] = begin + depth
+        state[K_UNTOLD] += 1
+    return True
+
+
+@allocating
+def compact_entries(classes, learned, runs, ground, state):
+    """Drops the entries of runs that no class has, and numbers the others anew."""
+    pool, used = runs.pool, state[K_ENTRIES]
+    number = np.full(used + 1, NONE, dtype=np.int64)
+    for node in range(classes.head.shape[1]):
+        c = classes.head[0, node]
+        while c != NONE:
+            entry = runs.run[c]
+            while entry != NONE and number[entry] == NONE:
+                number[entry] = 0
+                entry = pool[entry, C_PARENT]
+            c = classes.info[c, I_AFTER]
+    count = 0
+    for entry in range(used):
+        if number[entry] == NONE:
+            continue
+        number[entry] = count
+        for field in range(pool.shape[1]):
+            pool[count, field] = pool[entry, field]
+        for field in (1, 2):  # C_PARENT, C_JUMP
+            to = pool[entry, field]
+            pool[count, field] = number[to] if to >= 0 else NONE
+        runs.at[count] = runs.at[entry]
+        ground.labels[count] = ground.labels[entry]
+        if learned.wanted:
+            learned.vector[count] = learned.vector[entry]
+            learned.mark[count] = learned.mark[entry]
+        count += 1
+    state[K_ENTRIES] = count
+    for node in range(classes.head.shape[1]):
+        c = classes.head[0, node]
+        while c != NONE:
+            runs.run[c] = number[runs.run[c]]
+            c = classes.info[c, I_AFTER]
+
+
+@kernel
+def budgeted_partitions(net, checks, proxies, merging, letters, offsets, clock, told, learned, looking, classes, runs, ground, state):
+    """Goes through whole partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
+
+    ``checks``: how many candidates of a row are tried, 0 for all; ``proxies``: of runs with equal futures the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each
+    row may be. ``looking`` as in :mod:`sparkcep.search.front`.
+    """
+    parts = offsets.shape[0] - 1
+    part, row = state[S_PART], state[S_START]
+    outcome = DONE
+    while part < parts:
+        low, high = offsets[part], offsets[part + 1]
+        while row < high:
+            here = letters[row] & net.tested
+            if here == 0 or looking.windows[0, row] <= row:
+                row += 1  # no variable takes it, or its time is NULL
+                continue
+            if state[Q_PENDING] == 0:
+                if state[F_ALIVE] > state[F_SWEEP]:
+                    bury(False, row, classes, state)
+                if proxies and merging and state[F_HASHED] == 0 and state[F_ALIVE] > CROWD:
+                    crowd(classes, looking.values, state)
+                count = _collect(row, low, high, here, proxies, net, looking, classes, runs, ground, state)
+                if count < 0:
+                    _forget(ground.candidates.shape[0], proxies, net, ground)
+                    state[S_DETAIL] = CANDIDATES_FULL
+                    outcome = GROW
+                    break
+                _forget(count, proxies, net, ground)
+                tried = count if checks == 0 else min(count, checks)
+                if not _room(tried, learned, classes, runs, ground, state):
+                    outcome = GROW
+                    break
+                _vectors(count, row, low, net, clock, told, learned, runs, ground)
+                _choose(count, tried, row, net, told, runs, ground)
+                state[Q_CHECKS] += tried
+                state[Q_LEFT] += count - tried
+                ground.left[row] = count - tried
+                state[Q_DONE] = 0
+                added = 0
+                for i in range(count - 1, count - tried - 1, -1):
+                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, classes, learned, runs, ground, state)
+                    if added < 0:
+                        break
+                if added < 0:
+                    outcome = ERROR
+                    break
+                _settle(row, added, proxies, merging, looking, classes, learned, runs, state)
+                if state[Q_DONE] == 0:
+                    row += 1
+                    continue
+                if learned.wanted:
+                    for i in range(state[Q_DONE]):
+                        _reached(ground.done[i, 0], row, learned, runs, state)
+                if not proxies:
+                    _distinct(runs, ground, net.edges, state)
+                    state[K_UNTOLD] = 0
+                state[Q_PENDING] = 1
+            fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _tell_all(part, net.edges, runs, ground, state)
+            if not fits:
+                outcome = FULL
+                break
+            state[Q_PENDING] = 0
+            row += 1
+        if outcome != DONE:
+            break
+        if state[F_ALIVE] > 0:
+            bury(True, row, classes, state)
+        state[K_ENTRIES] = 0
+        part += 1
+        state[S_NUMBER] = 0
+    state[S_PART] = part
+    state[S_START] = row
+    return outcome
