@@ -426,6 +426,14 @@ def _failed(bad, state):
 
 
 @inlined
+def _spent(state):
+    """The steps that were taken to judge matches since they were asked for."""
+    steps = state[S_STEPS]
+    state[S_STEPS] = 0
+    return steps
+
+
+@inlined
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out
 ):
@@ -474,7 +482,7 @@ def _from_row(
             if not several:
                 frames[depth, F_EDGE] += 1
             steps += 1
-            effort += 1
+            effort += 1 + _spent(state)
             if effort > how.max_steps:
                 outcome = EFFORT
                 break
@@ -489,8 +497,6 @@ def _from_row(
                 touched = True
             elif _may_complete(depth, how, plain, frames):
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
-                effort += state[S_STEPS]
-                state[S_STEPS] = 0
             if got < 0:
                 outcome = _failed(got, state)
                 break

@@ -112,6 +112,8 @@ class EventGraph:
         """As ``PQArray.ssp``; edges are numbered by their strata."""
         if len(prefix) == self.strata:
             return None if END in banned or prefix[-1][1] < new else _ranked(prefix, (), self.weights)
+        if high <= low:
+            return None
         self.searches += 1
         rows = np.empty(self.strata, dtype=np.int64)
         away = np.array([row for step, row in banned if step >= 0], dtype=np.int64)
