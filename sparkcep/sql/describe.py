@@ -25,6 +25,7 @@ from sparkcep.plan.records import (
     Ranking,
     RowAt,
     Value,
+    has,
     parameter_column,
     register_column,
 )
@@ -115,9 +116,16 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
         local = "every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
         searched = f"k best paths over (node, row), because {local}"
     elif strategy.search == by.SEQUENCES:
-        local = "every condition is local to its row and the score is monotone in one number of each"
-        searched = f"rank join of the rows of each variable under a bound, because {local}"
+        searched = _joined(strategy)
     return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
+
+
+def _joined(strategy: Strategy) -> str:
+    """The join of the rows of single variables."""
+    score = "a sum over the rows" if strategy.plan.ranking.terms else "monotone in one number of each"
+    orders = f" in {len(strategy.orders)} orders of them" if len(strategy.orders) > 1 else ""
+    equal = " or compares it for equality with another's" if strategy.far else ""
+    return f"rank join of the rows of each variable under a bound{orders}, because every condition is local to its row{equal} and the score is {score}"
 
 
 def _conjunction(plan: Plan, strategy: Strategy) -> str:
@@ -126,6 +134,8 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
     if strategy.search == by.SIDES:
         paths = "the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed"
         searched = f"rank join of {paths}: "
+    if strategy.search == by.SEQUENCES:
+        searched = f"{_joined(strategy)}; where that cannot tell them, all are listed: "
     asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
     judged = "conditions across &, and negations, are judged by the finished match"
     return f"{asked}; {searched}the sides of & side by side, depth-first; {judged}"
@@ -195,10 +205,24 @@ def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
         if copies > len(plan.variables):
             what = "for rows that stand for one, and without the conditions that name a missing one"
             lines.insert(1, f"  {copies} variables with copies: {what}")
-        return ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *_places(plan, net), *lines]
+        found = ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *_places(plan, net)]
+        return [*found, *lines, *_negated_groups(plan, strategy)]
     if not strategy.conjoined:
         negated = [v for v in range(len(plan.variables)) if (net.edges[:, E_NOT] >> v & 1).any()]
-        lines += [f"  {plan.variables[v]} is negated: no row with {conditions[v] or 'anything'}" for v in negated]
+        lines += [f"  {plan.variables[v]} is negated: no row with {conditions[v] or 'anything'}" for v in negated if v not in dict(net.groups)]
+    return lines + _negated_groups(plan, strategy)
+
+
+def _negated_groups(plan: Plan, strategy: Strategy) -> list[str]:
+    """What negated groups are of, and how their matches are looked for."""
+    conditions, nets, lines = condition_texts(plan), dict(strategy.groups), []
+    windowed = {group.variable for group in plan.without if has(group.pattern, "within")}
+    for group in plan.without:
+        inside = [v for v in range(len(plan.variables)) if (nets[group.variable].masks >> v & 1).any()]
+        texts = ", ".join(f"{plan.variables[v]} with {conditions[v] or 'anything'}" for v in inside)
+        looks = group.variable in windowed or set(inside) & set(strategy.looking)
+        how = "judged by the finished match, from each row on" if looks else "their ends are known of each row before the search"
+        lines.append(f"  {group.text}: no match of rows {texts}; {how}")
     return lines
 
 

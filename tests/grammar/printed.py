@@ -190,7 +190,7 @@ def _print(node: Node, text: str, level: int) -> str:
         case Concat(items):
             return _group(" ".join(_print(i, text, 3) for i in items), level > 2)
         case Not(item):
-            return _group("~" + _print(item, text, 4), level > 3)
+            return _group("~" + _print(item, text, 5), level > 3)
         case Permute(items):
             return "PERMUTE(" + ", ".join(_print(i, text, 0) for i in items) + ")"
         case Exclude(item):
