@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import exp
 
@@ -71,9 +72,9 @@ def _names(kind: type) -> list[str]:
     return [field.name for field in dataclasses.fields(kind) if field.compare]
 
 
-def _members(record: object, read: Callable[[Expr], exp.Expr]) -> dict[str, object]:
-    found = {name: _node(getattr(record, name), read) for name in _names(type(record))}
-    return {name: value for name, value in found.items() if value is not None and value is not False and value != []}
+def _members(record: Any, read: Callable[[Expr], exp.Expr]) -> dict[str, object]:
+    members = ((field, getattr(record, field.name)) for field in dataclasses.fields(record) if field.compare)
+    return {field.name: _node(value, read) for field, value in members if value != field.default}
 
 
 def _node(value: object, read: Callable[[Expr], exp.Expr]) -> object:

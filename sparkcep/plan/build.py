@@ -19,12 +19,13 @@ from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, M
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
+from sparkcep.plan.arcs import arcs_of
 from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
 from sparkcep.plan.changes import changes_of, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
-from sparkcep.plan.facts import tree_of, variables_in
+from sparkcep.plan.facts import negated_in, trees_of, variables_in
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
 from sparkcep.plan.plan import Plan
@@ -92,11 +93,12 @@ def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: 
 
 def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
     """The draft with the pattern alone, of which nothing is checked."""
-    names, pattern = tree_of(clause.pattern)
+    names, pattern, without = trees_of(clause.pattern, clause.text)
     ids = {name.lower(): i for i, name in enumerate(names)}
     plan = Plan(
         variables=names,
         pattern=pattern,
+        without=without,
         rows=clause.rows,
         ansi=settings.ansi,
         case_sensitive=settings.case_sensitive,
@@ -149,7 +151,8 @@ def names(draft: Draft) -> Draft:
         subsets[name] = mask
     scope = replace(draft.scope, subsets=subsets)
     # conditions under ~ and in a side of & see the finished match
-    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] in ("and", "not")), 0)
+    negated = negated_in(draft.plan.pattern, draft.plan.without)
+    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
     return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished))
 
 
@@ -238,8 +241,23 @@ def event_selection(draft: Draft) -> Draft:
 
 def costs(draft: Draft) -> Draft:
     """Gives missing and extra rows their costs, and says how many candidates are tried."""
+    _check_apart(draft)
     approx = approx_of(draft.clause, draft.plan.variables)
     return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause), history=history_of(draft.clause)))
+
+
+def _check_apart(draft: Draft) -> None:
+    """Refuses conditions of negated groups that name variables outside of them, which APPROX may do without."""
+    taken, ids = variables_in(draft.plan.pattern, "var"), draft.scope.ids
+    for group in draft.plan.without:
+        inside = variables_in(group.pattern)
+        for define in draft.clause.defines:
+            trees = next((c.trees for c in draft.plan.conditions if c.variable == ids[define.variable.lower()]), ())
+            named = [part.mask for tree in trees for part in walk(tree) if hasattr(part, "mask") and part.mask != ALL_ROWS]
+            named += [row.mask for tree in trees for part in walk(tree) if part[0] == "pair" for row in part.rows if row.mask != ALL_ROWS]
+            if inside >> ids[define.variable.lower()] & 1 and any(mask & taken for mask in named):
+                message = f"with APPROX the condition of {define.variable} cannot name variables outside of {group.text}, which may be missing; compare with constants, or leave APPROX out"
+                raise draft.error(define.condition.span, "NEGATION", message, UNSUPPORTED)
 
 
 # -- measures ---------------------------------------------------------------------------------------------------------
@@ -252,12 +270,17 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
+        ranked=_ranked(clause),
     )
     outputs = _outputs(draft, splitter)
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
     return replace(draft, measures=splitter).with_(outputs=outputs)
+
+
+def _ranked(clause: MatchClause) -> tuple[str, ...]:
+    """The measures that PREF and TOP give."""
+    return (*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ()))
 
 
 def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
@@ -389,6 +412,8 @@ def inputs(draft: Draft) -> Draft:
 def beside_automaton(draft: Draft) -> Draft:
     """Refuses options of a PATTERN, and makes the WINDOW of what is left."""
     check_beside(draft.clause)
+    if draft.clause.pref or draft.clause.top:
+        check_ranking(draft.clause)
     return draft.with_(windows=windows(draft.clause))
 
 
@@ -398,16 +423,22 @@ def automaton(draft: Draft) -> Draft:
     return replace(draft, scope=replace(draft.scope, variables=names)).with_(automaton=found, letters=letters, variables=names)
 
 
+def arcs(draft: Draft) -> Draft:
+    """Says where arcs come from that are not written in the clause."""
+    return draft.with_(arcs=arcs_of(draft.clause, draft.scope, draft.inputs, draft.plan.automaton, tuple(key.name for key in draft.plan.partition)))
+
+
 def changes(draft: Draft) -> Draft:
     """Has Spark number rows by their arrival and by what they have in common."""
-    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs, draft.plan.case_sensitive))
+    arrive = draft.plan.arcs is not None and bool(draft.plan.arcs.came)
+    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs, draft.plan.case_sensitive, arcs_arrive=arrive))
 
 
 def automaton_measures(draft: Draft) -> Draft:
     """Splits MEASURES; without them those of EMIT, or the registers, are given."""
     clause = draft.clause
     arrival = clause.changes.arrival[0] if reports_changes(clause) else None
-    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival)
+    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival, ranked=_ranked(clause))
     outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)
 
@@ -450,8 +481,10 @@ AUTOMATON_PASSES = (
     Pass(beside_automaton),
     Pass(keys),
     Pass(automaton),
+    Pass(arcs),
     Pass(changes, lambda draft: draft.clause.changes),
     Pass(automaton_measures),
+    Pass(ranking, lambda draft: draft.clause.pref or draft.clause.top),
     Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
     Pass(leaves),
     Pass(inputs),

@@ -89,9 +89,7 @@ def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
         if isinstance(node, nodes.Repeat) and isinstance(node.item, nodes.Not):
             raise clause.error(node.span, "NEGATION", "~ cannot have a quantifier itself; quantify a group with a variable beside it, as (A ~B)+")
         if isinstance(node, nodes.Not):
-            if not isinstance(node.item, nodes.Var):
-                message = "~ takes one row pattern variable, not a group; give it a condition of its own"
-                raise clause.error(node.span, "NEGATION", message)
+            _check_negated(clause, node)
             if strategy == "STRICT":
                 raise clause.error(
                     node.span, "NEGATION",
@@ -103,6 +101,33 @@ def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
                 raise clause.error(
                     node.span, "NEGATION", f"~ at the {where} of the pattern looks at the window, so the clause needs WINDOW"
                 )
+
+
+_NOT_NEGATED = {
+    nodes.Not: "~ cannot stand inside ~; negate the parts one by one",
+    nodes.Conjunct: "~ cannot be of a conjunction &; write its sides one behind the other, in each order that must not be there",
+    nodes.Start: "^ cannot stand inside ~, whose rows lie between others; put it in front of the first variable",
+    nodes.End: "$ cannot stand inside ~, whose rows lie between others; put it behind the last variable",
+    nodes.Exclude: "an exclusion {- -} hides rows of a match, and what ~ is of has none there; take it out",
+}
+
+
+def _check_negated(clause: MatchClause, node: nodes.Not) -> None:
+    """Raises ClauseError for a group that cannot be negated."""
+    for part in nodes.walk(node.item):
+        if type(part) in _NOT_NEGATED:
+            raise clause.error(part.span, "NEGATION", _NOT_NEGATED[type(part)])
+    if nullable(tree_of(node.item)[1]):
+        message = "what ~ is of matches no row at all, which is there always; let it take a row at least, as ~(B+)"
+        raise clause.error(node.span, "NEGATION", message)
+    if isinstance(node.item, nodes.Var):
+        return
+    inside = {part.name.lower(): part for part in nodes.walk(node.item) if isinstance(part, nodes.Var)}
+    within = {id(part) for part in nodes.walk(node.item)}
+    for part in nodes.walk(clause.pattern):
+        if isinstance(part, nodes.Var) and id(part) not in within and part.name.lower() in inside:
+            message = f"{part.name} stands inside and outside of ~( ), where it would be two things; use another variable with the same condition"
+            raise clause.error(inside[part.name.lower()].span, "NEGATION", message)
 
 
 def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:
@@ -122,13 +147,13 @@ def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:
 # -- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def window_size(size: Expr, text: str, rows: bool) -> tuple[str, str]:
-    """(ROWS, MICROS or NUMBER; the size as a decimal text) of a constant size above 0. Raises ClauseError."""
+def window_size(size: Expr, text: str, rows: bool, *, zero: bool = False) -> tuple[str, str]:
+    """(ROWS, MICROS or NUMBER; the size as a decimal text) of a constant size above 0, or also of 0 (``zero``). Raises ClauseError."""
     node = size.bare()
     if node.op == "interval":
         if rows:
             raise _error(size, text, "a WINDOW of ROWS takes a whole number, not an interval")
-        return MICROS, str(_interval(node, text))
+        return MICROS, str(_interval(node, text, zero))
     source = node.span.of(text).strip()
     if node.op != "lit" or not re.fullmatch(r"\d+(\.\d*)?|\.\d+", source):
         negative = node.op == "un" and node.value == "-"
@@ -138,7 +163,7 @@ def window_size(size: Expr, text: str, rows: bool) -> tuple[str, str]:
         raise _error(size, text, f"the size of a window has at most {_MAX_DIGITS} digits, not the {len(source)} of {source}")
     if rows and not source.isdigit():
         raise _error(size, text, f"a WINDOW of ROWS takes a whole number, not {source}")
-    if Fraction(source) <= 0:
+    if Fraction(source) < 0 or not (zero or Fraction(source)):
         raise _error(size, text, f"the size of a window must be above 0, not {source}")
     return (ROWS if rows else NUMBER), source
 
@@ -149,8 +174,8 @@ def common_unit(step: str, size: str) -> str:
     return step if parts == Fraction(step).denominator else f"1/{parts}"
 
 
-def _interval(node: Expr, text: str) -> int:
-    """Microseconds of an interval literal of days and smaller units."""
+def _interval(node: Expr, text: str, zero: bool = False) -> int:
+    """Microseconds of an interval literal of days and smaller units; ``zero``: it may be empty."""
     source = shown(node.span.of(text))
     body = " ".join(t.text if t.text[0] != '"' else f"'{t.text[1:-1]}'" for t in tokenize(node.span.of(text))[1:-1])  # without comments
     if re.search(r"(?i)\b(year|quarter|month)s?\b", body):
@@ -164,7 +189,7 @@ def _interval(node: Expr, text: str) -> int:
         micros = _amounts(body)
     if micros is None:
         raise _error(node, text, f"{source} is no interval of days and smaller units")
-    if micros <= 0 or micros.denominator != 1:
+    if micros < 0 or not (zero or micros) or micros.denominator != 1:
         raise _error(node, text, f"the size of a window must be above 0, in whole microseconds, not {source}")
     return int(micros)
 

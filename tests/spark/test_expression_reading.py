@@ -62,12 +62,12 @@ def tree(spark):
     package = spark._jvm.org.apache.spark.sql.catalyst.parser
     parser = getattr(getattr(package, "CatalystSqlParser$"), "MODULE$")
     from py4j.protocol import Py4JJavaError
-    from pyspark.errors import ParseException
+    from pyspark.errors import PySparkException
 
     def of(text: str) -> str | None:
         try:
             read = parser.parseExpression(f"f({text}\n)").treeString()  # in a call, so that no alias may stand behind it
-        except (ParseException, Py4JJavaError):  # the latter where Spark's parser asks a COLLATE in a predicate for its type
+        except (PySparkException, Py4JJavaError):  # the latter where Spark's parser asks a COLLATE in a predicate for its type
             return None
         return re.sub(r"(?<=\b[uv])_\d+|#\d+", "", read)  # numbers that each parse gives anew
 
