@@ -13,6 +13,7 @@ from sparkcep.errors import ClauseError
 from tests.selection import one_in
 from tests.sql_case_files import read_case_file
 from tests.test_sql_cases import Views, check_case, starts_no_job
+from tests.transpiled.expressions import EXPRESSIONS, ROWS
 
 FILES = [read_case_file(path) for path in sorted((Path(__file__).resolve().parent / "transpiled").glob("*.test"))]
 CASES = [(file, case) for file in FILES for case in file.cases]
@@ -31,6 +32,19 @@ def test_rows(spark, views, file, case):
     assert len(done.notes) == len(case.notes), done.notes
     for note, text in zip(done.notes, case.notes):
         assert text in str(note)
+
+
+@pytest.mark.parametrize(("read", "number"), [(read, sum(1 for r, _, _ in EXPRESSIONS if r == read)) for read in dict.fromkeys(r for r, _, _ in EXPRESSIONS)])
+def test_expressions_of_other_engines_have_their_values(spark, read, number):
+    """Those of one engine as the columns of one query."""
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW t AS {ROWS}")
+    given = [(text, value) for engine, text, value in EXPRESSIONS if engine == read]
+    measures = ", ".join(f"{text} AS x{i}" for i, (text, _) in enumerate(given))
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} PATTERN (A+) DEFINE A AS id > 0)", read)
+    frame = spark.sql(done.sql)
+    (row,) = frame.selectExpr(*[f"CAST({name} AS STRING) AS {name}" for name in frame.columns]).collect()
+    assert {text: "NULL" if found is None else found for (text, _), found in zip(given, row)} == dict(given)
+    assert len(row) == number and done.notes == ()
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=f"{file.path.stem}/{case.name}") for file, case in CASES if starts_no_job(case)])

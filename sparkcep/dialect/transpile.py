@@ -102,7 +102,7 @@ class _Translation:
     def _text(self, found: exp.Expr, at: int = 0) -> str:
         """The text of a tree in the target's SQL; what sqlglot cannot say there is a note."""
         generator = self.into.generator(unsupported_level=ErrorLevel.IGNORE)
-        text = generator.generate(found)
+        text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
         for message in generator.unsupported_messages:
             self._note(at, message)
         return text
@@ -244,6 +244,16 @@ class _Translation:
             message = f"{token.upper}() has no counterpart here; a query over a table has no processing time"
             raise error_at(self.sql, token.start, token.end, "TRANSPILE", message, UNSUPPORTED)
         return f"{_MARK}LAST({self.order})"
+
+
+def _dates(node: exp.Expr) -> exp.Expr:
+    """A date and a number of units as a sum with an interval, which is a date in Spark, too; DATEADD is a timestamp."""
+    if not isinstance(node, exp.DateAdd):
+        return node
+    amount, unit = node.expression, node.args.get("unit")
+    if isinstance(amount, exp.Literal) and unit is not None:
+        amount = exp.Interval(this=exp.Literal.string(amount.name), unit=unit)
+    return exp.Paren(this=exp.Add(this=node.this, expression=amount)) if isinstance(amount, exp.Interval) else node
 
 
 def _unmasked(text: str, renamed: dict[str, str | None]) -> str:
