@@ -205,6 +205,9 @@ class Budgeted:
 
         left, tried, most = sorted(candidates, key=tie), [], len(candidates) if self.checks is None else self.checks
         covered: dict = {}
+        if not self.history:
+            answer.coverage[i] = Fraction(1)
+            return left[:most]
         while left and len(tried) < most:
             scores = [self._gain(c, covered, times, i) for c in left]
             best = left.pop(scores.index(max(scores)))

@@ -126,10 +126,10 @@ def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]
     return found
 
 
-def random_partitions(rng, count) -> list[tuple[str, list[int]]]:
+def random_partitions(rng, count, most=12) -> list[tuple[str, list[int]]]:
     found = []
     for _ in range(count):
-        size = rng.choice([1, *range(4, 13), *range(6, 13)])
+        size = rng.choice([1, *range(4, most + 1), *range(6, most + 1)])
         times = sorted(rng.randrange(0, 15) for _ in range(size))
         found.append(("".join(rng.choice(LETTERS) for _ in range(size)), times))
     return found
@@ -216,7 +216,7 @@ def test_histories(seed):
     for i in range(40):
         query = random_budgeted(rng, checks=i % 2 == 1)
         query.intervals = rng.choice([1, 2, 3, 8])
-        some = random_partitions(rng, 12)
+        some = random_partitions(rng, 12, 12 if query.checks or query.proxies else 8)
         text = clause(query, f"MATCH HISTORY OF {'PROXY' if query.proxies else 'ALL'} MATCHES INTERVALS {query.intervals}", "")
         got = ran(text, query, some, rng.choice([None, 5]))
         for p, (letters, times) in enumerate(some):

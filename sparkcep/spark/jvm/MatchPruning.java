@@ -126,7 +126,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
    * before they are numbered; null where they cannot.
    */
   private static LogicalPlan filtered(Expression condition, LogicalPlan table) {
-    if (!(table instanceof Project numbered) || CollectionConverters.asJava(numbered.projectList()).stream().allMatch(Expression::deterministic)) {
+    if (!(table instanceof Project numbered) || CollectionConverters.asJava(numbered.projectList()).stream().allMatch(e -> ((Expression) e).deterministic())) {
       return new Filter(condition, table);
     }
     boolean below = condition.references().subsetOf(numbered.child().outputSet());
