@@ -112,7 +112,7 @@ def split_statements(text: str) -> list[str]:
 
 def statement_spans(text: str) -> list[Span]:
     """The places of those statements. Raises ClauseError."""
-    out, start, depth = [], 0, 0
+    out, start, depth, empty = [], 0, 0, True
     tokens = tokenize(text)
     for i, token in enumerate(tokens):
         if token.upper == "BEGIN":
@@ -124,11 +124,11 @@ def statement_spans(text: str) -> list[Span]:
         elif depth and token.upper == "END":
             if tokens[i + 1].upper not in ("WHILE", "FOR"):
                 depth -= 1
-        elif token.kind == OP and token.text == ";" and depth == 0:
+        ends = token.kind == END or (token.text == ";" and depth == 0)
+        if ends and not empty:
             out.append(_stripped(text, start, token.start))
-            start = token.end
-    out.append(_stripped(text, start, len(text)))
-    return [span for span in out if len(tokenize(span.of(text))) > 1]
+        start, empty = (token.end, True) if ends else (start, False)
+    return out
 
 
 def _stripped(text: str, start: int, end: int) -> Span:
