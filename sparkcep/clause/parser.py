@@ -283,7 +283,7 @@ class _ClauseParser:
                 c.expect_op(",", "between the depth and the width of a SKETCH")
                 sketch = (depth, operand())
                 c.expect_op(")", "to close SKETCH")
-        return tree.HistoryTable(table, published, sketch, c.span(start))
+        return tree.HistoryTable(table, table.of(c.text), published, sketch, c.span(start))
 
     def _weight(self) -> tuple[str, Expr]:
         negated = self.c.take_op("~")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sparkcep.clause.automaton import ROW, ArcTable, Automaton, Register, State
 from sparkcep.clause.expression import UNITS, Expr
-from sparkcep.clause.lexer import Span, quote
+from sparkcep.clause.lexer import quote
 from sparkcep.clause.nodes import (
     Alternate,
     Concat,
@@ -44,7 +44,7 @@ ROWS_TEXT = {
 }
 
 
-Cut = Callable[[Expr | Span], str]  # the text of an expression, or of a place
+Cut = Callable[[Expr], str]  # the text of an expression
 Quoted = Callable[[str], str]  # how a name is quoted
 
 
@@ -54,7 +54,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
     def named(name: str) -> str:
         return variable_text(name, quoted)
 
-    cut = cut or (lambda e: (e if isinstance(e, Span) else e.span).of(clause.text))
+    cut = cut or (lambda e: e.span.of(clause.text))
     lines = []
     if clause.partition_by:
         lines.append("PARTITION BY " + ", ".join(map(cut, clause.partition_by)))
@@ -99,7 +99,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
             line += f" BUDGET {cut(a.budget.checks)} CHECKS"
             used = a.budget.history
             if used is not None:
-                line += f" USING HISTORY {cut(used.table)}" + (" AS PUBLISHED" if used.published else "")
+                line += f" USING HISTORY {used.text}" + (" AS PUBLISHED" if used.published else "")
                 sizes = [cut(size) for size in used.sketch]
                 line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
         lines.append(line)
@@ -173,7 +173,7 @@ _QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME
 
 def to_text(node: Node, text: str) -> str:
     """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
-    return _print(node, lambda e: (e if isinstance(e, Span) else e.span).of(text), variable_text, 0)
+    return _print(node, lambda e: e.span.of(text), variable_text, 0)
 
 
 # binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4

@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from sparkcep.clause import automaton, nodes, tree
 from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span
 from sparkcep.clause.printed import ROWS_TEXT, to_sql
 from sparkcep.dialect.expressions import Reader, text_of
 
@@ -81,8 +80,6 @@ def _node(value: object, read: Callable[[Expr], exp.Expr]) -> object:
     """A member of a record as an argument of a node."""
     if isinstance(value, Expr):
         return read(value)
-    if isinstance(value, Span):  # the name of a table
-        return read(Expr("slice", span=value))
     if isinstance(value, tuple):
         return [_pair(item, read) if isinstance(item, tuple) else _node(item, read) for item in value]
     if dataclasses.is_dataclass(value):

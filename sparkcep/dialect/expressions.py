@@ -41,7 +41,7 @@ class Reader:
         text = expr.span.of(self.text)
         if expr.op in ("col", "star"):
             return self._column(expr, bound)
-        if expr.op in ("interval", "slice"):
+        if expr.op == "interval":
             return exp.Var(this=text)
         if expr.op == "subquery":
             return _query(text)

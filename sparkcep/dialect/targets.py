@@ -71,7 +71,7 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
                 yield node.span, "this reluctant quantifier"
 
 
-def printed(clause: tree.MatchClause, target: Target, cut: Callable[[Expr | Span], str], quoted: Callable[[str], str]) -> str:
+def printed(clause: tree.MatchClause, target: Target, cut: Callable[[Expr], str], quoted: Callable[[str], str]) -> str:
     """The clause's text; ``quoted`` writes a name that is no plain word."""
     if not clause.defines:
         first = next((node.name for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)), None)

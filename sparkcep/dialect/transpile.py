@@ -137,16 +137,13 @@ class _Translation:
         if clause.window is not None and self.read != target.name:
             self._note(clause.window.span.start, "WITHIN takes a match of just this length; WINDOW does not")
 
-        def cut(part: Expr | Span) -> str:
-            return part.of(self.sql) if isinstance(part, Span) else self._expression(part)
-
         def quoted(name: str) -> str:
             return exp.to_identifier(name, quoted=True).sql(self.into)
 
         if target.name == _FLINK != self.read:
             self._note(clause.span.start, "sqlglot has no SQL of Flink's: functions and types have Spark's names")
         number = len(self.texts)
-        self.texts[number] = printed(clause, target, cut, quoted)
+        self.texts[number] = printed(clause, target, self._expression, quoted)
         return exp.MatchRecognize(pattern=exp.Literal.number(number))
 
     def _clause_text(self, match: exp.MatchRecognize) -> str:
