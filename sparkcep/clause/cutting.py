@@ -57,11 +57,11 @@ def sqlglot_tokens(text: str, read: Dialect) -> list[Token]:
         raise error_at(text, 0, 20, "SYNTAX", "a literal, a quoted name or a comment of this text has no end in the SQL of that engine") from None
 
 
-def cut(text: str, read: str = "") -> Iterator[tuple[Token, int]]:
-    """The tokens, each with the offset in ``text`` from which its ``start`` and ``end`` count; ``read``: the SQL's name where it is not Spark's.
-    Raises ClauseError."""
+def cut(text: str, read: str = "") -> Iterator[tuple[Token, str, int]]:
+    """The tokens, each with the stretch of text that was cut, in which its ``start`` and ``end`` count, and that one's offset; ``read``: the SQL's name where it
+    is not Spark's. Raises ClauseError."""
     if read:
-        yield from ((token, 0) for token in sqlglot_tokens(text, dialect_of(read)))
+        yield from ((token, text, 0) for token in sqlglot_tokens(text, dialect_of(read)))
         return
     for offset, stretch in stretches(text):
         try:
@@ -69,4 +69,4 @@ def cut(text: str, read: str = "") -> Iterator[tuple[Token, int]]:
         except TokenError:
             raise error_at(text, offset, offset + 20, "SYNTAX", "the text that begins here cannot be read as SQL") from None
         for token in found:
-            yield token, offset
+            yield token, stretch, offset

@@ -43,7 +43,7 @@ def tokenize(text: str, read: str = "") -> list[Token]:
 
     out: list[Token] = []
     end = 0
-    for token, offset in cut(text, read):
+    for token, stretch, offset in cut(text, read):
         start = token.start + offset
         if start < end:  # the type that sqlglot makes of a number's suffix
             continue
@@ -64,22 +64,27 @@ def tokenize(text: str, read: str = "") -> list[Token]:
             elif piece.isalnum() or piece.replace("_", "").isalnum():
                 out.append(Token(WORD, piece, piece.upper(), start, end))
             else:
-                out += _pieces(text, start, end)
+                out += _pieces(stretch, start, end, offset)
         elif len(piece) == 1 and not first.isdigit():
             out.append(Token(OP, piece, piece, start, end))
         else:
             if out and out[-1].end == start and out[-1].text == "." and first.isdigit():
                 start = out.pop().start
             if first.isdigit() and not _IS_NUMBER(piece):  # such as 1e3-2.5, of which sqlglot takes 1e3-2 for a number
-                end = _TOUCHING(text, end).end()
-            out += _pieces(text, start, end)
+                end = _TOUCHING(stretch, end - offset).end() + offset
+            out += _pieces(stretch, start, end, offset)
     out.append(Token(END, "", "", len(text), len(text)))
     return out
 
 
-def _pieces(text: str, start: int, end: int) -> list[Token]:
-    """The tokens of what is one token to sqlglot: ORDER BY, an operator of several signs, a number that ends otherwise in Spark."""
-    return [Token(m.lastgroup, m.group(), m.group().upper() if m.lastgroup == WORD else m.group(), *m.span()) for m in _PIECES.finditer(text, start, end)]
+def _pieces(stretch: str, start: int, end: int, offset: int) -> list[Token]:
+    """The tokens of what is one token to sqlglot: ORDER BY, an operator of several signs, a number that ends otherwise in Spark. ``stretch``, of which that is
+    a part, begins at the offset, and has blanks for comments."""
+    out = []
+    for m in _PIECES.finditer(stretch, start - offset, end - offset):
+        piece = m.group()
+        out.append(Token(m.lastgroup, piece, piece.upper() if m.lastgroup == WORD else piece, m.start() + offset, m.end() + offset))
+    return out
 
 
 def name_of(token: Token) -> str:
