@@ -67,7 +67,11 @@ def tree(spark):
     def of(text: str) -> str | None:
         try:
             read = parser.parseExpression(f"f({text}\n)").treeString()  # in a call, so that no alias may stand behind it
-        except (PySparkException, Py4JJavaError):  # the latter where Spark's parser asks a COLLATE in a predicate for its type
+        except PySparkException:
+            return None
+        except Py4JJavaError as error:
+            if "INTERNAL_ERROR" not in str(error):  # as where Spark's parser asks a COLLATE in a predicate for its type
+                raise
             return None
         return re.sub(r"(?<=\b[uv])_\d+|#\d+", "", read)  # numbers that each parse gives anew
 
