@@ -199,14 +199,17 @@ def random_gap(rng):
     names = dict(zip("ABCD", "MNOP"))
     while True:
         inner = loop_and_what_follows(rng)
+        if rng.random() < 0.4:  # without a loop a row that leads nowhere may not be passed over
+            a, b, c, d = (("var", name) for name in "ABCD")
+            inner = ("cat", [a, ("alt", rng.sample([("cat", [b, c]), rng.choice([d, ("cat", [d, b])])], 2))])
         if selection._least(inner) > 0:
             break
     inner = renamed(inner, names)
-    strategy, looks = rng.choice([selection.NEXT, selection.NEXT, selection.ANY]), rng.random() < 0.7
+    strategy, looks, apart = rng.choice([selection.NEXT, selection.NEXT, selection.ANY]), rng.random() < 0.7, rng.random() < 0.6
     defines = {"Z": ("=", ("col", "s"), ("lit", rng.choice("abc")))} if strategy == selection.NEXT else {}
     for name in pattern.variables(inner):
-        column, low = ("col", "v"), rng.randrange(4)
-        defines[name] = rng.choice([(">=", column, ("lit", low)), ("<=", column, ("lit", low)), ("=", column, ("lit", low)), ("<>", column, ("lit", low))])
+        column, low = ("col", "v"), "MNOP".index(name) if apart else rng.randrange(4)
+        defines[name] = (rng.choice(["="] if apart else [">=", "<=", "=", "<>"]), column, ("lit", low))
         if looks and rng.random() < 0.5:
             other = ("nav", "LAST", rng.choice([*pattern.variables(inner), "A", "Z"]), 0, ("col", rng.choice("vw")))
             defines[name] = ("and", defines[name], (rng.choice(["<=", ">=", "<>"]), column, other))
