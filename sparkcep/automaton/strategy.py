@@ -148,7 +148,8 @@ def strategy_of(plan: Plan) -> Strategy:
     """The search for a plan. Raises ClauseError for a pattern that needs too many states."""
     if plan.automaton is not None:
         program = compile_pattern(plan.pattern, plan.variables)
-        return Strategy(plan, EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (_at_pattern(plan, "the clause has an AUTOMATON"),), program, ())
+        reason = _at_pattern(plan, "the clause has an AUTOMATON")
+        return Strategy(plan, EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (reason,), program, (), unranked=(reason,) if plan.ranking and plan.ranking.top else ())
     if plan.approximate is not None:
         found = _approximate(plan, plan.approximate)
     elif not plan.selection:

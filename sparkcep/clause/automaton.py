@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import QUOTED, WORD, Span, name_of
-from sparkcep.errors import UNSUPPORTED, error_at
 
 ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # what an arc takes: a row, nothing, or the end of its rows' lifetimes
 
@@ -57,8 +56,19 @@ class Emitted:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """``name type`` behind the name of an arc."""
+
+    name: str
+    type: str
+    span: Span = _span()
+    type_span: Span = _span()
+
+
+@dataclass(frozen=True)
 class Arc:
-    """``ARC name FROM source TO target ON ... WHEN ... SET ... EMIT (...)``; ``on`` is ROW, EMPTY or EXPIRY."""
+    """``ARC name(parameters) FROM source TO target ON ... WHEN ... SET ... EMIT (...)``; ``on`` is ROW, EMPTY or EXPIRY. An arc with ``parameters``, even (),
+    is a template: rows of ARCS FROM make it present."""
 
     source: tuple[str, Span] = field(compare=False)
     target: tuple[str, Span] = field(compare=False)
@@ -68,11 +78,22 @@ class Arc:
     when: Expr | None = None
     sets: tuple[Assignment, ...] = ()
     emits: tuple[Emitted, ...] = ()
+    parameters: tuple[Parameter, ...] | None = None
     span: Span = _span()
     name_span: Span = _span()
 
 
-Item = Register | State | Arc
+@dataclass(frozen=True)
+class ArcTable:
+    """``ARCS FROM table ARRIVAL BY arrival``; ``table``: where the name or the query in parentheses stands, and ``text`` what is written there."""
+
+    text: str
+    arrival: tuple[Expr, ...] = ()
+    table: Span = _span()
+    span: Span = _span()
+
+
+Item = Register | State | Arc | ArcTable
 
 
 @dataclass(frozen=True)
@@ -91,6 +112,10 @@ class Automaton:
         return tuple(item for item in self.items if isinstance(item, State))
 
     @property
+    def tables(self) -> tuple[ArcTable, ...]:
+        return tuple(item for item in self.items if isinstance(item, ArcTable))
+
+    @property
     def arcs(self) -> tuple[Arc, ...]:
         """The arcs in their order; an IGNORE WHEN is an arc from its state to itself."""
         found = []
@@ -104,16 +129,18 @@ class Automaton:
 
     def name_spans(self) -> list[Span]:
         """Where names of registers, states, arcs and EMIT's columns stand."""
-        found = [item.span for item in self.items if not isinstance(item, Arc)]
+        found = [item.span for item in self.items if isinstance(item, Register | State)]
         for arc in self.items:
             if isinstance(arc, Arc):
                 found += [arc.source[1], arc.target[1], *(s.span for s in arc.sets), *(e.span for e in arc.emits)]
                 found += [arc.name_span] if arc.name is not None else []
+                found += [parameter.span for parameter in arc.parameters or ()]
         return found
 
     def type_spans(self) -> list[Span]:
-        """Where the types of registers stand."""
-        return [register.type_span for register in self.registers]
+        """Where the types of registers and parameters stand."""
+        parameters = [parameter.type_span for item in self.items if isinstance(item, Arc) for parameter in item.parameters or ()]
+        return [register.type_span for register in self.registers] + parameters
 
     def expressions(self) -> list[Expr]:
         """All expressions, in the order of the text."""
@@ -123,6 +150,8 @@ class Automaton:
                 found.append(item.initial)
             elif isinstance(item, State):
                 found.append(item.ignore)
+            elif isinstance(item, ArcTable):
+                found += item.arrival
             else:
                 found += [item.when, *(s.value for s in item.sets), *(e.value for e in item.emits)]
         return [expr for expr in found if expr is not None]
@@ -145,14 +174,11 @@ class AutomatonParser:
             elif c.take_word("STATE"):
                 items += self._many(self._state)
             elif c.at_word("ARCS", "FROM"):
-                raise error_at(
-                    c.text, c.token.start, c.peek().end, "AUTOMATON",
-                    "arcs are not read from a table yet; write each as ARC ..., with a constant or a column of the row in place of what changes", UNSUPPORTED,
-                )
+                items.append(self._table())
             elif c.at_word("ARC"):
                 items.append(self._arc())
             else:
-                raise c.error("expected REGISTER, STATE, ARC or ')' to close AUTOMATON")
+                raise c.error("expected REGISTER, STATE, ARC, ARCS FROM or ')' to close AUTOMATON")
         c.expect_op(")", "to close AUTOMATON")
         return Automaton(tuple(items), self._span(start))
 
@@ -194,8 +220,10 @@ class AutomatonParser:
         c, start = self.c, self.c.next().start
         unnamed = c.at_word("FROM") and c.peek(2).kind == WORD and c.peek(2).upper == "TO"
         name, named = (None, Span(0, 0)) if unnamed else self._name("FROM, or a name for the arc")
-        if c.at_op("("):
-            raise c.error("arcs with parameters come from a table, which is not read yet; write constants, or columns of the row", "AUTOMATON", UNSUPPORTED)
+        parameters = None
+        if name is not None and c.take_op("("):
+            parameters = () if c.at_op(")") else tuple(self._many(self._parameter))
+            c.expect_op(")", "to close the parameters")
         c.expect_word("FROM", "and the state that the arc leaves")
         source = self._name("the state that the arc leaves")
         c.expect_word("TO", "and the state that the arc leads to")
@@ -215,7 +243,27 @@ class AutomatonParser:
             c.expect_op("(", "after EMIT")
             emits = tuple(self._many(self._emitted))
             c.expect_op(")", "to close EMIT")
-        return Arc(source, target, (source[0], target[0]), name, on, when, sets, emits, self._span(start), named)
+        return Arc(source, target, (source[0], target[0]), name, on, when, sets, emits, parameters, self._span(start), named)
+
+    def _parameter(self) -> Parameter:
+        name, span = self._name("a name for the parameter")
+        start = self.c.token.start
+        kind = self.expressions.parse_type()
+        return Parameter(name, kind, span, self._span(start))
+
+    def _table(self) -> ArcTable:
+        c, start = self.c, self.c.next().start
+        c.next()
+        begin = c.token.start
+        if c.at_op("("):
+            self.expressions.skip_parens()
+        else:
+            self._name("a table of arcs, or a query in parentheses,")
+            while c.take_op("."):
+                self._name("the next part of the table's name")
+        table = self._span(begin)
+        arrival = tuple(self._many(self.expressions.parse)) if c.take_word("ARRIVAL", "BY") else ()
+        return ArcTable(table.of(c.text), arrival, table, self._span(start))
 
     def _assignment(self) -> Assignment:
         name, span = self._name("the name of a register")

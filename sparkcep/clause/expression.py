@@ -395,7 +395,7 @@ class ExpressionParser:
         c = self.c
         if t.text == "(":
             if c.peek().kind == WORD and c.peek().upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
-                self._skip_parens()
+                self.skip_parens()
                 return self._text("subquery", start)
             lam = self._lambda_params()
             if lam:
@@ -430,7 +430,7 @@ class ExpressionParser:
             return self._text("lit", start)
         if upper == "EXISTS" and nxt.text == "(" and c.peek(2).upper in ("SELECT", "WITH", "FROM", "VALUES", "TABLE"):
             c.next()
-            self._skip_parens()
+            self.skip_parens()
             return self._text("subquery", start)
         if upper in ("RUNNING", "FINAL") and nxt.kind == WORD and nxt.upper not in _OPENING and c.peek(2).text == "(":
             c.next()
@@ -481,7 +481,7 @@ class ExpressionParser:
             if c.token.kind == WORD and c.token.upper in ("SELECT", "WITH") and not args:
                 c.i -= 1
                 at = c.token.start
-                self._skip_parens()
+                self.skip_parens()
                 c.i -= 1
                 args.append(Expr("subquery", c.text[at : c.tokens[c.i].end], (), frozenset(), Span(at + 1, c.tokens[c.i].start)))
                 break
@@ -668,7 +668,8 @@ class ExpressionParser:
             raise c.error("expected a number in the type's parentheses")
         c.next()
 
-    def _skip_parens(self) -> None:
+    def skip_parens(self) -> None:
+        """Takes all tokens from a parenthesis up to the one that closes it."""
         c, depth, open_at = self.c, 0, self.c.token
         while True:
             t = c.next()

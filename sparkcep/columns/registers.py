@@ -16,7 +16,7 @@ import pyarrow as pa
 from sparkcep.columns.bytecode import ConditionCompiler
 from sparkcep.columns.types import MAX_DIGITS, NULL, Type
 from sparkcep.errors import SEMANTIC, ClauseError
-from sparkcep.plan.records import Arc, Automaton, Register, register_column
+from sparkcep.plan.records import Arc, Automaton, Parameter, Register, parameter_column, register_column
 
 WORD, FLOAT, WIDE = range(3)  # how a value is held: one word, one floating word, two words
 
@@ -49,7 +49,7 @@ class Compiled:
 
     ``fences`` int64 (arcs): first instructions, or -1. ``assigned`` int64 (n, 3): register, first instruction with and without the conversion to its
     type; ``sets`` int64 (arcs + 1): where those of each arc begin, the first ``initial`` ones being the registers' first values. ``emitted`` int64
-    (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT.
+    (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT. The words of ``parameters`` are counted by themselves.
     """
 
     code: np.ndarray
@@ -67,10 +67,11 @@ class Compiled:
     emitted: np.ndarray
     registers: tuple[Held, ...]
     emits: tuple[Held, ...]
+    parameters: tuple[Held, ...]
 
 
-def register_type(register: Register) -> pa.DataType:
-    """The Arrow type of a register. Raises ClauseError for a type that no register has."""
+def register_type(register: Register | Parameter) -> pa.DataType:
+    """The Arrow type of a register or a parameter. Raises ClauseError for a type that neither has."""
     found = _TYPES.get(register.type)
     decimal = _DECIMAL.fullmatch(register.type)
     if decimal:
@@ -79,11 +80,12 @@ def register_type(register: Register) -> pa.DataType:
             found = pa.decimal128(precision, scale)
     if found is None:
         wanted = "BOOLEAN, a number type, DATE, TIMESTAMP, TIMESTAMP_NTZ or STRING"
-        raise _at(register, f"the register {register.name} cannot be of type {register.type.upper()}; take {wanted}")
+        what = "parameter" if isinstance(register, Parameter) else "register"
+        raise _at(register, f"the {what} {register.name} cannot be of type {register.type.upper()}; take {wanted}")
     return found
 
 
-def _at(part: Register | Arc, message: str) -> ClauseError:
+def _at(part: Register | Parameter | Arc, message: str) -> ClauseError:
     return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=part.line, column=part.column, fragment=part.text)
 
 
@@ -97,6 +99,7 @@ def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool) -> Co
     types = [register_type(register) for register in automaton.registers]
     known = {f.name: f for f in schema}
     known |= {register_column(i): pa.field(register_column(i), t) for i, t in enumerate(types)}
+    known |= {parameter_column(i): pa.field(parameter_column(i), register_type(parameter)) for i, parameter in enumerate(automaton.parameters)}
     return _Compiler(automaton, ConditionCompiler((), pa.schema(known.values()), ansi, True)).run(types)
 
 
@@ -111,6 +114,11 @@ class _Compiler:
             t, column = machine.column(register_column(i))
             registers.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, column, width, t, arrow))
             width += 1 + t.is_wide
+        parameters, words = [], 0
+        for i, parameter in enumerate(automaton.parameters):
+            t, column = machine.column(parameter_column(i))
+            parameters.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, column, words, t, register_type(parameter)))
+            words += 1 + t.is_wide
         emits = []
         for name, t, arrow in self._emit_types():
             if t.kind in ("binary", "nested"):
@@ -134,7 +142,7 @@ class _Compiler:
             ranked=tuple(machine.ranked), stack=len(machine.code) + 4,
             fences=np.array(fences, dtype=np.int64), assigned=np.array(assigned, dtype=np.int64).reshape(-1, 3), initial=initial,
             sets=np.array(sets, dtype=np.int64), emitted=np.array(emitted, dtype=np.int64).reshape(len(fences), len(emits), 2),
-            registers=tuple(registers), emits=tuple(emits),
+            registers=tuple(registers), emits=tuple(emits), parameters=tuple(parameters),
         )
 
     def _fence(self, arc: Arc) -> int:

@@ -67,6 +67,7 @@ def _of_automaton(plan: Plan, automaton: Automaton, clause: MatchClause) -> Grap
         notes += [f"{s.register} := {text(s.value)}" for s in written.sets] + [f"emit {text(e.value)} as {e.name}" for e in written.emits]
         source, target = place[arc.source], place[arc.target]
         name = written.name or ("row" if arc.on == ROW else "no row")
+        name += "" if written.parameters is None else f"({', '.join(parameter.name for parameter in written.parameters)})"
         leaving[source].append(Edge(source, target, TAKE, name, text(written.when) if written.when else "", tuple(notes)))
     edges = tuple(edge for found in leaving for edge in _ordered(found))
     registers = [(r.name, " ".join([r.type.upper(), *(["=", text(w.initial)] if w.initial else [])])) for r, w in zip(automaton.registers, clause.automaton.registers)]

@@ -4,7 +4,8 @@ Behind each row that is there stand the records of the computations that have re
 there. A row that comes takes the records behind the row before it (Algorithm 1, Insert). Where it comes late, what had stepped over its place is taken
 away behind the rows that follow (RemoveInvalidatedSequences), and what goes on through it is carried over them (PropagateInsert), both as far as
 there is any. A row that goes takes its own away, and what steps over its place instead is carried on (Delete). Records of a list stand in the
-order of their first rows, so what is taken away stands at its head, and what comes new is put there.
+order of their first rows, so what is taken away stands at its head, and what comes new is put there. Where an arc comes or goes that is valid at rows which are
+there, computations are made anew from the first of them on, as far as anything differs.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.strategy import COMPUTATIONS
+from sparkcep.engine import arcs as of_arcs
 from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.changes import INSERT, PUNCTUATE, Turns, turns
+from sparkcep.engine.changes import ARC, INSERT, PUNCTUATE, Turns, turns
 from sparkcep.engine.compared import Candidate, report
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
 from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.prepared import Task
+from sparkcep.engine.timetable import Present, timetable
 from sparkcep.engine.windows import measured
-from sparkcep.plan.records import Arc
 from sparkcep.search import changes as kernels
 from sparkcep.search import codes
 from sparkcep.search import computations as c
@@ -63,6 +65,8 @@ class _Partition:
     settled: int = 0
     matches: int = 0
     bytes: int = 0
+    arcs: list[Present] = field(default_factory=list)
+    effects: dict[int, of_arcs.Effect] = field(default_factory=dict)
 
 
 class Changelog:
@@ -72,19 +76,19 @@ class Changelog:
         self.task, self.search = task, search
         self.state = search.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
         self.kept = np.zeros((KEPT, search.room.made.shape[0]), dtype=np.int64)
-        arcs = task.plan.automaton.arcs
         self.whole = search.graph
-        self.graph = _without_expiry(search.graph, arcs)
+        self.graph = _without_expiry(search.graph)
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
         self.task.ran.add(COMPUTATIONS)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
-        self.alive = lifetimes(self.task.plan, _without_promises(self.task, chunk, self.turns), self.task.failures)
+        timed = _timed(self.task, chunk, self.turns)
+        self.alive = lifetimes(self.task.plan, timed, self.task.failures)
         self.state[:] = 0
         self.search.room.stamps[:] = self.search.room.match_stamps[:] = 0
         self.rows, self.values = self.search._arrays(chunk, self.alive)
-        self.held = _held(self.task, chunk, self.turns)
+        self.held = _held(self.task, timed, self.turns)
         order = self.turns.order
         for part in range(chunk.parts):
             low, high = chunk.offsets[part : part + 2]
@@ -97,6 +101,12 @@ class Changelog:
         self.here = here = _Partition()
         state = self.state
         state[c.S_PART], state[c.S_WAYS] = part, 0
+        arcs = self.turns.arcs
+        if arcs is not None:
+            plot = arcs.plot(order, self.turns.kinds == PUNCTUATE)
+            here.arcs, here.effects = list(plot.first), plot.effects
+            self.search.use(self.search.present, arcs.given())
+            self._arrange()
         self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
         self.initial = int(state[c.S_INITIAL])
         for action in self._actions(order.tolist()):
@@ -111,15 +121,18 @@ class Changelog:
         here.candidates.clear()
 
     def _actions(self, order: list[int]) -> Iterator[tuple[int, list[int], int]]:
-        """What happens, as (kind, rows, cause): rows that come one behind the other, each its own cause where that is -2; a row that goes; a punctuation.
-        The cause of what the end of the input does is -1."""
-        kinds, partner = self.turns.kinds, self.turns.partner
+        """What happens, as (kind, rows, cause): rows that come one behind the other, each its own cause where that is -2; a row that goes; an arc that comes or
+        goes; the punctuation that holds for rows and arcs, where one of either has come. The cause of what the end of the input does is -1."""
+        kinds, partner, here = self.turns.kinds, self.turns.partner, self.here
         run: list[int] = []
         held: list[int] = []
         limit = None  # rows with times before it are not held back
         newest = -1
+        promises = _Promises(self.turns.arcs)
         for row in order:
             kind = kinds[row]
+            if kind == ARC and row not in here.effects and not promises.promise(row):
+                continue
             if kind == INSERT and self.rows.absent[row]:
                 continue
             if kind == INSERT and self.held is not None and (limit is None or self.held.when[row] >= limit):
@@ -137,15 +150,20 @@ class Changelog:
                 run = []
             if kind == INSERT:
                 yield INSERT, [row], -2
-            elif kind == PUNCTUATE:
-                if self.held is not None and (limit is None or self.held.until[row] > limit):
-                    limit = self.held.until[row]
+            elif kind == ARC and row in here.effects:
+                yield ARC, [row], row
+            elif kind in (PUNCTUATE, ARC):
+                said = promises.effective(row, kind == ARC)
+                if said < 0:
+                    continue
+                if self.held is not None and (limit is None or self.held.until[said] > limit):
+                    limit = self.held.until[said]
                     count = bisect_left(held, limit, key=lambda r: self.held.when[r])
                     for free in held[:count]:
                         yield INSERT, [free], row
                         newest = max(newest, free)
                     del held[:count]
-                yield PUNCTUATE, [row], row
+                yield PUNCTUATE, [said], row
             elif self.rows.absent[row] == 0:
                 gone = int(partner[row])
                 at = bisect_left(held, gone)
@@ -162,6 +180,8 @@ class Changelog:
     def _act(self, kind: int, rows: list[int], cause: int) -> None:
         if kind == PUNCTUATE:
             self._expire(rows[0], cause)
+        elif kind == ARC:
+            self._change(rows[0], cause)
         elif kind == INSERT and (not self.here.live or rows[0] > self.here.live[-1]):
             self._append(rows, cause)
         elif kind == INSERT:
@@ -262,6 +282,60 @@ class Changelog:
                 here.found[q] = here.found[q] + due
                 self._tell("insert", due, cause)
 
+    # -- arcs ---------------------------------------------------------------------------------------------------------
+
+    def _arrange(self) -> None:
+        """Has the kernel see the arcs of the partition as they are now."""
+        search, part = self.search, int(self.state[c.S_PART])
+        low, high = self.chunk.offsets[part : part + 2]
+        present = timetable(search.automaton, [self.here.arcs])
+        search.use(present, search.given)
+        self.values, self.whole, self.graph = search.values(), present.graph, _without_expiry(present.graph)
+        self.rows.base[low:high] = present.base(0, self.turns.arcs.clock[low:high])
+        self.state[c.S_BASE] = -1
+
+    def _change(self, row: int, cause: int) -> None:
+        """An arc that comes or goes, or ends earlier."""
+        here, clock = self.here, self.turns.arcs.clock
+        here.turn += 1
+        effect = here.effects[row]
+        old = here.arcs[effect.of]
+        new = here.arcs[effect.of] = old._replace(begin=effect.begin, end=effect.end)
+        low, high = _between((old.begin, old.end), (new.begin, new.end))
+        if low >= high:
+            return
+        self._arrange()
+        at, size = bisect_left(here.live, low, key=lambda q: clock[q]), BLOCK
+        while at < len(here.live):
+            rows = here.live[at : at + size]
+            for q, (records, found) in zip(rows, self._walk(rows, here.live[at - 1] if at else -1, True), strict=True):
+                as_before = self._as_before(here.records[q], records)
+                self._keep(q, records)
+                self._exchange(q, found, cause)
+                if as_before and clock[q] >= high:
+                    return
+            at, size = at + len(rows), 2 * size
+
+    def _as_before(self, old: np.ndarray, new: np.ndarray) -> bool:
+        """Whether what goes on behind a row is what went on before; labels of rows are not compared."""
+        others = np.arange(old.shape[1]) != c.I_WAY
+        return old.shape == new.shape and not (self.search.labelled and len(old)) and np.array_equal(old[:, others], new[:, others])
+
+    def _exchange(self, row: int, found: list[Match], cause: int) -> None:
+        """Other matches end at the row now; what has expired is final."""
+        here = self.here
+        old = [match for match in here.found[row] if not match.words[c.M_EXPIRED]]
+        expired = [match for match in here.found[row] if match.words[c.M_EXPIRED]]
+        before, after = ({self._same(match) for match in some} for some in (old, found))
+        self._tell("retract", [match for match in old if self._same(match) not in after], cause)
+        self._tell("insert", [match for match in found if self._same(match) not in before], cause)
+        here.found[row] = found + expired
+
+    def _same(self, match: Match) -> tuple:
+        """What equal matches have in common."""
+        words = np.where((self.search.room.floating == 1) & (match.words == c.NEGATIVE_ZERO), 0, match.words)
+        return match.first, words.tobytes(), match.labels.tobytes()
+
     # -- records and matches ------------------------------------------------------------------------------------------
 
     def _keep(self, row: int, records: np.ndarray) -> None:
@@ -313,6 +387,8 @@ class Changelog:
         finally:
             if further >= 0:
                 self.rows.when[high - 1], self.rows.absent[high - 1] = seen
+        if begins:
+            self.initial = int(state[c.S_INITIAL])
         return self._taken(order, sizes, told)
 
     def _taken(self, order: np.ndarray, sizes: np.ndarray, told: np.ndarray) -> list[tuple[np.ndarray, list[Match]]]:
@@ -377,20 +453,53 @@ class Changelog:
         search._check(self.chunk)
 
 
-def _without_expiry(graph: c.Graph, arcs: tuple[Arc, ...]) -> c.Graph:
+class _Promises:
+    """The last punctuations of rows and of arcs. ``arcs``: None where there are none, or nothing need be promised of them."""
+
+    def __init__(self, arcs: of_arcs.ArcRows | None) -> None:
+        self.arcs = arcs
+        self.of_rows = self.of_arcs = -1
+
+    def promise(self, row: int) -> bool:
+        """Whether a row of ARCS FROM is a punctuation that counts."""
+        return self.arcs.ops[row] == of_arcs.PUNCTUATE and self.arcs.punctuates
+
+    def effective(self, row: int, of_arc: bool) -> int:
+        """The row whose time no change comes before, once this punctuation has come; -1 where there is none."""
+        if self.arcs is None or not self.arcs.punctuates:
+            return row
+        clock = self.arcs.clock
+        if of_arc:
+            self.of_arcs = row if self.of_arcs < 0 else max(self.of_arcs, row, key=lambda q: clock[q])
+        else:
+            self.of_rows = row if self.of_rows < 0 else max(self.of_rows, row, key=lambda q: clock[q])
+        return -1 if min(self.of_rows, self.of_arcs) < 0 else min(self.of_rows, self.of_arcs, key=lambda q: clock[q])
+
+
+def _between(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
+    """From and before which times two lifetimes differ."""
+    if old[0] >= old[1] or new[0] >= new[1]:
+        return new if old[0] >= old[1] else old
+    low = min(old[0], new[0]) if old[0] != new[0] else min(old[1], new[1])
+    return low, max(old[1], new[1]) if old[1] != new[1] else max(old[0], new[0])
+
+
+def _without_expiry(graph: c.Graph) -> c.Graph:
     """The graph in which arcs ON EXPIRY are not taken."""
-    kept = np.array([arcs[arc].on != "expiry" for arc in graph.silent], dtype=bool)
+    kept = graph.arcs[graph.silent, c.A_ON] != c.ON_EXPIRY
     counts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
     return graph._replace(silent=graph.silent[kept], first_silent=counts[graph.first_silent])
 
 
-def _without_promises(task: Task, chunk: Chunk, found: Turns) -> Chunk:
-    """The chunk in which punctuations have no end of a lifetime, which nobody need give them."""
-    name = task.plan.automaton.lifetime
-    if not name:
-        return chunk
-    ends = chunk.columns[name]
-    return replace(chunk, columns=chunk.columns | {name: pc.if_else(pa.array(found.kinds == PUNCTUATE), pa.scalar(None, ends.type), ends)})
+def _timed(task: Task, chunk: Chunk, found: Turns) -> Chunk:
+    """The chunk in which rows of ARCS FROM have their own times, and like punctuations no end of a lifetime, which nobody need give them."""
+    columns, automaton = dict(chunk.columns), task.plan.automaton
+    if found.arcs is not None:
+        columns[automaton.time] = found.arcs.timed
+    if automaton.lifetime:
+        ends = columns[automaton.lifetime]
+        columns[automaton.lifetime] = pc.if_else(pa.array(found.kinds >= PUNCTUATE), pa.scalar(None, ends.type), ends)
+    return replace(chunk, columns=columns)
 
 
 def _shifted(records: np.ndarray, by: int) -> np.ndarray:

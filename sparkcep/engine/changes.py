@@ -15,17 +15,20 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import boundaries, null_marks, ranges, words
 from sparkcep.columns.types import type_of
+from sparkcep.engine.arcs import ArcRows
 from sparkcep.engine.buffer import Chunk, columns_of
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.found import Found
 from sparkcep.engine.prepared import Task
+from sparkcep.engine.timetable import timetable
 from sparkcep.engine.windows import check_window
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.plan.arcs import BASE, NUMBER
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Changes
 from sparkcep.search import codes
 
-INSERT, RETRACT, PUNCTUATE = range(3)
+INSERT, RETRACT, PUNCTUATE, ARC = range(4)  # the last is a row of ARCS FROM, which says itself what it does
 _WORDS = pa.array(["insert", "retract", "punctuate"])
 
 
@@ -48,14 +51,15 @@ def check_changes(plan: Plan, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True)
 class Turns:
-    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE; ``order`` int64: the rows by partition and arrival; ``partner``
+    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC; ``order`` int64: the rows by partition and arrival; ``partner``
     int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of all others; ``times`` int64 (rows): numbers that rise with
-    t, from partition to partition."""
+    t, from partition to partition; ``arcs``: the rows of ARCS FROM, None without that."""
 
     kinds: np.ndarray
     order: np.ndarray
     partner: np.ndarray
     times: np.ndarray
+    arcs: ArcRows | None
 
     @property
     def left(self) -> np.ndarray:
@@ -66,18 +70,36 @@ class Turns:
 def turns(task: Task, chunk: Chunk) -> Turns:
     """What the rows of whole partitions do. Raises MatchRuntimeError for changes that make no sense."""
     plan, changes = task.plan, task.plan.changes
-    kinds = _kinds(task, chunk, changes)
+    arcs = ArcRows(task, chunk) if plan.arcs is not None else None
+    kinds = _kinds(task, chunk, changes) if changes is not None else np.zeros(chunk.rows, dtype=np.int8)
     parts = chunk.partition_of(np.arange(chunk.rows))
-    arrival = words(chunk.columns[changes.arrival]) if changes.arrival else kinds
+    arrival = words(chunk.columns[changes.arrival]) if changes is not None and changes.arrival else kinds
+    if arcs is not None:
+        kinds[arcs.marks] = ARC
+        arrival = arcs.arrival(arrival)
     order = np.lexsort((np.arange(chunk.rows), kinds, arrival, parts))
+    if changes is None:
+        return Turns(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
     time = chunk.columns[plan.automaton.time]
+    times = _times(chunk, time) if arcs is None else _ranked(parts, arcs.clock)
+    found = Turns(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs)
+    _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
+    return found
+
+
+def _times(chunk: Chunk, time: pa.Array) -> np.ndarray:
     begins = np.zeros(chunk.rows, dtype=np.int64)
     begins[boundaries([time], chunk.rows)[:-1]] = 1
     begins[chunk.offsets[:-1][np.diff(chunk.offsets) > 0]] = 1
-    times = np.cumsum(begins)
-    found = Turns(kinds, order, _partners(task, chunk, kinds, order, parts), times)
-    _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
-    return found
+    return np.cumsum(begins)
+
+
+def _ranked(parts: np.ndarray, clock: np.ndarray) -> np.ndarray:
+    """Numbers of rows that are in no order."""
+    order = np.lexsort((clock, parts))
+    times = np.empty(len(order), dtype=np.int64)
+    times[order] = np.cumsum((np.diff(parts[order], prepend=-1) != 0) | (np.diff(clock[order], prepend=0) != 0))
+    return times
 
 
 def _kinds(task: Task, chunk: Chunk, changes: Changes) -> np.ndarray:
@@ -100,7 +122,7 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
         return partner
     same = words(chunk.columns[task.plan.changes.same]).astype(np.int64)
     group = parts * (int(same.max()) + 1) + same
-    touched = np.isin(group, group[kinds == RETRACT]) & (kinds != PUNCTUATE)
+    touched = np.isin(group, group[kinds == RETRACT]) & (kinds < PUNCTUATE)
     there: dict[int, list[int]] = {}
     for row in order[touched[order]].tolist():
         rows = there.setdefault(int(group[row]), [])
@@ -142,7 +164,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarr
         )
     order = found.order
     promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
-    late = order[(found.times[order] < promised) & (found.kinds[order] != PUNCTUATE) & ~absent[order]]
+    late = order[(found.times[order] < promised) & (found.kinds[order] < PUNCTUATE) & ~absent[order]]
     if len(late):
         row = int(late[0])
         raise MatchRuntimeError(
@@ -177,13 +199,40 @@ class Net:
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
-        left = taken(chunk, turns(self.task, chunk).left)
-        rounds = self._consecutive(left) if self.task.plan.changes.consecutive else self.search.rounds(left)
+        plan, found = self.task.plan, turns(self.task, chunk)
+        if found.arcs is not None:
+            chunk = self._placed(chunk, found, found.arcs)
+        left = taken(chunk, found.left)
+        rounds = self._consecutive(left) if plan.changes is not None and plan.changes.consecutive else self.search.rounds(left)
         if self.task.plan.rows == "unmatched":
             yield from self.search.with_unmatched(left, rounds)
             return
         for found in rounds:
             yield from self.search.tables.of(left, found)
+
+    def _placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
+        """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
+        punctuations = found.kinds == PUNCTUATE
+        numbers = words(chunk.columns[NUMBER])
+        sets, known = [], {}
+        of_part = np.zeros(chunk.parts, dtype=np.int64)
+        for part in range(chunk.parts):
+            order = found.order[chunk.offsets[part] : chunk.offsets[part + 1]]
+            key: object = numbers[order[arcs.marks[order]]].tobytes()
+            if punctuations[order].any():  # these may make a change of the arcs come too late
+                key = part
+            if key not in known:
+                known[key] = len(sets)
+                sets.append(arcs.plot(order, punctuations).last)
+            of_part[part] = known[key]
+        present = timetable(self.task.plan.automaton, sets)
+        base = np.zeros(chunk.rows, dtype=np.int64)
+        for part in range(chunk.parts):
+            low, high = chunk.offsets[part : part + 2]
+            base[low:high] = present.base(int(of_part[part]), arcs.clock[low:high])
+        self.search.use(present, arcs.given())
+        column = pa.array(base)
+        return replace(chunk, table=chunk.table.append_column(BASE, column), columns=chunk.columns | {BASE: column})
 
     def _consecutive(self, chunk: Chunk) -> Iterator[Found]:
         """The matches of each stretch of rows that follow one another.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.strategy import COMPUTATIONS
-from sparkcep.columns.arrays import decimal_words, null_marks, words
+from sparkcep.columns.arrays import decimal_words, null_marks, ranges, words
 from sparkcep.columns.registers import FLOAT, WIDE, Compiled, Held
 from sparkcep.columns.types import HIGH, WORD
 from sparkcep.engine.buffer import Chunk, Left
@@ -20,40 +20,20 @@ from sparkcep.engine.lifetimes import Lifetimes, beyond, expired, lifetimes, tim
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.timetable import Timetable, whole
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.arcs import BASE
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS
-from sparkcep.plan.records import Automaton
+from sparkcep.plan.records import parameter_column
 from sparkcep.search import codes
 from sparkcep.search import computations as kernels
 from sparkcep.search.computations import I_WAY, I_WORDS, M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS
 from sparkcep.search.machine import DIVIDE_BY_ZERO, OVERFLOW
 
 RECORDS, MATCHES = 1024, 8192  # there is room for so many at first
-_TAKES = {"row": kernels.ON_ROW, "empty": kernels.ON_EMPTY, "expiry": kernels.ON_EXPIRY}
 _NO_MARKS = np.zeros(0, dtype=np.uint8)
 _LESS = "WINDOW, or conditions that fewer rows fulfil"
-
-
-def graph_of(automaton: Automaton) -> kernels.Graph:
-    """States and arcs as arrays."""
-    arcs = np.array(
-        [(arc.target, arc.letter, _TAKES[arc.on], arc.label, int(bool(arc.emits))) for arc in automaton.arcs], dtype=np.int64
-    )  # fmt: skip
-    states = range(len(automaton.states))
-
-    def leaving(without: str) -> tuple[np.ndarray, np.ndarray]:
-        found = [[i for i, arc in enumerate(automaton.arcs) if arc.source == state and arc.on != without] for state in states]
-        first = np.cumsum([0, *map(len, found)]).astype(np.int64)
-        return first, np.array([i for some in found for i in some], dtype=np.int64)
-
-    first_leaving, others = leaving("expiry")
-    first_silent, silent = leaving("row")
-    final = np.zeros(len(automaton.states), dtype=np.uint8)
-    final[list(automaton.final)] = 1
-    goes = np.zeros(len(automaton.states), dtype=np.uint8)
-    goes[[arc.source for arc in automaton.arcs]] = 1
-    return kernels.Graph(arcs, first_leaving, others, first_silent, silent, np.array([automaton.start], dtype=np.int64), final, goes)
 
 
 def _table(values: tuple[Held, ...]) -> np.ndarray:
@@ -71,12 +51,13 @@ class _Strings:
         return self.pool.take(pa.array(ranks, mask=null)).cast(pa.string())
 
 
-def _strings(compiled: Compiled, chunk: Chunk) -> tuple[_Strings, dict[str, np.ndarray]]:
-    """Ranks of the string columns' values and of constants, in one order."""
+def _strings(compiled: Compiled, chunk: Chunk, given: dict[str, pa.Array]) -> tuple[_Strings, dict[str, np.ndarray]]:
+    """Ranks of the string columns' values, of parameters and of constants, in one order."""
     names = [name for name in compiled.ranked if name in chunk.columns]
     columns = [chunk.columns[name].cast(pa.large_string()) for name in names]
+    others = [values.cast(pa.large_string()) for name, values in given.items() if name in compiled.ranked]
     fixed = pa.array(compiled.strings, type=pa.large_string())
-    pool = pc.unique(pa.chunked_array([*columns, fixed], type=pa.large_string())).drop_null()
+    pool = pc.unique(pa.chunked_array([*columns, *others, fixed], type=pa.large_string())).drop_null()
     pool = pool.take(pc.sort_indices(pool.cast(pa.large_binary())))
 
     def ranks(values: pa.Array) -> np.ndarray:
@@ -94,7 +75,8 @@ class Computations:
         plan, compiled = task.plan, task.prepared.compiled
         assert plan.automaton is not None and compiled is not None
         self.task, self.tables, self.automaton, self.compiled = task, tables, plan.automaton, compiled
-        self.graph = graph_of(plan.automaton)
+        self.given: dict[str, pa.Array] = {}  # parameters by their columns
+        self.present = whole(plan.automaton)
         self.labelled = any(leaf.spec.kind == "cls" or CLASSIFIER_COLUMN in leaf.spec for leaf in plan.leaves) or any(
             leaf.spec.kind == "rows" and CLASSIFIER_COLUMN in leaf.spec.columns for leaf in plan.leaves
         )
@@ -104,6 +86,16 @@ class Computations:
         self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self.strings = _Strings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
         self.room = self._first_room()
+
+    # -- arcs ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> kernels.Graph:
+        return self.present.graph
+
+    def use(self, present: Timetable, given: dict[str, pa.Array]) -> None:
+        """From now on these arcs are there; ``given``: the columns of their parameters."""
+        self.present, self.given = present, given
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -163,7 +155,7 @@ class Computations:
 
     def _arrays(self, chunk: Chunk, alive: Lifetimes) -> tuple[kernels.Rows, kernels.Values]:
         compiled, count = self.compiled, chunk.rows
-        self.strings, ranked = _strings(compiled, chunk)
+        self.strings, ranked = _strings(compiled, chunk, self.given)
         ints = np.zeros((len(compiled.int_columns), count), dtype=np.int64)
         inull = np.zeros((len(compiled.int_columns), count), dtype=np.uint8)
         flts = np.zeros((len(compiled.float_columns), count), dtype=np.float64)
@@ -177,17 +169,43 @@ class Computations:
             column = chunk.columns.get(name)
             if column is not None:
                 flts[i], fnull[i] = words(column), null_marks(column)
+        packed = words(chunk.columns[LETTERS]) if self.task.plan.letters else np.zeros(count, dtype=np.int64)
+        # the kernel is compiled for writeable arrays only
+        base = words(chunk.columns[BASE]) if BASE in chunk.columns else np.zeros(count, dtype=np.int64)
+        packed, offsets, when, ends, absent, base = (np.require(a, requirements="W") for a in (packed, chunk.offsets, alive.when, alive.ends, alive.absent, base))
+        rows = kernels.Rows(packed, offsets, when, ends, absent, base, ints, flts, inull, fnull, np.ones(count, dtype=np.int64))
+        return rows, self.values()
+
+    def values(self) -> kernels.Values:
+        """The bytecode of the arcs that are there, for the strings at hand."""
+        compiled, arcs = self.compiled, self.present.arcs
         code = compiled.code.copy()
         for at, which in compiled.patches:
             code[at, 1] = self.strings.fixed[which]
-        packed = words(chunk.columns[LETTERS]) if self.task.plan.letters else np.zeros(count, dtype=np.int64)
-        # the kernel is compiled for writeable arrays only
-        packed, offsets, when, ends, absent = (np.require(a, requirements="W") for a in (packed, chunk.offsets, alive.when, alive.ends, alive.absent))
-        rows = kernels.Rows(packed, offsets, when, ends, absent, ints, flts, inull, fnull, np.ones(count, dtype=np.int64))
-        values = kernels.Values(
-            code, compiled.floats, compiled.fences, compiled.assigned, compiled.sets, compiled.emitted, _table(compiled.registers), _table(compiled.emits)
+        sizes = (compiled.sets[1:] - compiled.sets[:-1])[arcs]
+        sets = compiled.initial + np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        assigned = np.concatenate([compiled.assigned[: compiled.initial], compiled.assigned[ranges(compiled.sets[arcs], sizes)]])
+        words_given = sum(1 + (held.how == WIDE) for held in compiled.parameters)
+        given, null = np.zeros((len(arcs), words_given), dtype=np.int64), np.ones((len(arcs), len(compiled.parameters)), dtype=np.uint8)
+        rows = self.present.given
+        for i, held in enumerate(compiled.parameters):
+            if parameter_column(i) in self.given and (rows >= 0).any():
+                of_arcs = self.given[parameter_column(i)].take(pa.array(rows, mask=rows < 0))
+                null[:, i] = null_marks(of_arcs)
+                self._give(held, of_arcs, given)
+        return kernels.Values(
+            code, compiled.floats, compiled.fences[arcs], assigned, sets, compiled.emitted[arcs], _table(compiled.registers), _table(compiled.emits),
+            _table(compiled.parameters), given, given.view(np.float64), null,
         )
-        return rows, values
+
+    def _give(self, held: Held, values: pa.Array, given: np.ndarray) -> None:
+        """Writes the values of a parameter into its words."""
+        if held.is_string:
+            given[:, held.word] = np.asarray(pc.fill_null(pc.index_in(values.cast(pa.large_string()), value_set=self.strings.pool), 0))
+        elif held.how == WIDE:
+            given[:, held.word], given[:, held.word + 1] = decimal_words(values)
+        else:
+            given[:, held.word] = words(values, held.type).view(np.int64)
 
     # -- room ---------------------------------------------------------------------------------------------------------
 
@@ -360,7 +378,7 @@ class Computations:
         if outcome != codes.ERROR:
             return self.task.failures.of(outcome, row, 0, chunk.columns)
         bad, arc = int(state[kernels.S_DETAIL]), int(state[kernels.S_ARC])
-        place = "the constant of a register" if arc < 0 else f"the arc in line {self.automaton.arcs[arc].line}: {self.automaton.arcs[arc].text}"
+        place = "the constant of a register" if arc < 0 else f"the arc in line {self.automaton.arcs[self.present.arcs[arc]].line}: {self.automaton.arcs[self.present.arcs[arc]].text}"
         if bad == OVERFLOW + kernels.CAST:
             return MatchRuntimeError("CAST_OVERFLOW", f"a value is beyond the type of its register in {place}{where}; declare a wider type", sqlstate="22003")
         if bad == DIVIDE_BY_ZERO:

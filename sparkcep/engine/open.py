@@ -21,6 +21,7 @@ from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
+from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
 from sparkcep.engine.changelog import Changelog
@@ -73,6 +74,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     if plan.automaton is not None:
         check_lifetimes(plan, schema)
         check_changes(plan, schema)
+        check_arcs(plan, schema)
         return Prepared(strategy, schema, conditions, out, memo, live, compile_automaton(plan.automaton, schema, plan.ansi))
     if strategy.net is None:
         if strategy.forgets is None:
@@ -179,8 +181,9 @@ def _passage(task: Task) -> Passage:
         return Whole(BestOfLastRows(task, listing, reporter, tables).answer)
     if strategy.search == s.COMPUTATIONS:
         search = Computations(task, tables)
-        if task.plan.changes is not None:
-            return Whole((Changelog if task.plan.changes.report == "CHANGES" else Net)(task, search).answer)
+        changes = task.plan.changes
+        if changes is not None or task.plan.arcs is not None:
+            return Whole((Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer)
         return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)

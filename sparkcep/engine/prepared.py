@@ -83,6 +83,7 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
         fields += [pa.field(key.column, schema.field(key.column).type) for key in plan.partition]
     else:
         internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
+        internal.update(plan.arcs.columns if plan.arcs is not None else ())
         fields += [pa.field(f.name, f.type) for f in schema if f.name not in internal]
         # keys that are no columns of the user's
         fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]

@@ -14,7 +14,8 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, tokenize
 from sparkcep.clause.tree import OMIT_EMPTY, MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
-from sparkcep.plan.changes import check_changes
+from sparkcep.plan.arcs import check_arcs
+from sparkcep.plan.changes import check_changes, reports_changes
 from sparkcep.plan.checked import MAX_VARIABLES
 from sparkcep.plan.define import ConditionSplitter, conjuncts, literal_tree
 from sparkcep.plan.measures import MeasureSplitter
@@ -29,7 +30,9 @@ from sparkcep.plan.records import (
     Lit,
     OfChange,
     OfComputation,
+    Parameter,
     Register,
+    parameter_column,
     register_column,
 )
 from sparkcep.plan.scope import CHANGED, LIFETIMES, RANDOM, Inputs, Row, Scope
@@ -43,8 +46,8 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlst
 
 
 def like_a_column(name: str) -> str:
-    """What is said of a register that has the name of a column of the table."""
-    return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register another name"
+    """What is said of a register or a parameter that has the name of a column of the table."""
+    return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register or parameter another name"
 
 
 def check_beside(clause: MatchClause) -> None:
@@ -57,9 +60,9 @@ def check_beside(clause: MatchClause) -> None:
         if found is not None:
             raise _fail(clause, found.span, "AUTOMATON", f"{words} says how a PATTERN matches; beside AUTOMATON the arcs say it: leave {words} out")
     for words, found in (("PREF", clause.pref), ("TOP", clause.top)):
-        if found is not None:
-            message = f"{words} does not rank the matches of an AUTOMATON yet; rank the clause's output with ORDER BY ... LIMIT, or rank() OVER (...)"
-            raise _fail(clause, found.span, "AUTOMATON", message, UNSUPPORTED)
+        if found is not None and reports_changes(clause):
+            message = f"{words} ranks the matches of the end, and under REPORT CHANGES these come and go; leave one of the two out"
+            raise _fail(clause, found.span, "AUTOMATON", message)
     if clause.rows == OMIT_EMPTY or _shows_empty(clause):
         span = Span(clause.span.start, clause.span.start + 20)
         raise _fail(clause, span, "AUTOMATON", "an AUTOMATON has no empty matches to SHOW or OMIT; write ALL ROWS PER MATCH")
@@ -70,6 +73,7 @@ def check_beside(clause: MatchClause) -> None:
         raise _fail(clause, first.expr.span, "AUTOMATON", "the first ORDER BY expression of an AUTOMATON is the rows' time, and ascends; leave DESC out")
     _check_lifetimes(clause)
     check_changes(clause)
+    check_arcs(clause)
 
 
 def _check_lifetimes(clause: MatchClause) -> None:
@@ -79,7 +83,7 @@ def _check_lifetimes(clause: MatchClause) -> None:
     if window is not None and window.rows:
         raise _fail(clause, window.span, "WINDOW_SIZE", "a WINDOW of ROWS is no lifetime; count rows in a register")
     if window is not None and window.slide is not None:
-        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks matches by TOP, which an AUTOMATON does not take; leave it out")
+        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of windows, and beside AUTOMATON a WINDOW is the life of a row; leave it out")
 
 
 def _head(clause: MatchClause) -> Span:
@@ -93,11 +97,12 @@ def _shows_empty(clause: MatchClause) -> bool:
 
 
 class _Splitter(ConditionSplitter):
-    """Makes trees of expressions that may see registers."""
+    """Makes trees of expressions that may see registers, and the parameters of the arc at hand."""
 
     def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int]) -> None:
         super().__init__(scope, inputs, ordered=False)
         self.registers = registers
+        self.parameters: dict[str, int] = {}
 
     def check(self, expr: Expr, on: str) -> None:
         """Refuses what no arc may compute."""
@@ -114,17 +119,20 @@ class _Splitter(ConditionSplitter):
                 raise scope.error(node, "AUTOMATON", "* cannot stand in an arc; name columns and registers")
         if on != ROW:
             for node in scope.columns(expr):
-                if self.register(node) is None:
+                if self.held(node) is None:
                     what = "takes no row" if on == EMPTY else "is taken when the rows' lifetimes end"
                     raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so that {node.value[-1]} has no value{_ROW_ONLY}")
 
-    def register(self, node: Expr) -> int | None:
-        """The number of the register that a node of an expression is; None for anything else."""
-        return self.registers.get(node.value[0].lower()) if node.op == "col" and len(node.value) == 1 else None
+    def held(self, node: Expr) -> str | None:
+        """The column of the register or parameter that a node of an expression is; None for anything else."""
+        name = node.value[0].lower() if node.op == "col" and len(node.value) == 1 else ""
+        if name in self.registers:
+            return register_column(self.registers[name])
+        return parameter_column(self.parameters[name]) if name in self.parameters else None
 
     def sees(self, expr: Expr) -> bool:
-        """Whether an expression sees a register."""
-        return any(self.register(node) is not None for node in self.scope.columns(expr))
+        """Whether an expression sees a register or a parameter."""
+        return any(self.held(node) is not None for node in self.scope.columns(expr))
 
     def tree(self, expr: Expr) -> tuple:
         return self._lower(expr, -1)
@@ -134,9 +142,9 @@ class _Splitter(ConditionSplitter):
 
     def _lower(self, expr: Expr, variable: int) -> tuple:
         expr = expr.bare()
-        number = self.register(expr)
-        if number is not None:
-            return Here("col", register_column(number))
+        column = self.held(expr)
+        if column is not None:
+            return Here("col", column)
         if not self.sees(expr):
             return literal_tree(expr) or Here("col", self.inputs.column(self.scope.row_text(expr)))
         found = self._native(expr, variable)
@@ -144,8 +152,8 @@ class _Splitter(ConditionSplitter):
             what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else f"this {expr.op}"
             raise self.scope.error(
                 expr, "MATCH_DEPENDENT_EXPRESSION",
-                f"{what} of a register is not computed by the engine; use comparisons, arithmetic, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to "
-                "numbers of registers, and any function of the row alone", UNSUPPORTED,
+                f"{what} of a register or a parameter is not computed by the engine; use comparisons, arithmetic, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to "
+                "numbers of these, and any function of the row alone", UNSUPPORTED,
             )
         return found
 
@@ -163,6 +171,7 @@ class _Builder:
     letters: dict[str, int] = field(default_factory=dict)
     emits: dict[str, str] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
+    parameters: list[Parameter] = field(default_factory=list)
 
     def error(self, span: Span, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         return _fail(self.clause, span, "AUTOMATON", message, sqlstate)
@@ -180,14 +189,14 @@ class _Builder:
         for arc in arcs:
             for item in arc.emits:
                 self.emits.setdefault(item.name.lower(), item.name)
-        if max(len(registers), len(self.emits)) > MAX_VARIABLES:
-            raise self.error(_head(self.clause), f"an automaton has at most {MAX_VARIABLES} registers and columns of EMIT", LIMIT)
         found = tuple(self._arc(arc, splitter, final) for arc in arcs)
+        if max(len(registers), len(self.emits), len(self.parameters)) > MAX_VARIABLES:
+            raise self.error(_head(self.clause), f"an automaton has at most {MAX_VARIABLES} registers, columns of EMIT and parameters", LIMIT)
         self._check_dead(arcs, final)
         lifetime = ""
         if self.clause.lifetime is not None:
             lifetime = self.inputs.column(self.scope.plain_text(self.clause.lifetime.end, "LIFETIME TO"))
-        return Automaton(registers, tuple(self.names), start, tuple(sorted(final)), found, tuple(self.emits.values()), "__o0", lifetime)
+        return Automaton(registers, tuple(self.names), start, tuple(sorted(final)), found, tuple(self.emits.values()), "__o0", lifetime, tuple(self.parameters))
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -216,7 +225,10 @@ class _Builder:
                 named.add(arc.name.lower())
                 self.labels.setdefault(arc.name, len(self.labels) + 1)
         for item in automaton.states:
-            if item.name.lower() not in self.states:
+            if item.name.lower() not in self.states and automaton.tables:
+                self.states[item.name.lower()] = len(self.names)
+                self.names.append(item.name)
+            elif item.name.lower() not in self.states:
                 raise self.error(item.span, f"no arc leaves or reaches the state {item.name}; leave it out, or check how its name is written in the arcs")
 
     def _ends(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> tuple[int, set[int]]:
@@ -254,6 +266,8 @@ class _Builder:
 
     def _arc(self, arc: written.Arc, splitter: _Splitter, final: set[int]) -> Arc:
         source, target = (self.states[name.lower()] for name in arc.ends)
+        first = len(self.parameters)
+        splitter.parameters = self._parameters(arc)
         if arc.on == EXPIRY:
             if self.clause.window is None and self.clause.lifetime is None:
                 raise self.error(arc.span, "ON EXPIRY happens when a row's lifetime ends; add WINDOW or LIFETIME TO")
@@ -270,7 +284,25 @@ class _Builder:
             seen.add(number)
             splitter.check(item.value, arc.on)
             sets.append(Assignment(number, splitter.tree(item.value)))
-        return Arc(source, target, arc.on, letter, fence, tuple(sets), self._emitted(arc, splitter), self.labels.get(arc.name or "", 0), *self.place(arc.span))
+        emitted = self._emitted(arc, splitter)
+        template = "" if arc.parameters is None else arc.name
+        splitter.parameters = {}
+        return Arc(
+            source, target, arc.on, letter, fence, tuple(sets), emitted, self.labels.get(arc.name or "", 0), *self.place(arc.span), template,
+            (first, len(self.parameters)),
+        )
+
+    def _parameters(self, arc: written.Arc) -> dict[str, int]:
+        """Numbers the parameters of an arc."""
+        found: dict[str, int] = {}
+        for item in arc.parameters or ():
+            if item.name.lower() in found:
+                raise self.error(item.span, f"the parameter {item.name} is declared twice")
+            if item.name.lower() in self.registers:
+                raise self.error(item.span, f"{item.name} is a register, too, so that {item.name} in the arc could mean either; give the parameter another name")
+            found[item.name.lower()] = len(self.parameters)
+            self.parameters.append(Parameter(item.name, " ".join(item.type.lower().split()), *self.place(item.span)))
+        return found
 
     def _fence(self, arc: written.Arc, splitter: _Splitter) -> tuple[int, tuple[tuple, ...]]:
         """The bit of what Spark computes of WHEN, and the trees of the rest."""
@@ -324,9 +356,9 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Aut
 class AutomatonMeasures(MeasureSplitter):
     """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None) -> None:
-        """``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY."""
-        super().__init__(scope, inputs, one_row=one_row)
+    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, ranked: tuple[str, ...]) -> None:
+        """``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY; ``ranked``: as in the base class."""
+        super().__init__(scope, inputs, one_row=one_row, ranked=ranked)
         self.automaton, self.arrival = automaton, arrival
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.registers)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}

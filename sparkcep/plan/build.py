@@ -19,6 +19,7 @@ from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, M
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
+from sparkcep.plan.arcs import arcs_of
 from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
 from sparkcep.plan.changes import changes_of, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
@@ -269,12 +270,17 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=(*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ())),
+        ranked=_ranked(clause),
     )
     outputs = _outputs(draft, splitter)
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
     return replace(draft, measures=splitter).with_(outputs=outputs)
+
+
+def _ranked(clause: MatchClause) -> tuple[str, ...]:
+    """The measures that PREF and TOP give."""
+    return (*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ()))
 
 
 def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
@@ -406,6 +412,8 @@ def inputs(draft: Draft) -> Draft:
 def beside_automaton(draft: Draft) -> Draft:
     """Refuses options of a PATTERN, and makes the WINDOW of what is left."""
     check_beside(draft.clause)
+    if draft.clause.pref or draft.clause.top:
+        check_ranking(draft.clause)
     return draft.with_(windows=windows(draft.clause))
 
 
@@ -415,16 +423,22 @@ def automaton(draft: Draft) -> Draft:
     return replace(draft, scope=replace(draft.scope, variables=names)).with_(automaton=found, letters=letters, variables=names)
 
 
+def arcs(draft: Draft) -> Draft:
+    """Says where arcs come from that are not written in the clause."""
+    return draft.with_(arcs=arcs_of(draft.clause, draft.scope, draft.inputs, draft.plan.automaton, tuple(key.name for key in draft.plan.partition)))
+
+
 def changes(draft: Draft) -> Draft:
     """Has Spark number rows by their arrival and by what they have in common."""
-    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs, draft.plan.case_sensitive))
+    arrive = draft.plan.arcs is not None and bool(draft.plan.arcs.came)
+    return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs, draft.plan.case_sensitive, arcs_arrive=arrive))
 
 
 def automaton_measures(draft: Draft) -> Draft:
     """Splits MEASURES; without them those of EMIT, or the registers, are given."""
     clause = draft.clause
     arrival = clause.changes.arrival[0] if reports_changes(clause) else None
-    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival)
+    splitter = AutomatonMeasures(draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival, ranked=_ranked(clause))
     outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)
 
@@ -467,8 +481,10 @@ AUTOMATON_PASSES = (
     Pass(beside_automaton),
     Pass(keys),
     Pass(automaton),
+    Pass(arcs),
     Pass(changes, lambda draft: draft.clause.changes),
     Pass(automaton_measures),
+    Pass(ranking, lambda draft: draft.clause.pref or draft.clause.top),
     Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
     Pass(leaves),
     Pass(inputs),

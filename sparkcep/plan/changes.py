@@ -6,10 +6,12 @@ that Spark orders is told apart as Spark does it, and the engine sees whole numb
 
 from __future__ import annotations
 
-from sparkcep.clause.expression import Expr
+from fractions import Fraction
+
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, position
+from sparkcep.plan.arcs import ARRIVED
 from sparkcep.plan.options import MICROS, NUMBER, window_size
 from sparkcep.plan.records import Changes, Window
 from sparkcep.plan.scope import Inputs, Scope
@@ -47,8 +49,9 @@ def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
     return clause.error(span, "AUTOMATON", message, SEMANTIC)
 
 
-def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive: bool) -> Changes | None:
-    """The changes of a clause that were checked, and the columns that Spark computes for them. ``case_sensitive``: a and A are two columns."""
+def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive: bool, *, arcs_arrive: bool = False) -> Changes | None:
+    """The changes of a clause that were checked, and the columns that Spark computes for them. ``case_sensitive``: a and A are two columns; ``arcs_arrive``: rows
+    and arcs are numbered by their arrival together, as soon as they stand together."""
     changes = clause.changes
     if changes is None:
         return None
@@ -64,21 +67,30 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
                 own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
                 left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
     same = f"dense_rank() OVER ({over} struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())})))"
+    speculate, size = _speculated(clause)
     consecutive = "" if changes.consecutive is None else inputs.column(scope.plain_text(changes.consecutive, "CONSECUTIVE BY"))
     return Changes(
         column=inputs.column(column),
         same=inputs.column(same),
-        arrival=inputs.column(f"dense_rank() OVER ({over} {', '.join([*arrival, turn])})") if arrival else "",
+        arrival=ARRIVED if arcs_arrive else inputs.column(f"dense_rank() OVER ({over} {', '.join([*arrival, turn])})") if arrival else "",
         consecutive=consecutive,
         report="CHANGES" if reports_changes(clause) else "NET",
-        speculate="ALL" if clause.speculate is None else clause.speculate.what,
-        size=None if clause.speculate is None or clause.speculate.size is None else _size(clause, clause.speculate.size),
+        speculate=speculate,
+        size=size,
         **dict(zip(("line", "column_at"), position(clause.text, changes.span.start))),
         text=changes.span.of(clause.text).split("\n")[0][:40],
     )
 
 
-def _size(clause: MatchClause, size: Expr) -> Window:
-    kind, amount = window_size(size, clause.text, False)
+def _speculated(clause: MatchClause) -> tuple[str, Window | None]:
+    """How far rows are told early: ALL, NONE or SIZE, and the size; 0 is NONE."""
+    if clause.speculate is None:
+        return "ALL", None
+    size = clause.speculate.size
+    if size is None:
+        return clause.speculate.what, None
+    kind, amount = window_size(size, clause.text, False, zero=True)
     assert kind in (MICROS, NUMBER)
-    return Window(kind, amount, "__o0", *position(clause.text, size.span.start), size.span.of(clause.text)[:40])
+    if not Fraction(amount):
+        return "NONE", None
+    return clause.speculate.what, Window(kind, amount, "__o0", *position(clause.text, size.span.start), size.span.of(clause.text)[:40])

@@ -15,7 +15,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.records import Automaton, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
 
-FORMAT = 6  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 7  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30
@@ -144,7 +144,7 @@ def _is_automaton(automaton: Automaton | None, variables: int, specs: list[LeafS
         return not ends
     states, registers, emits = len(automaton.states), len(automaton.registers), len(automaton.emits)
     return (
-        max(registers, emits) <= MAX_VARIABLES
+        max(registers, emits, len(automaton.parameters)) <= MAX_VARIABLES
         and all(_is_number(spec.number, 0, registers if spec.kind == "register" else emits) for spec in ends)
         and all(_is_number(state, 0, states) for state in (automaton.start, *automaton.final))
         and all(
@@ -154,6 +154,8 @@ def _is_automaton(automaton: Automaton | None, variables: int, specs: list[LeafS
             and _is_number(arc.label, 0, variables)
             and len(arc.emits) in (0, emits)
             and all(_is_number(item.register, 0, registers) for item in arc.sets)
+            and len(arc.parameters) == 2
+            and all(_is_number(number, 0, len(automaton.parameters) + 1) for number in arc.parameters)
             for arc in automaton.arcs
         )
     )

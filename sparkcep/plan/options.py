@@ -147,13 +147,13 @@ def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:
 # -- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def window_size(size: Expr, text: str, rows: bool) -> tuple[str, str]:
-    """(ROWS, MICROS or NUMBER; the size as a decimal text) of a constant size above 0. Raises ClauseError."""
+def window_size(size: Expr, text: str, rows: bool, *, zero: bool = False) -> tuple[str, str]:
+    """(ROWS, MICROS or NUMBER; the size as a decimal text) of a constant size above 0, or also of 0 (``zero``). Raises ClauseError."""
     node = size.bare()
     if node.op == "interval":
         if rows:
             raise _error(size, text, "a WINDOW of ROWS takes a whole number, not an interval")
-        return MICROS, str(_interval(node, text))
+        return MICROS, str(_interval(node, text, zero))
     source = node.span.of(text).strip()
     if node.op != "lit" or not re.fullmatch(r"\d+(\.\d*)?|\.\d+", source):
         negative = node.op == "un" and node.value == "-"
@@ -163,7 +163,7 @@ def window_size(size: Expr, text: str, rows: bool) -> tuple[str, str]:
         raise _error(size, text, f"the size of a window has at most {_MAX_DIGITS} digits, not the {len(source)} of {source}")
     if rows and not source.isdigit():
         raise _error(size, text, f"a WINDOW of ROWS takes a whole number, not {source}")
-    if Fraction(source) <= 0:
+    if Fraction(source) < 0 or not (zero or Fraction(source)):
         raise _error(size, text, f"the size of a window must be above 0, not {source}")
     return (ROWS if rows else NUMBER), source
 
@@ -174,8 +174,8 @@ def common_unit(step: str, size: str) -> str:
     return step if parts == Fraction(step).denominator else f"1/{parts}"
 
 
-def _interval(node: Expr, text: str) -> int:
-    """Microseconds of an interval literal of days and smaller units."""
+def _interval(node: Expr, text: str, zero: bool = False) -> int:
+    """Microseconds of an interval literal of days and smaller units; ``zero``: it may be empty."""
     source = shown(node.span.of(text))
     body = " ".join(t.text if t.text[0] != '"' else f"'{t.text[1:-1]}'" for t in tokenize(node.span.of(text))[1:-1])  # without comments
     if re.search(r"(?i)\b(year|quarter|month)s?\b", body):
@@ -189,7 +189,7 @@ def _interval(node: Expr, text: str) -> int:
         micros = _amounts(body)
     if micros is None:
         raise _error(node, text, f"{source} is no interval of days and smaller units")
-    if micros <= 0 or micros.denominator != 1:
+    if micros < 0 or not (zero or micros) or micros.denominator != 1:
         raise _error(node, text, f"the size of a window must be above 0, in whole microseconds, not {source}")
     return int(micros)
 

@@ -60,6 +60,7 @@ class Plan:
     slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
     automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
     changes: records.Changes | None = None  # of an automaton
+    arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
     format: int = checked.FORMAT
     made_by: str = checked.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
@@ -120,12 +121,15 @@ class Plan:
         windows = tuple(at(window) if window.line else window for window in self.windows)
         automaton = self.automaton
         if automaton is not None:
-            automaton = automaton._replace(registers=tuple(map(at, automaton.registers)), arcs=tuple(map(at, automaton.arcs)))
+            automaton = automaton._replace(registers=tuple(map(at, automaton.registers)), arcs=tuple(map(at, automaton.arcs)), parameters=tuple(map(at, automaton.parameters)))
         changes = self.changes
         if changes is not None:
             line, column = to(changes.line, changes.column_at)
             changes = changes._replace(line=line, column_at=column, size=at(changes.size) if changes.size is not None else None)
-        return replace(self, automaton=automaton, changes=changes, place=self.place and at(self.place), places=tuple(map(at, self.places)), windows=windows, ranking=ranking)
+        return replace(
+            self, automaton=automaton, changes=changes, arcs=self.arcs and at(self.arcs), place=self.place and at(self.place), places=tuple(map(at, self.places)),
+            windows=windows, ranking=ranking,
+        )
 
     def ranked_by_engine(self) -> Plan:
         """The same with ranks from the engine: what Spark would rank by is left out."""
@@ -168,4 +172,5 @@ class Plan:
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),
             outputs=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
+            arcs=self.arcs and self.arcs._replace(table="", arrival=()),
         )

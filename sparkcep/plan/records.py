@@ -416,6 +416,16 @@ class Register(NamedTuple):
     text: str
 
 
+class Parameter(NamedTuple):
+    """A parameter of an arc by its name and SQL type, and the place of its declaration. In trees it is the column :func:`parameter_column` of its number."""
+
+    name: str
+    type: str
+    line: int
+    column: int
+    text: str
+
+
 class Assignment(NamedTuple):
     """The tree whose value an arc gives to a register."""
 
@@ -426,7 +436,8 @@ class Assignment(NamedTuple):
 class Arc(NamedTuple):
     """An arc of an automaton: ``on`` says what it takes, ``letter`` the bit of the row-local part of its fence (-1: none),
     ``fence`` the trees of the rest. ``emits``: the tree of each EMIT column, ``("lit", ...)`` NULL where the arc does not name it; none where it has no
-    EMIT. ``label`` is the variable that CLASSIFIER() names."""
+    EMIT. ``label`` is the variable that CLASSIFIER() names. ``template``: the name by which rows of ARCS FROM make it present, "" of an arc that always
+    is; ``parameters``: the first of its parameters and that behind the last."""
 
     source: int
     target: int
@@ -439,11 +450,13 @@ class Arc(NamedTuple):
     line: int
     column: int
     text: str
+    template: str
+    parameters: tuple[int, ...]
 
 
 class Automaton(NamedTuple):
-    """AUTOMATON: states by their numbers, arcs in their order, the names of EMIT's columns, and the input columns of the rows' times and of the ends of
-    their lifetimes ("" without LIFETIME TO)."""
+    """AUTOMATON: states by their numbers, arcs in their order, the names of EMIT's columns, the input columns of the rows' times and of the ends of
+    their lifetimes ("" without LIFETIME TO), and the parameters of all arcs."""
 
     registers: tuple[Register, ...]
     states: tuple[str, ...]
@@ -453,6 +466,21 @@ class Automaton(NamedTuple):
     emits: tuple[str, ...]
     time: str
     lifetime: str
+    parameters: tuple[Parameter, ...]
+
+
+class Arcs(NamedTuple):
+    """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, () without ARRIVAL BY). ``keys``:
+    names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own (:mod:`sparkcep.plan.arcs`)."""
+
+    table: str
+    arrival: tuple[str, ...]
+    came: tuple[str, ...]
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    line: int
+    column: int
+    text: str
 
 
 class Changes(NamedTuple):
@@ -475,6 +503,11 @@ class Changes(NamedTuple):
 def register_column(register: int) -> str:
     """The column that stands for a register in trees."""
     return f"__r{register}"
+
+
+def parameter_column(parameter: int) -> str:
+    """The column that stands for an arc's parameter in trees, and holds its values in the rows of ARCS FROM."""
+    return f"__k{parameter}"
 
 
 # -- leaves -----------------------------------------------------------------------------------------------------------

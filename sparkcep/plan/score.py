@@ -92,7 +92,7 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     overall = top.scope == "OVERALL"
     # between matches that only their variables tell apart preferment decides
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
-    scored = None if terms else scored_by(clause, plan, measures.scope, measures.inputs)
+    scored = None if terms or clause.automaton is not None else scored_by(clause, plan, measures.scope, measures.inputs)
     return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms, scored=scored)
 
 
@@ -140,7 +140,7 @@ def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs
     # quotients by other numbers than powers of two may be equal where sums differ
     if pref is not None and pref.combine == "AVG" and len(pref.objectives).bit_count() > 1:
         return ()
-    if pref is None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
+    if pref is None or clause.automaton is not None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
         return ()
     reader = _Reader(scope, plan)
     found: list[tuple[int, Expr | None, int, str]] = []

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from sparkcep.search.codes import DONE, GROW
 from sparkcep.search.compiled import kernel
-from sparkcep.search.computations import S_COUNT, S_DETAIL, S_EVENTS, S_LABELS, S_NUMBER, S_ROW, S_SIDE, S_WAYS, STATE_SIZE, _row
+from sparkcep.search.computations import (
+    S_BASE,
+    S_COUNT,
+    S_DETAIL,
+    S_EVENTS,
+    S_LABELS,
+    S_NUMBER,
+    S_ROW,
+    S_SIDE,
+    S_WAYS,
+    STATE_SIZE,
+    _row,
+)
 
 # state behind that of the computations: which of the rows is next, how many records are kept
 S_AT, S_KEPT, CHANGES_STATE_SIZE = range(STATE_SIZE, STATE_SIZE + 3)
@@ -35,6 +47,11 @@ def walk(order, apart, high, begins, graph, values, rows, room, labelled, max_st
         number = state[S_NUMBER]
         q = order[at]
         state[S_ROW] = q
+        if begins and rows.base[q] != state[S_BASE]:  # other arcs ON EMPTY may be valid before the first row
+            outcome = _row(q, q + 1, True, True, graph, values, rows, room, False, max_steps, 0, state)
+            if outcome != DONE:
+                return outcome
+            state[S_BASE] = rows.base[q]
         outcome = _row(q, high, False, False, graph, values, rows, room, labelled, max_steps, max_matches, state)
         made = state[S_COUNT]
         place = state[S_KEPT]
@@ -62,4 +79,5 @@ def walk(order, apart, high, begins, graph, values, rows, room, labelled, max_st
 @kernel
 def begin(q, graph, values, rows, room, max_steps, state):
     """Makes the records before the first row. Returns DONE or what is the matter."""
+    state[S_BASE] = rows.base[q]
     return _row(q, q + 1, True, True, graph, values, rows, room, False, max_steps, 0, state)

@@ -44,8 +44,9 @@ from sparkcep.search.machine import CLEAR, OVERFLOW, scan
 
 # words of a record
 I_STATE, I_FIRST, I_END, I_WAY, I_PARENT, I_VIA, I_NULLS, I_WORDS = range(8)
-# columns of an arc: target, bit of its letter (-1: none), what it takes, its label, whether it has EMIT
-A_TARGET, A_BIT, A_ON, A_LABEL, A_EMITS, A_WIDTH = range(6)
+# columns of an arc: target, bit of its letter (-1: none), what it takes, its label, whether it has EMIT, the times from which and before which one ON EXPIRY is
+# valid, its first parameter and that behind its last
+A_TARGET, A_BIT, A_ON, A_LABEL, A_EMITS, A_FROM, A_UNTIL, A_GIVEN, A_GIVEN_END, A_WIDTH = range(10)
 ON_ROW, ON_EMPTY, ON_EXPIRY = range(3)
 # columns of a value: how it is held (columns.registers), its column of the machine, its first word
 V_HOW, V_COLUMN, V_WORD = range(3)
@@ -57,14 +58,15 @@ NEGATIVE_ZERO = -(1 << 63)  # the bits of -0.0
 CAST = -1000  # beside a machine's error: the conversion to a register's type failed
 
 # state between calls: partition, row, side of the records at hand, how many there are, number of the last match, events, labels, ways, stamps given, what an
-# error is about, the arc in which it is, whether the partition has begun, how many records there are before its first row
-S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, STATE_SIZE = range(14)
+# error is about, the arc in which it is, whether the partition has begun, how many records there are before its first row, and the lists of which they are
+S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, S_BASE, STATE_SIZE = range(15)
 RECORDS, MATCHES, LABELS, WAYS = range(4)  # of what there is no room, in S_DETAIL
 
 
 class Graph(NamedTuple):
-    """States and arcs. ``leaving``: the arcs of each state but those ON EXPIRY, ``silent``: those that take no row, from ``first_leaving[s]`` and
-    ``first_silent[s]`` on; ``goes`` uint8: whether any leaves it; ``start`` int64 (1): the first state."""
+    """States and arcs. ``leaving``: the arcs of each state but those ON EXPIRY, ``silent``: those that take no row, from ``first_leaving[base + s]`` and
+    ``first_silent[base + s]`` on, where ``base`` is that of the row: arcs that come and go have lists for each time between their changes. A list of ``leaving``
+    has all arcs ON EMPTY that were valid at a row before. ``goes`` uint8: whether any arc ever leaves the state; ``start`` int64 (1): the first state."""
 
     arcs: np.ndarray
     first_leaving: np.ndarray
@@ -77,7 +79,8 @@ class Graph(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Bytecode and where its values go, see :class:`sparkcep.columns.registers.Compiled`."""
+    """Bytecode and where its values go, see :class:`sparkcep.columns.registers.Compiled`; ``fences``, ``sets`` and ``emitted`` are by the arcs of the graph, and so
+    are ``given`` int64 (arcs, words), the values of parameters, floating ones by their bits, and ``given_null`` uint8 (arcs, parameters)."""
 
     code: np.ndarray
     floats: np.ndarray
@@ -87,17 +90,22 @@ class Values(NamedTuple):
     emitted: np.ndarray
     registers: np.ndarray
     emits: np.ndarray
+    parameters: np.ndarray
+    given: np.ndarray
+    float_given: np.ndarray
+    given_null: np.ndarray
 
 
 class Rows(NamedTuple):
     """The buffer. ``packed`` int64: letters as Spark packs them; ``when``, ``ends`` int64: time and end of life of each row, in one order;
-    ``absent`` uint8: rows without a time; ``ones`` int64: all 1, for the machine."""
+    ``absent`` uint8: rows without a time; ``base`` int64: where the lists of the arcs begin that are valid then; ``ones`` int64: all 1, for the machine."""
 
     packed: np.ndarray
     offsets: np.ndarray
     when: np.ndarray
     ends: np.ndarray
     absent: np.ndarray
+    base: np.ndarray
     ints: np.ndarray
     flts: np.ndarray
     inull: np.ndarray
@@ -169,6 +177,24 @@ def _load(words, floats, q, values, rows):
             rows.inull[column, q] = null
             if values.registers[r, V_HOW] == WIDE:
                 rows.ints[column + 1, q] = words[at + 1]
+                rows.inull[column + 1, q] = null
+
+
+@embedded
+def _load_given(arc, q, graph, values, rows):
+    """Writes the parameters of an arc into row ``q``."""
+    for p in range(graph.arcs[arc, A_GIVEN], graph.arcs[arc, A_GIVEN_END]):
+        column = values.parameters[p, V_COLUMN]
+        at = values.parameters[p, V_WORD]
+        null = values.given_null[arc, p]
+        if values.parameters[p, V_HOW] == FLOAT:
+            rows.flts[column, q] = values.float_given[arc, at]
+            rows.fnull[column, q] = null
+        else:
+            rows.ints[column, q] = values.given[arc, at]
+            rows.inull[column, q] = null
+            if values.parameters[p, V_HOW] == WIDE:
+                rows.ints[column + 1, q] = values.given[arc, at + 1]
                 rows.inull[column + 1, q] = null
 
 
@@ -354,7 +380,7 @@ def _open(q, stamp, graph, values, rows, room, state):
     for i in range(room.made.shape[0]):
         room.ids[2, 0, i] = room.made[i]
     room.stack[0, 0] = 0
-    room.stack[0, 1] = graph.first_silent[graph.start[0]]
+    room.stack[0, 1] = graph.first_silent[rows.base[q] + graph.start[0]]
     return DONE
 
 
@@ -383,6 +409,7 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
     stamp = state[S_STAMP] + 1  # what stood in the tables under an earlier one is forgotten, a row that is taken again begins anew
     state[S_STAMP] = stamp
     width = room.made.shape[0]
+    base = rows.base[q]
     when = rows.when[q]
     after = rows.when[q + 1] if q + 1 < high and rows.absent[q + 1] == 0 else ENDLESS
     made = np.int64(0)
@@ -405,7 +432,7 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
             k = room.stack[depth - 1, 0]
             origin_of = into
             at_silent = room.stack[depth - 1, 1]
-            if at_silent == graph.first_silent[room.ids[into, k, I_STATE] + 1]:
+            if at_silent == graph.first_silent[base + room.ids[into, k, I_STATE] + 1]:
                 depth -= 1
                 continue
             room.stack[depth - 1, 1] = at_silent + 1
@@ -427,13 +454,13 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
                 stamp += 1
                 state[S_STAMP] = stamp
             room.walk[0, 0] = k
-            room.walk[0, 1] = graph.first_leaving[room.ids[origin, k, I_STATE]]
+            room.walk[0, 1] = graph.first_leaving[base + room.ids[origin, k, I_STATE]]
             level = np.int64(1)
             continue
         else:
             k = room.walk[level - 1, 0]
             at = room.walk[level - 1, 1]
-            if at == graph.first_leaving[room.ids[origin, k, I_STATE] + 1]:
+            if at == graph.first_leaving[base + room.ids[origin, k, I_STATE] + 1]:
                 level -= 1
                 continue
             room.walk[level - 1, 1] = at + 1
@@ -445,7 +472,7 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
                 if there and room.ids[origin, child, I_PARENT] == k and room.ids[origin, child, I_VIA] == arc:
                     index += 1
                     room.walk[level, 0] = child
-                    room.walk[level, 1] = graph.first_leaving[room.ids[origin, child, I_STATE]]
+                    room.walk[level, 1] = graph.first_leaving[base + room.ids[origin, child, I_STATE]]
                     level += 1
                 continue
             origin_of = origin
@@ -459,8 +486,10 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
         on = graph.arcs[arc, A_ON]
         if on == ON_EXPIRY:
             end = room.ids[origin_of, k, I_END]
-            if end == ENDLESS or after < end:
+            if end == ENDLESS or after < end or end < graph.arcs[arc, A_FROM] or end >= graph.arcs[arc, A_UNTIL]:
                 continue
+        if graph.arcs[arc, A_GIVEN] < graph.arcs[arc, A_GIVEN_END]:
+            _load_given(arc, q, graph, values, rows)
         sets = values.sets[arc]
         sets_end = values.sets[arc + 1]
         if values.fences[arc] >= 0 or sets_end > sets:
@@ -510,9 +539,9 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
         for i in range(width):
             room.ids[into, n, i] = room.made[i]
         made += 1
-        if graph.first_silent[target] < graph.first_silent[target + 1]:
+        if graph.first_silent[base + target] < graph.first_silent[base + target + 1]:
             room.stack[depth, 0] = n
-            room.stack[depth, 1] = graph.first_silent[target]
+            room.stack[depth, 1] = graph.first_silent[base + target]
             depth += 1
     if opening:
         state[S_INITIAL] = made
@@ -544,11 +573,17 @@ def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matche
             outcome = _row(low, high, True, True, graph, values, rows, room, labelled, max_steps, max_matches, state)
             if outcome != DONE:
                 return outcome
+            state[S_BASE] = rows.base[low]
         while state[S_ROW] < high:
             q = state[S_ROW]
             if going and q + ahead >= high:
                 break
             if rows.absent[q] == 0:
+                if rows.base[q] != state[S_BASE]:  # other arcs ON EMPTY may be valid before the first row
+                    outcome = _row(q, high, True, True, graph, values, rows, room, labelled, max_steps, max_matches, state)
+                    if outcome != DONE:
+                        return outcome
+                    state[S_BASE] = rows.base[q]
                 events = state[S_EVENTS]
                 used = state[S_LABELS]
                 ways = state[S_WAYS]

@@ -433,6 +433,8 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
             raise _needs_rewriter(f"the measure {name}, computed around values of the match,")
     if plan.ranking:
         raise _needs_rewriter("PREF and TOP, whose order Spark decides,")
+    if plan.arcs:
+        raise _needs_rewriter("ARCS FROM, a second table,")
     if plan.changes:
         raise _needs_rewriter("CHANGES IN, for which Spark numbers rows,")
     if plan.ordered_inputs:
@@ -472,7 +474,7 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
 def _check_registers(plan: Plan, names: list[str]) -> None:
     """Refuses a register that has the name of a column of the table."""
     columns = {name.lower() for name in names}
-    for register in plan.automaton.registers if plan.automaton is not None else ():
+    for register in (*plan.automaton.registers, *plan.automaton.parameters) if plan.automaton is not None else ():
         if register.name.lower() in columns:
             place = {"line": register.line, "column": register.column, "fragment": register.text}
             raise ClauseError("AUTOMATON", like_a_column(register.name), sqlstate=SEMANTIC, **place)

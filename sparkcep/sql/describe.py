@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 
 from sparkcep.automaton import strategy as by
-from sparkcep.automaton.net import E_NOT, Net
+from sparkcep.automaton.net import E_NOT, E_VAR, Net
 from sparkcep.automaton.strategy import Strategy, strategy_of
 from sparkcep.clause.automaton import ROW
+from sparkcep.plan.budget import HISTORY
+from sparkcep.plan.costs import ALL
 from sparkcep.plan.define import ORDER, looks_at_match
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
@@ -24,6 +26,7 @@ from sparkcep.plan.records import (
     RowAt,
     Value,
     has,
+    parameter_column,
     register_column,
 )
 from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
@@ -147,6 +150,8 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
         told = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
         counted = ["another that counts the matches each stands for, without listing them"] * plan.sizing
         how = f"in one pass with one run for each node and {', and '.join(told + counted)}"
+    elif strategy.search == by.BUDGETED:
+        how = f"row by row, all runs side by side; {_tried(plan)}"
     elif strategy.question == by.EVERY:
         how = "depth-first, one by one"
     else:
@@ -155,6 +160,36 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
         how = f"out of all matches, which are gone through depth-first, {because}"
     bound = f"cost at most {approx.errors(approx.bound)}"
     return f"approximate, {STRATEGIES[plan.selection.strategy]}, {bound}, {_asked(plan, strategy)}; {how}"
+
+
+def _tried(plan: Plan) -> str:
+    """Which candidates of a row are tried."""
+    approx = plan.approximate
+    assert approx is not None
+    budget, history = approx.budget, approx.history
+    if budget is None:
+        return "all candidates of a row are tried"
+    runs = "each run is a candidate" if history is not None and history.runs == "ALL" or approx.report == ALL else "of runs that nothing tells apart the best is a candidate"
+    tie = "least cost, latest start, latest place, earliest rows"
+    sketch = f" through a sketch {'of ' * (len(budget.sketch) == 1)}{' x '.join(map(str, budget.sketch))}{' cells' * (len(budget.sketch) == 1)}" if budget.sketch else ""
+    if not budget.history:
+        return f"{budget.checks} candidates of a row are tried, in the order of {tie} ({runs})"
+    return f"{budget.checks} candidates of a row are tried, those first that cover most bundles of the history{sketch}, then in the order of {tie} ({runs})"
+
+
+def _places(plan: Plan, net: Net) -> list[str]:
+    """The places of a pattern that vectors name."""
+    variables = {}
+    for e, place in enumerate(net.places.tolist() if net.places is not None and net.ways is not None else []):
+        if place:
+            variables[place] = plan.variables[net.copies.original[net.edges[e, E_VAR]]]
+    if not variables:
+        return []
+    lines = ["places of the pattern: " + ", ".join(f"{place} {variable}" for place, variable in sorted(variables.items()))]
+    approx = plan.approximate
+    if approx is not None and approx.history is not None and approx.report == HISTORY:
+        lines.append(f"recorded: visits, match points and bundles of each vector (place, errors, remaining, idle), in {approx.history.intervals} intervals of the window")
+    return lines
 
 
 def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
@@ -170,7 +205,8 @@ def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
         if copies > len(plan.variables):
             what = "for rows that stand for one, and without the conditions that name a missing one"
             lines.insert(1, f"  {copies} variables with copies: {what}")
-        return ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *lines, *_negated_groups(plan, strategy)]
+        found = ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *_places(plan, net)]
+        return [*found, *lines, *_negated_groups(plan, strategy)]
     if not strategy.conjoined:
         negated = [v for v in range(len(plan.variables)) if (net.edges[:, E_NOT] >> v & 1).any()]
         lines += [f"  {plan.variables[v]} is negated: no row with {conditions[v] or 'anything'}" for v in negated if v not in dict(net.groups)]
@@ -194,6 +230,7 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
     """Registers, states, arcs and windows of an AUTOMATON."""
     texts = {letter.bit: letter.text for letter in plan.letters}
     named = {register_column(i): register.name for i, register in enumerate(automaton.registers)} | dict(plan.inputs)
+    named |= {parameter_column(i): parameter.name for i, parameter in enumerate(automaton.parameters)}
 
     def shown(tree: tuple) -> str:
         return re.sub(r"__[a-z]\d+", lambda found: named.get(found[0], found[0]), show(tree, plan.variables))
@@ -207,7 +244,16 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
         for arc in automaton.arcs:
             if arc.source == number:
                 lines.append("    " + arc_text(arc, automaton, plan.variables, texts, shown))
-    return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _changes(plan)
+    return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _from_table(plan) + _changes(plan)
+
+
+def _from_table(plan: Plan) -> list[str]:
+    """Where arcs with parameters come from."""
+    arcs = plan.arcs
+    if arcs is None:
+        return []
+    order = f"in the order of {', '.join(arcs.arrival)}, which is one with that of the rows" if arcs.came else "before all rows"
+    return [f"arcs: {', '.join(arc.template for arc in plan.automaton.arcs if arc.template)} are there as the rows of {arcs.table} say, {order}"]
 
 
 def _changes(plan: Plan) -> list[str]:
@@ -234,7 +280,8 @@ def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict
         takes.append(" and ".join(conditions) or "any row")
     sets = [f"{automaton.registers[item.register].name} := {shown(item.tree)}" for item in arc.sets]
     emits = [f"{name} {shown(tree)}" for name, tree in zip(automaton.emits, arc.emits)]
-    label = f"{names[arc.label]}: " if names[arc.label] else ""
+    given = ", ".join(automaton.parameters[i].name for i in range(*arc.parameters))
+    label = f"{names[arc.label]}{f'({given})' if arc.template else ''}: " if names[arc.label] else ""
     behind = [*([f"set {', '.join(sets)}"] if sets else []), *([f"emit {', '.join(emits)}"] if emits else [])]
     return f"{label}{' '.join(takes)} -> {automaton.states[arc.target]}{'; ' if behind else ''}{'; '.join(behind)}"
 

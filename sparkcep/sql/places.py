@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sparkcep.clause.automaton import Automaton, Parameter, Register
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize
 from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS
@@ -82,11 +83,10 @@ class Places:
         return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
 
     def register_at(self, span: Span) -> str | None:
-        """The name of the register that is declared at a place."""
+        """The name of the register or parameter that is declared at a place."""
         clause = self._clause(span)
         automaton = clause.of.clause.automaton if clause is not None else None
-        registers = automaton.registers if automaton is not None else ()
-        return next((r.name for r in registers if self._own(clause.of.origin.place(r.span)) == span), None)
+        return next((r.name for r in _declared(automaton) if self._own(clause.of.origin.place(r.span)) == span), None)
 
     def _clause(self, span: Span) -> _Clause | None:
         def around(clause: _Clause) -> bool:
@@ -169,7 +169,7 @@ class _Clause:
         if i >= j:
             return None
         if [t.text for t in tokens[i + 1 : i + 4]] == [".", REGISTER_FIELD, "."]:
-            return next(r.span for r in self.of.clause.automaton.registers if r.name == name_of(tokens[i]))
+            return next(r.span for r in _declared(self.of.clause.automaton) if r.name == name_of(tokens[i]))
         key = next((t.text for t in tokens[i:j] if _KEY.fullmatch(t.text)), None)
         if key is not None:
             return self._key(key)
@@ -363,6 +363,13 @@ class _Clause:
             if fragment.startswith(f"CASE WHEN {text} THEN {1 << bit}"):
                 return next(d for d in self.of.clause.defines if self._id(d) == variable)
         return None
+
+
+def _declared(automaton: Automaton | None) -> list[Register | Parameter]:
+    """The registers and parameters of a clause."""
+    if automaton is None:
+        return []
+    return [*automaton.registers, *(parameter for arc in automaton.arcs for parameter in arc.parameters or ())]
 
 
 def _dot(tokens: list[str]) -> bool:

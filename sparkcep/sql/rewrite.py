@@ -26,6 +26,7 @@ from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, matching, quote
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.arcs import IS
 from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
@@ -36,6 +37,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
+from sparkcep.sql.arcs import with_arcs
 from sparkcep.sql.places import REGISTER_FIELD, Places
 from sparkcep.sql.probe import Chooser, Question
 from sparkcep.sql.rewritten import Origin, Rewritten
@@ -644,6 +646,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {item.column for item in plan.order} - _needed(plan)
+    order_only |= {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
+    shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     order_only |= {name for i, register in enumerate(plan.automaton.registers) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
     shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
@@ -671,6 +675,10 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
+    if plan.arcs is not None:
+        inner = with_arcs(plan, inner)
+        shipped += plan.arcs.columns if plan.rows == ONE_ROW else ()
+        order.insert(0, f"{IS} DESC")
     spreading, engines = "", plan
     if slices is not None:
         inner, spreading, engines = placed(f"({inner})", slices), spread(slices), cut(plan, slices)
@@ -696,12 +704,17 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
 
 
 def free_names(plan: Plan) -> list[str]:
-    """Columns that nothing reads, of which Spark's analyzer refuses those of registers that are called like a column of the table: a name stands for the
-    column of the table where there is one, else for the one beside it, and that alone has the field (spark/error_text says it in words)."""
-    registers = plan.automaton.registers if plan.automaton is not None else ()
+    """Columns that nothing reads, of which Spark's analyzer refuses those of registers and parameters that are called like a column of the table: a name stands
+    for the column of the table where there is one, else for the one beside it, and that alone has the field (spark/error_text says it in words)."""
     none = f"named_struct('{REGISTER_FIELD}', named_struct('{REGISTER_FIELD}', NULL))"
-    names = [quote(register.name) for register in registers]
-    return [text for i, name in enumerate(names) for text in (f"{none} AS {name}", f"{name}.{REGISTER_FIELD}.{REGISTER_FIELD} AS __q{i}")]
+    return [text for i, name in enumerate(_own_names(plan)) for text in (f"{none} AS {name}", f"{name}.{REGISTER_FIELD}.{REGISTER_FIELD} AS __q{i}")]
+
+
+def _own_names(plan: Plan) -> list[str]:
+    """The names of registers and parameters, each once."""
+    automaton = plan.automaton
+    own = (*automaton.registers, *automaton.parameters) if automaton is not None else ()
+    return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
 
 
 def _text_of(plan: Plan, column: str) -> str:
@@ -734,6 +747,7 @@ def _needed(plan: Plan) -> set[str]:
         visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
     visit(plan.changes)
+    visit(plan.arcs.came if plan.arcs is not None else ())
     if plan.ranking:
         visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed

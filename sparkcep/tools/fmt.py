@@ -115,11 +115,11 @@ class _Section:
             out.behind(comment, indent)
 
     def _write_automaton(self, out: _Lines, indent: str) -> None:
-        """Each REGISTER, STATE and ARC begins a line."""
+        """Each REGISTER, STATE, ARC and ARCS FROM begins a line."""
         out.line(indent, "AUTOMATON (")
         items: list[list[Atom]] = [[]]
         for atom in self.body[2:-1]:
-            if atom.kind == KEYWORD and atom.text in ("REGISTER", "STATE", "ARC") and items[-1]:
+            if atom.kind == KEYWORD and atom.text in ("REGISTER", "STATE", "ARC", "ARCS") and items[-1]:
                 items.append([])
             items[-1].append(atom)
         for item in filter(None, items):

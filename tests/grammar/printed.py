@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sparkcep.clause.automaton import ROW, Automaton, Register, State
+from sparkcep.clause.automaton import ROW, ArcTable, Automaton, Register, State
 from sparkcep.clause.expression import UNITS, Expr
 from sparkcep.clause.lexer import quote
 from sparkcep.clause.nodes import (
@@ -87,7 +87,17 @@ def to_sql(clause: MatchClause) -> str:
         line = f"APPROX {cut(a.k)}"
         if a.weights:
             line += " WEIGHTS (" + ", ".join(f"{_weight_name(v)} {cut(e)}" for v, e in a.weights) + ")"
-        line += {None: "", "PROXY": " PROXY MATCHES", "PER ERROR": " PROXY MATCHES PER ERROR", "ALL": " ALL MATCHES", "BUNDLES": " MATCH BUNDLES"}[a.report]
+        reports = {"PROXY": "PROXY MATCHES", "PER ERROR": "PROXY MATCHES PER ERROR", "ALL": "ALL MATCHES", "BUNDLES": "MATCH BUNDLES", "HISTORY": "MATCH HISTORY"}
+        line += f" {reports[a.report]}" if a.report else ""
+        line += f" OF {a.runs} MATCHES" if a.runs else ""
+        line += f" INTERVALS {cut(a.intervals)}" if a.intervals is not None else ""
+        if a.budget is not None:
+            line += f" BUDGET {cut(a.budget.checks)} CHECKS"
+            used = a.budget.history
+            if used is not None:
+                line += f" USING HISTORY {used.table.of(text)}" + (" AS PUBLISHED" if used.published else "")
+                sizes = [cut(size) for size in used.sketch]
+                line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
         lines.append(line)
     if clause.pref:
         line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)
@@ -115,8 +125,11 @@ def _items(automaton: Automaton, cut: Callable[[Expr], str]) -> str:
         elif isinstance(item, State):
             marks = (" START" if item.start else "") + (" FINAL" if item.final else "")
             out.append(f"STATE {quote(item.name)}{marks}" + (f" IGNORE WHEN {cut(item.ignore)}" if item.ignore is not None else ""))
+        elif isinstance(item, ArcTable):
+            out.append(f"ARCS FROM {item.text}" + (" ARRIVAL BY " + ", ".join(map(cut, item.arrival)) if item.arrival else ""))
         else:
-            line = f"ARC {quote(item.name) + ' ' if item.name is not None else ''}FROM {quote(item.ends[0])} TO {quote(item.ends[1])}"
+            declared = "" if item.parameters is None else f"({', '.join(f'{quote(p.name)} {p.type}' for p in item.parameters)})"
+            line = f"ARC {quote(item.name) + declared + ' ' if item.name is not None else ''}FROM {quote(item.ends[0])} TO {quote(item.ends[1])}"
             line += "" if item.on == ROW else f" ON {item.on}"
             line += f" WHEN {cut(item.when)}" if item.when is not None else ""
             line += " SET " + ", ".join(f"{quote(s.register)} = {cut(s.value)}" for s in item.sets) if item.sets else ""

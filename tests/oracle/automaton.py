@@ -37,6 +37,12 @@ class Arc:
     when: tuple | None = None
     sets: tuple[tuple[str, tuple], ...] = ()
     emits: tuple[tuple[str, tuple], ...] = ()
+    parameters: tuple[str, ...] | None = None  # of a template, which is not there by itself
+    begin: int | None = None
+    end: int | None = None
+
+    def valid(self, time):
+        return self.parameters is None and (self.begin is None or self.begin <= time) and (self.end is None or time < self.end)
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,10 @@ class _Id:
     again: bool = False
 
 
-def _stepped(automaton, number, arc, at, row):
-    """What a computation becomes by an arc, or None. ``row``: the row read last, None before the first one."""
+def _stepped(automaton, number, arc, at, row, time):
+    """What a computation becomes by an arc at a time, or None. ``row``: the row read last, None before the first one."""
+    if not arc.valid(time):
+        return None
     automaton.spent[0] += 1
     if automaton.spent[0] > automaton.budget:
         raise TooMany
@@ -117,15 +125,15 @@ def _stepped(automaton, number, arc, at, row):
     return _Id(arc.target, tuple(after.values()), (*at.path, number), emitted)
 
 
-def _closed(automaton, at, row):
-    """The computation and what ON EMPTY arcs make of it, in the order of arcs; a way that comes back to a state with equal registers ends there."""
+def _closed(automaton, at, row, time):
+    """The computation at a time and what ON EMPTY arcs make of it, in the order of arcs; a way that comes back to a state with equal registers ends there."""
     out, met = [], {(at.state, at.registers)}
 
     def follow(one):
         out.append(one)
         for number, arc in enumerate(automaton.arcs):
             if arc.on == EMPTY and arc.source == one.state:
-                found = _stepped(automaton, number, arc, one, row)
+                found = _stepped(automaton, number, arc, one, row, time)
                 if found is not None:
                     if (found.state, found.registers) in met:
                         out.append(replace(found, again=True))
@@ -139,15 +147,15 @@ def _closed(automaton, at, row):
 
 def _computations(automaton, rows):
     """Every computation that has read exactly ``rows``."""
-    found = _closed(automaton, _Id(automaton.start, tuple(automaton.registers.values())), None)
+    found = _closed(automaton, _Id(automaton.start, tuple(automaton.registers.values())), None, rows[0]["id"])
     for row in rows:
         read = []
         for at in (at for at in found if not at.again):
             for number, arc in enumerate(automaton.arcs):
                 if arc.on == ROW and arc.source == at.state:
-                    after = _stepped(automaton, number, arc, at, row)
+                    after = _stepped(automaton, number, arc, at, row, row["id"])
                     if after is not None:
-                        read += _closed(automaton, after, row)
+                        read += _closed(automaton, after, row, row["id"])
         found = read
     return found
 
@@ -180,7 +188,7 @@ def matches(automaton, rows, until=None, name=lambda row: row["id"]):
                     found.append((at, some[-1]["id"], end))
                 if not at.again and end is not None and (until is None or end <= until) and all(row["id"] >= end for row in rows[last + 1 :]):
                     for number, arc in enumerate(automaton.arcs):
-                        after = _stepped(automaton, number, arc, at, some[-1]) if arc.on == EXPIRY and arc.source == at.state else None
+                        after = _stepped(automaton, number, arc, at, some[-1], end) if arc.on == EXPIRY and arc.source == at.state else None
                         if after is not None:
                             found.append((after, end, end + (end - some[0]["id"])))
             told = {}
@@ -212,17 +220,19 @@ def to_sql(e):
     return f"({to_sql(e[1])} {kind.upper()} {to_sql(e[2])})"
 
 
-def clause(automaton, measures, rows="ONE ROW PER MATCH", changes=""):
-    """The automaton's clause with these MEASURES; ``changes``: CHANGES IN and what goes with it."""
+def clause(automaton, measures, rows="ONE ROW PER MATCH", changes="", table=""):
+    """The automaton's clause with these MEASURES; ``changes``: CHANGES IN and what goes with it; ``table``: ARCS FROM and what goes with it."""
     items = [f"REGISTER {name} INT = {'NULL' if first is None else first}" for name, first in automaton.registers.items()]
     items.append(f"STATE {automaton.start} START{' FINAL' if automaton.start in automaton.final else ''}")
     items += [f"STATE {state} FINAL" for state in sorted(automaton.final - {automaton.start})]
     for arc in automaton.arcs:
-        text = f"ARC {arc.name + ' ' if arc.name else ''}FROM {arc.source} TO {arc.target}" + ("" if arc.on == ROW else f" ON {arc.on.upper()}")
+        declared = "" if arc.parameters is None else f"({', '.join(f'{name} INT' for name in arc.parameters)})"
+        text = f"ARC {arc.name + declared + ' ' if arc.name else ''}FROM {arc.source} TO {arc.target}" + ("" if arc.on == ROW else f" ON {arc.on.upper()}")
         text += f" WHEN {to_sql(arc.when)}" if arc.when is not None else ""
         text += " SET " + ", ".join(f"{name} = {to_sql(e)}" for name, e in arc.sets) if arc.sets else ""
         text += " EMIT (" + ", ".join(f"{to_sql(e)} AS {name}" for name, e in arc.emits) + ")" if arc.emits else ""
         items.append(text)
+    items += [table] if table else []
     bound = f" WINDOW {automaton.window}" if automaton.window is not None else f" LIFETIME TO {to_sql(automaton.lifetime)}" if automaton.lifetime else ""
     return f"PARTITION BY p ORDER BY id MEASURES {measures} {rows} AUTOMATON ({' '.join(items)}){bound}{' ' + changes if changes else ''}"
 

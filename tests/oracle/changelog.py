@@ -66,12 +66,13 @@ def by_count(match, rows):
     return (*match[:-1], len(rows))
 
 
-def changelog(automaton, changes, ahead=None, key=by_count):
+def changelog(automaton, changes, ahead=None, key=by_count, arcs=None):
     """The changes of the matches as (change, ``at`` of its cause or None, match, ``at`` of its rows), a match as the oracle of automata has it. ``ahead``:
-    SPECULATE, None for ALL; ``key``: by what a match and its rows are compared."""
+    SPECULATE, None for ALL; ``key``: by what a match and its rows are compared; ``arcs``: what comes and goes of :mod:`tests.oracle.arcs`."""
     left(changes)  # whether they make sense
     out, there, held = [], [], []
     promised, due, before = None, float("-inf"), []  # due: when arcs ON EXPIRY are taken, which follows what a punctuation releases
+    of_rows, moment = None, arcs.moment() if arcs is not None else None
 
     def name(row):
         return row["id"], row["at"]
@@ -79,7 +80,7 @@ def changelog(automaton, changes, ahead=None, key=by_count):
     def told(cause, end=False):
         nonlocal before
         rows = in_order(there)
-        found = oracle.matches(automaton, rows, None if end else due, name)
+        found = oracle.matches(moment.automaton if arcs is not None else automaton, rows, None if end else due, name)
         after = [(match, tuple(row["at"] for row in rows if match[0] <= name(row) <= match[1])) for match in found]
         keys = [[key(*match) for match in some] for some in (before, after)]
         gone, come = Counter(keys[0]) - Counter(keys[1]), Counter(keys[1]) - Counter(keys[0])
@@ -97,10 +98,21 @@ def changelog(automaton, changes, ahead=None, key=by_count):
                 there.append(row)
                 told(cause)
 
-    for change in turns(changes):
-        what = kind(change)
-        if what == "punctuate":
-            promised = change["id"] if promised is None else max(promised, change["id"])
+    for change in sorted([*turns(changes), *(arcs.events if arcs is not None else [])], key=lambda one: one["at"]):
+        if "arc" in change:
+            moment.take(change)
+            what = "arc"
+            if (change["op"] or "").lower() != "punctuate":
+                told(change["at"])
+                continue
+        else:
+            what = kind(change)
+        if what in ("punctuate", "arc"):
+            if what == "punctuate":
+                of_rows = change["id"] if of_rows is None else max(of_rows, change["id"])
+            promised = of_rows if arcs is None else moment.effective(of_rows)
+            if promised is None:
+                continue
             if ahead is not None:
                 release(change["at"], promised + ahead)
             due = promised

@@ -13,10 +13,13 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
+from sparkcep.columns.registers import register_type
 from sparkcep.engine.open import OpenPartitions, engine_for, match_batches, match_table, prepare
+from sparkcep.plan.arcs import ARRIVED, IS, NAME, NOW, NUMBER, OP, OWN_COLUMNS, key_column, written_column
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
+from sparkcep.plan.records import parameter_column
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.semijoin import Filter
 from sparkcep.sql.slices import AWAY, OWN, SLICE, Slices, cut
@@ -40,11 +43,12 @@ def run(
     chosen: Filter | None = None,
     slices: Slices | None = None,
     cuts: random.Random | None = None,
+    arcs: list[dict] | None = None,
 ) -> dict[int, list[dict]]:
     """Output rows of the clause by partition, each {measure: value} (ALL ROWS: and the id), in the engine's order.
 
     With `cuts` the rows of each partition come little by little, and what is known of it is bytes between them. With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the
-    second read keeps; with `slices` cut into those, by a measure of whole numbers.
+    second read keeps; with `slices` cut into those, by a measure of whole numbers. ``arcs``: the rows of ARCS FROM.
     """
     plan = make_plan(parse_clause(text), settings=settings)
     database = sqlite3.connect(":memory:")
@@ -52,6 +56,8 @@ def run(
         database.create_function(name, -1, functools.partial(_extreme, chosen_of))
     try:
         table = _inputs(plan, partitions, database, chosen, down=bool(plan.order and plan.order[0].descending))
+        if arcs is not None:
+            table = _with_arcs(plan, table, arcs)
         if slices is not None:
             table, plan = in_slices(plan, table, slices), cut(plan, slices)
         if cuts is not None:
@@ -65,6 +71,37 @@ def run(
         return _outputs(plan, leaves, database)
     finally:
         database.close()
+
+
+def _with_arcs(plan, table: pa.Table, arcs: list[dict]) -> pa.Table:
+    """What Spark makes of sorted rows and of the rows of ARCS FROM, which are for all partitions or for that of their ``p``."""
+    names, rows = [parameter.name for parameter in plan.automaton.parameters], table.to_pylist()
+    turns = (("insert", "delete", "retract", "punctuate"), ("insert", "retract", "punctuate"))
+    came = plan.arcs.came[0] if plan.arcs.came else None
+
+    def own(row: dict, arc: dict | None, number: int) -> dict:
+        found = {IS: arc is not None, NUMBER: number}
+        of = arc or {}
+        found |= {column: of.get(name) for name, column in OWN_COLUMNS.items()} | {key_column(0): of.get("p")}
+        found |= {column(i): of.get(name) for i, name in enumerate(names) for column in (parameter_column, written_column)}
+        if came is not None:
+            at, op = (row[came], row[plan.changes.column]) if arc is None else (arc["at"], arc["op"])
+            found |= {came: at, ARRIVED: 10 * at + turns[arc is None].index((op or "insert").lower()) - (4 if arc else 0)}
+            found[NOW] = None if arc is None else max((r["__o0"] for r in rows if r[came] < at and r["__o0"] is not None), default=None)
+        return row | found
+
+    out, before = [], object()
+    for row in rows:
+        if row["__p0"] != before:
+            out += [own(row, arc, number) for number, arc in enumerate(arcs) if arc.get("p") in (None, row["__p0"])]
+            before = row["__p0"]
+        out.append(own(row, None, -1))
+    # a column of which Spark knows a type has one here, too, whatever its values are
+    types = {field.name: field.type for field in table.schema} | {IS: pa.bool_(), NAME: pa.string(), OP: pa.string()}
+    types |= {parameter_column(i): register_type(parameter) for i, parameter in enumerate(plan.automaton.parameters)}
+    types |= {OWN_COLUMNS[name]: pa.null() for name in ("valid_from", "valid_to") if arcs and not any(name in arc for arc in arcs)}
+    columns = list(out[0]) if out else [*table.column_names, *plan.arcs.columns]
+    return pa.table({name: pa.array([row[name] for row in out], types.get(name, pa.int64())) for name in columns})
 
 
 def _extreme(chosen_of, *values):
@@ -172,7 +209,8 @@ def _inputs(plan, partitions, database, chosen: Filter | None = None, down: bool
     needed = " OR ".join(f"({_portable(text)})" for text in plan.prefilter) or "true"
     if chosen:
         needed = f"({needed}) AND {_kept(plan, chosen)}"
-    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id DESC" if down else "id", *([plan.changes.arrival] if plan.changes and plan.changes.arrival else [])])
+    arrival = () if plan.changes is None else (plan.changes.arrival,) if plan.arcs is None else plan.arcs.came
+    order = ", ".join(["p", *(name for name, _ in plan.equal_keys), "id DESC" if down else "id", *filter(None, arrival)])
     values = list(zip(*database.execute(f"SELECT {selected} FROM t WHERE {needed} ORDER BY {order}"), strict=True))
     values = values or [()] * len(wanted)
     return pa.table({name: _array(column, types[name]) for name, column in zip(wanted, values, strict=True)})

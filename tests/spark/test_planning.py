@@ -311,7 +311,7 @@ def test_the_jvm_refuses_a_plan_of_another_format(planned, monkeypatch):
     """Where Python would take it. A session that is enabled twice is as one that was enabled once."""
     sparkcep.enable(planned)
     written = Plan.to_json
-    monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{checked.FORMAT},', '"format":7,'))
+    monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{checked.FORMAT},', '"format":99,'))
     monkeypatch.setattr(checked, "check_version", lambda found, known: None)
     with pytest.raises(PySparkException, match=r"made by sparkcep .* \(format 7\) was given to a JVM that reads format") as caught:
         planned.sql(f"SELECT * FROM {CLAUSE.format(rows='')}").collect()

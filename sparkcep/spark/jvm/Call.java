@@ -28,7 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
 record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py
   static final String LETTERS = "__letters"; // as in plan/plan.py
-  static final int FORMAT = 6; // of a plan's JSON, as in plan/checked.py
+  static final int FORMAT = 7; // of a plan's JSON, as in plan/checked.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** The call of {@code function} over {@code input}; null where it is another function, or has another form. */
@@ -93,6 +93,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     for (String member : List.of("inputs", "ordered_inputs")) {
       plan.get(member).forEach(column -> names.add(column.get("name").asText()));
     }
+    plan.path("arcs").path("columns").forEach(column -> names.add(column.asText()));
     return names;
   }
 

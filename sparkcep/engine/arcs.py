@@ -1,0 +1,341 @@
+"""Rows of ARCS FROM: what each does, and which arcs are there when.
+
+An arc stands from its row on. What a row in default mode does begins behind all rows that have come, so that it changes nothing that was found: arcs have it from
+the start. What a row with lifetimes of its own does, and what is undone, is an :class:`Effect` that happens when that row comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import null_marks, ranks, words
+from sparkcep.columns.registers import register_type
+from sparkcep.columns.types import Type, type_of
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.lifetimes import in_order
+from sparkcep.engine.prepared import Task
+from sparkcep.engine.timetable import ALWAYS, Present
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.plan import arcs as names
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import parameter_column
+from sparkcep.search.computations import ENDLESS
+
+INSERT, DELETE, RETRACT, PUNCTUATE = range(4)
+_WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
+
+
+# -- types ------------------------------------------------------------------------------------------------------------
+
+
+def check_arcs(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where the columns of ARCS FROM are not there, or of types that say nothing there."""
+    arcs = plan.arcs
+    if arcs is None:
+        return
+    place = {"line": arcs.line, "column": arcs.column, "fragment": arcs.text}
+
+    def fail(message: str) -> None:
+        raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
+
+    def kind(column: str) -> Type:
+        return type_of(schema.field(column).type)
+
+    for name, column in names.OWN_COLUMNS.items():
+        t = kind(column)
+        if column in (names.NAME, names.OP) and t.kind not in ("string", *(["null"] if column == names.OP else [])):
+            fail(f"the table of ARCS FROM needs a column {name} of type STRING" + (", the name of the arc" if name == "arc" else "") + ("" if t.kind == "null" else f", not {t}"))
+        if column in (names.FROM, names.TO) and not _fits(t, kind(plan.automaton.time)):
+            fail(f"{name} is of type {t}, and the first ORDER BY expression of type {kind(plan.automaton.time)}; cast it in a query behind ARCS FROM")
+    for i, parameter in enumerate(plan.automaton.parameters):
+        t, wanted = kind(names.written_column(i)), type_of(register_type(parameter))
+        if t.kind == "null":
+            fail(f"the table of ARCS FROM has no column {parameter.name}, which is a parameter of an arc; add it, or cast its NULL")
+        if t != wanted and not (t.is_number and wanted.is_number):
+            fail(f"the column {parameter.name} is of type {t} and cannot be assigned to the parameter, which is {wanted}; CAST it in a query behind ARCS FROM")
+    own = [kind(names.key_column(i)).kind != "null" for i in range(len(arcs.keys))]
+    if any(own) and not all(own):
+        missing = arcs.keys[own.index(False)]
+        fail(f"the table of ARCS FROM has partition keys, but no column {missing}; an arc has all keys of its partition, or none and is for all partitions")
+
+
+def _fits(t: Type, time: Type) -> bool:
+    """Whether the bounds of an arc's lifetime may be of a type."""
+    return t == time or t.kind == "null" or (t.is_number and time.is_number and (time.is_float or not t.is_float))
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ArcRow:
+    """A row of ARCS FROM: the number of the ``row`` in its chunk, what it does, what names the arc, the times as they were ``written`` (None: NULL), the
+    largest time of all rows before it (``now``, None where there was none), and its arc in the automaton (-1 of a punctuation)."""
+
+    row: int
+    op: int
+    arc: int
+    identity: tuple
+    begin: int | None
+    end: int | None
+    now: int | None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """From the row on the arc ``of`` that number is valid from ``begin`` to before ``end``."""
+
+    of: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The arcs of a partition in their order: as they are before any effect (``first``) and at the end (``last``), and the effects of rows."""
+
+    first: tuple[Present, ...]
+    last: tuple[Present, ...]
+    effects: dict[int, Effect] = field(default_factory=dict)
+
+
+class ArcRows:
+    """The rows of ARCS FROM in a chunk of whole partitions. ``marks`` bool (rows): which rows they are; ``clock`` int64 (rows): times in their order, of an arc
+    its valid_from; ``absent`` bool (rows): those without one."""
+
+    def __init__(self, task: Task, chunk: Chunk) -> None:
+        self.task, self.chunk, columns = task, chunk, chunk.columns
+        self.marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
+        self.time = columns[task.plan.automaton.time]
+        begin, end, now = (self._times(column) for column in (names.FROM, names.TO, names.NOW))
+        self.timed = pc.if_else(pa.array(self.marks), begin, self.time)
+        t = type_of(self.time.type)
+        self.steps = t.is_integer or t.kind in ("date", "timestamp", "timestamp_ntz", "decimal")
+        if t.is_ranked:
+            (self.clock, self.ends, self.now), _ = ranks([self.timed, end, now])
+        else:
+            self.clock, self.ends, self.now = (in_order(words(column)) for column in (self.timed, end, now))
+        self.absent, self.endless, self.never = (null_marks(column).astype(bool) for column in (self.timed, end, now))
+        self.templates = {arc.template.lower(): i for i, arc in enumerate(task.plan.automaton.arcs) if arc.template}
+        self.ops = self._ops()
+
+    @property
+    def punctuates(self) -> bool:
+        """Whether punctuations of the arcs are waited for."""
+        explicit = type_of(self.chunk.columns[names.FROM].type).kind != "null"
+        return explicit and bool(self.task.plan.arcs.came)
+
+    def arrival(self, arrival: np.ndarray) -> np.ndarray:
+        """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
+        return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(_WORDS), arrival)
+
+    def _times(self, column: str) -> pa.Array:
+        """A column of times in the type of the rows' times."""
+        if column not in self.chunk.columns:
+            return pa.nulls(self.chunk.rows, self.time.type)
+        found = self.chunk.columns[column]
+        try:
+            return found.cast(self.time.type)
+        except pa.ArrowInvalid:
+            raise MatchRuntimeError(
+                "ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM lies beyond {self.time.type}, the type of the rows' times; leave it NULL where it has no bound",
+                sqlstate="22003",
+            ) from None
+
+    def _ops(self) -> np.ndarray:
+        written = self.chunk.columns[names.OP].cast(pa.string())
+        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        ops[null_marks(written) == 1] = INSERT
+        bad = np.flatnonzero(self.marks & (ops < 0))
+        if len(bad):
+            message = f"the column op of ARCS FROM holds {written[int(bad[0])].as_py()!r}; it says 'insert' (or NULL), 'delete', 'retract' or 'punctuate'"
+            raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
+        return ops
+
+    # -- partitions ---------------------------------------------------------------------------------------------------
+
+    def plot(self, order: np.ndarray, punctuations: np.ndarray) -> Plot:
+        """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows."""
+        marks = self.marks[order]
+        rows, limits, now = order[marks], {}, None
+        if self.task.plan.arcs.came:
+            clock, own = self.clock[order], marks & (self.ops[order] == PUNCTUATE) & ~self.absent[order]
+            promised, of_arcs = (np.maximum.accumulate(np.where(some, clock, ALWAYS)) for some in (punctuations[order], own))
+            effective = np.minimum(promised, of_arcs) if self.punctuates else promised
+            limits = dict(zip(rows.tolist(), zip(np.maximum(effective, of_arcs)[marks].tolist(), effective[marks].tolist())))
+            if not self.task.plan.partition:
+                now = np.maximum.accumulate(np.where(marks | self.absent[order], ALWAYS, clock))[marks]
+        return _Plotter(self, limits).plot(self._rows(rows, now))
+
+    def _rows(self, rows: np.ndarray, now: np.ndarray | None) -> Iterator[ArcRow]:
+        """``now``: the largest time before each of the rows, where all rows of the statement are here."""
+        columns, taken, automaton = self.chunk.columns, pa.array(rows), self.task.plan.automaton
+        arcs = columns[names.NAME].take(taken).to_pylist()
+        parameters = [columns[parameter_column(i)].take(taken).to_pylist() for i in range(len(automaton.parameters))]
+        written = [null_marks(columns[names.written_column(i)].take(taken)) for i in range(len(parameters))]
+        for at, row in enumerate(rows.tolist()):
+            op, arc, values = int(self.ops[row]), -1, ()
+            if op != PUNCTUATE:
+                arc = self._arc(arcs[at])
+                numbers = range(*automaton.arcs[arc].parameters)
+                for i in numbers:
+                    if parameters[i][at] is None and not written[i][at]:
+                        self._beyond(i, row)
+                values = tuple(_key(parameters[i][at]) for i in numbers)
+            yield ArcRow(
+                row, op, arc, (arc, values, *self._keys(row)), None if self.absent[row] else int(self.clock[row]), None if self.endless[row] else int(self.ends[row]),
+                self._now(row) if now is None else None if now[at] == ALWAYS else int(now[at]),
+            )
+
+    def _now(self, row: int) -> int | None:
+        return None if self.never[row] else int(self.now[row])
+
+    def _keys(self, row: int) -> tuple:
+        return tuple(self.chunk.columns[names.key_column(i)][row].as_py() for i in range(len(self.task.plan.arcs.keys)))
+
+    def _arc(self, name: str | None) -> int:
+        found = self.templates.get((name or "").lower())
+        if found is None:
+            known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
+            message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters; it may name {known}"
+            raise MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
+        return found
+
+    def _beyond(self, parameter: int, row: int) -> None:
+        value, declared = self.chunk.columns[names.written_column(parameter)][row].as_py(), self.task.plan.automaton.parameters[parameter]
+        message = f"the value {value!r} is beyond {declared.type.upper()}, the type of the parameter {declared.name}; declare a wider type"
+        raise MatchRuntimeError("CAST_OVERFLOW", message, sqlstate="22003")
+
+    def given(self) -> dict[str, pa.Array]:
+        """The columns of the parameters, by all rows."""
+        return {name: self.chunk.columns[name] for name in map(parameter_column, range(len(self.task.plan.automaton.parameters)))}
+
+
+def _key(value: object) -> tuple:
+    """Values in Spark's order: NULL first, NaN last."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and value != value:
+        return (2,)
+    return (1, value.encode() if isinstance(value, str) else value)
+
+
+@dataclass
+class _Standing:
+    """An arc from its row on: from when it is valid, until when, and until when by all that is foreseen. It ``appears`` by an effect, or is there from the start;
+    a delete has ``ended`` it, a retract has undone it (``gone``)."""
+
+    of: ArcRow
+    begin: int
+    end: int
+    appears: bool
+    foreseen: int = ENDLESS
+    ended: bool = False
+    gone: bool = False
+
+
+class _Plotter:
+    """Goes through the rows of ARCS FROM of a partition. ``limits``: of each row the times before which a change with a lifetime of its own, and any, comes too
+    late."""
+
+    def __init__(self, arcs: ArcRows, limits: dict[int, tuple[int, int]]) -> None:
+        self.arcs, self.limits = arcs, limits
+        self.standing: list[_Standing] = []
+        self.known: dict[tuple, list[_Standing]] = {}
+        self.done: list[tuple[int, _Standing, int, int]] = []  # (row, arc, begin, end): from the row on, less what is foreseen
+
+    def plot(self, rows: Iterator[ArcRow]) -> Plot:
+        for row in rows:
+            if row.op == INSERT:
+                self._insert(row)
+            elif row.op == DELETE:
+                self._delete(row)
+            elif row.op == RETRACT:
+                self._retract(row)
+            elif row.begin is None:
+                raise MatchRuntimeError(
+                    "CHANGE_VALUE", "a punctuation of ARCS FROM has no valid_from; it says before which time no further change of the arcs comes", sqlstate="22023",
+                )
+        arcs = self.arcs.task.plan.automaton.arcs
+        order: list[tuple[tuple, _Standing | None]] = [((i,), None) for i, arc in enumerate(arcs) if not arc.template]
+        order += [((one.of.arc, one.begin, one.of.identity[1]), one) for one in self.standing]
+        order.sort(key=lambda item: item[0])
+        place = {id(one): i for i, (_, one) in enumerate(order)}
+        nowhere = (ENDLESS, ENDLESS)
+
+        def present(key: tuple, one: _Standing | None, times: Callable[[_Standing], tuple[int, int]]) -> Present:
+            return Present(key[0]) if one is None else Present(key[0], *times(one), one.of.row)
+
+        written = {id(one): ENDLESS if one.of.end is None else one.of.end for one in self.standing}
+        first = tuple(present(key, one, lambda one: nowhere if one.appears else (one.begin, min(written[id(one)], one.foreseen))) for key, one in order)
+        last = tuple(present(key, one, lambda one: nowhere if one.gone else (one.begin, min(one.end, one.foreseen))) for key, one in order)
+        return Plot(first, last, {row: Effect(place[id(one)], begin, min(end, one.foreseen)) for row, one, begin, end in self.done})
+
+    def _insert(self, row: ArcRow) -> None:
+        end = ENDLESS if row.end is None else row.end
+        if row.begin is None:
+            one = _Standing(row, self._next(row), end, False)
+        else:
+            self._check_late(row, row.begin)
+            one = _Standing(row, row.begin, end, True)
+            self.done.append((row.row, one, one.begin, one.end))
+        self.standing.append(one)
+        self.known.setdefault(row.identity, []).append(one)
+
+    def _delete(self, row: ArcRow) -> None:
+        one = self._meant(row, lambda one: not one.ended and not one.gone, "that no delete has ended")
+        one.ended = True
+        if row.end is None:
+            one.foreseen = min(one.foreseen, self._next(row))
+            return
+        self._check_late(row, row.end)
+        one.end = min(one.end, row.end)
+        self.done.append((row.row, one, one.begin, one.end))
+
+    def _retract(self, row: ArcRow) -> None:
+        one = self._meant(row, lambda one: not one.gone and (one.of.begin, one.of.end) == (row.begin, row.end), "with this valid_from and valid_to")
+        self._check_late(row, one.begin, row.begin is not None)
+        one.gone = True
+        self.done.append((row.row, one, ENDLESS, ENDLESS))
+
+    def _meant(self, row: ArcRow, wanted: Callable[[_Standing], bool], what: str) -> _Standing:
+        """The last arc that came and is equal."""
+        found = next((one for one in reversed(self.known.get(row.identity, [])) if wanted(one)), None)
+        if found is None:
+            verb = "delete" if row.op == DELETE else "retract"
+            raise MatchRuntimeError(
+                "ARC_CHANGE_WITHOUT_ARC",
+                f"a {verb} of ARCS FROM means an arc {self._name(row)} {what}, and none has come before it: an arc is meant that equals it in the columns arc, "
+                "parameters and partition keys", sqlstate="22000",
+            )
+        return found
+
+    def _next(self, row: ArcRow) -> int:
+        """The time behind all that have come before the row."""
+        if row.now is None:
+            return ALWAYS
+        if not self.arcs.steps:
+            raise MatchRuntimeError(
+                "ARC_LIFETIME",
+                f"the arc {self._name(row)} has no time at which the change begins, and of type {self.arcs.time.type} no value is the next one; give valid_from (to delete: "
+                "valid_to), or order the rows by a whole number, a date or a timestamp", sqlstate="22000",
+            )
+        return min(row.now + 1, ENDLESS)
+
+    def _check_late(self, row: ArcRow, time: int, explicit: bool = True) -> None:
+        limits = self.limits.get(row.row)
+        if limits is not None and time < limits[0 if explicit else 1]:
+            raise MatchRuntimeError(
+                "LATE_ROW", f"a change of the arc {self._name(row)} reaches to before a punctuation that promised no further change before its time", sqlstate="22000",
+            )
+
+    def _name(self, row: ArcRow) -> str:
+        task, columns = self.arcs.task, self.arcs.chunk.columns
+        arc = task.plan.automaton.arcs[row.arc]
+        values = [repr(columns[parameter_column(i)][row.row].as_py()) for i in range(*arc.parameters)]
+        return f"{arc.template}({', '.join(values)}){task.failures.where(row.row, columns)}"

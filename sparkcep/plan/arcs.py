@@ -1,0 +1,85 @@
+"""The plan of ARCS FROM: arcs that rows of a table make present, and the columns in which the engine sees those rows.
+
+Spark puts the rows of that table in front of each partition's own (:mod:`sparkcep.sql.arcs`), so that one ordered input has all that happens.
+"""
+
+from __future__ import annotations
+
+from sparkcep.clause.lexer import Span
+from sparkcep.clause.tree import MatchClause
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, position
+from sparkcep.plan.records import Arcs, Automaton, parameter_column
+from sparkcep.plan.scope import Inputs, Scope
+
+# columns of the input: whether a row is of ARCS FROM, the name of its arc, what it does, from and to when the arc is valid, its number among all rows of that
+# table, the largest time of all rows that came before it, and the order in which rows and arcs come
+IS, NAME, OP, FROM, TO, NUMBER, NOW, ARRIVED = "__a_is", "__a_arc", "__a_op", "__a_from", "__a_to", "__a_no", "__a_now", "__a_at"
+BASE = "__a_base"  # the engine's own: where the arcs that are valid at a row stand
+OWN_COLUMNS = {"arc": NAME, "op": OP, "valid_from": FROM, "valid_to": TO}
+
+
+def written_column(parameter: int) -> str:
+    """The column that holds a parameter as the table has it; :func:`sparkcep.plan.records.parameter_column` holds it in the parameter's type."""
+    return f"__v{parameter}"
+
+
+def key_column(key: int) -> str:
+    """The column that holds a partition key of an arc."""
+    return f"__y{key}"
+
+
+def _inputs(parameters: int, keys: int, arrive: bool) -> tuple[str, ...]:
+    """All columns of the input that rows of ARCS FROM have of their own."""
+    numbers = range(parameters)
+    found = [IS, NAME, OP, FROM, TO, NUMBER, *map(parameter_column, numbers), *map(written_column, numbers), *map(key_column, range(keys))]
+    return (*found, *((ARRIVED,) if arrive else ()), *((NOW,) if arrive and keys else ()))
+
+
+def check_arcs(clause: MatchClause) -> None:
+    """Raises ClauseError for arcs with parameters, and tables of arcs, that cannot stand as they do."""
+    automaton = clause.automaton
+    tables = automaton.tables
+    templates = [arc for arc in automaton.arcs if arc.parameters is not None]
+    if not tables:
+        for arc in templates:
+            message = f"the arc {arc.name} has parameters, which rows of a table give; add ARCS FROM and a table with the columns {_columns(arc)}"
+            raise _error(clause, arc.name_span, message)
+        return
+    if len(tables) > 1:
+        raise _error(clause, tables[1].span, "an AUTOMATON has one ARCS FROM; put the tables together by UNION ALL in a query")
+    table = tables[0]
+    if not templates:
+        message = "no arc has parameters, so that no row of a table could make one present: write ARC a(k INT) FROM ..., or ARC a() FROM ...; arcs written as text "
+        raise _error(clause, table.span, f"{message}in columns from_state, to_state, when and set are not read yet", UNSUPPORTED)
+    _check_arrival(clause, table)
+
+
+def _check_arrival(clause: MatchClause, table) -> None:
+    rows = clause.changes.arrival if clause.changes is not None else ()
+    if table.arrival and not rows:
+        message = "ARRIVAL BY of arcs is one order with that of the rows; say with CHANGES IN c ARRIVAL BY ... when rows come, or leave it out here"
+        raise _error(clause, table.arrival[0].span, message)
+    if table.arrival and len(table.arrival) != len(rows):
+        message = f"rows and arcs come in one order, so that ARRIVAL BY has as many expressions in both places: {len(rows)} for the rows, {len(table.arrival)} here"
+        raise _error(clause, table.arrival[0].span, message)
+
+
+def _columns(arc) -> str:
+    return ", ".join(["arc", *(parameter.name for parameter in arc.parameters), "valid_from", "valid_to", "op"])
+
+
+def _error(clause: MatchClause, span: Span, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+    return clause.error(span, "AUTOMATON", message, sqlstate)
+
+
+def arcs_of(clause: MatchClause, scope: Scope, inputs: Inputs, automaton: Automaton, keys: tuple[str, ...]) -> Arcs | None:
+    """ARCS FROM of a clause that was checked, with its ``automaton``; ``keys``: the names of the partition's keys."""
+    if not clause.automaton.tables:
+        return None
+    table = clause.automaton.tables[0]
+    arrival = tuple(scope.plain_text(expr, "ARRIVAL BY") for expr in table.arrival)
+    rows = clause.changes.arrival if arrival else ()
+    return Arcs(
+        table.table.of(clause.text), arrival, tuple(inputs.column(scope.plain_text(expr, "ARRIVAL BY")) for expr in rows), keys,
+        _inputs(len(automaton.parameters), len(keys), bool(arrival)), *position(clause.text, table.span.start), table.span.of(clause.text).split("\n")[0][:40],
+    )

@@ -1,0 +1,78 @@
+"""ARCS FROM as SQL: the rows of that table stand in front of the rows of each partition for which they are.
+
+The first row of each partition is joined with all arcs as one array and given once for each of them, so that no table is read twice and a partition's arcs have
+its keys whatever these are. What such a copy has beside the arc's own columns nobody reads.
+"""
+
+from __future__ import annotations
+
+from sparkcep.clause.lexer import quote
+from sparkcep.plan import arcs as a
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import parameter_column
+
+_ARC, _ARCS, _FIRST = "__arc", "__arcs", "__first"
+_TURNS = "CASE lower({}) WHEN 'delete' THEN -3 WHEN 'retract' THEN -2 WHEN 'punctuate' THEN -1 ELSE -4 END"
+_ROW_TURNS = "CASE lower({}) WHEN 'retract' THEN 1 WHEN 'punctuate' THEN 2 ELSE 0 END"
+
+
+def with_arcs(plan: Plan, rows: str) -> str:
+    """The input of the table function over the rows of a clause with ARCS FROM, less its distribution and order."""
+    assert plan.arcs is not None and plan.automaton is not None
+    keys = [key.column for key in plan.partition]
+    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ARRIVED, a.NOW)]
+    arrival = [f"__t{i}" for i in range(len(plan.arcs.arrival))]
+    table = _table(plan, arrival)
+    if plan.arcs.came and keys:
+        table, columns = _with_now(plan, table, arrival, rows), [*columns, a.NOW]
+    elements = f"concat(array(NULL), collect_list(struct({', '.join([*columns, *arrival])})))"
+    over = f"PARTITION BY {', '.join(keys)} ORDER BY {plan.order[0].column}" if keys else f"ORDER BY {plan.order[0].column}"
+    first = f"SELECT *, row_number() OVER ({over}) AS {_FIRST} FROM ({rows})"
+    spread = (
+        f"SELECT * EXCEPT ({_FIRST}, {_ARCS}) FROM ({first}) AS __n LEFT JOIN (SELECT {elements} AS {_ARCS} FROM ({table})) AS __j ON {_FIRST} = 1 "
+        f"LATERAL VIEW OUTER explode({_own(keys)}) __e AS {_ARC}"
+    )
+    told = [f"{_ARC} IS NOT NULL AS {a.IS}", *(f"{_ARC}.{column} AS {column}" for column in columns)]
+    told += [f"IF({_ARC} IS NULL, {row}, {_ARC}.{arc}) AS {row}" for row, arc in dict(zip(plan.arcs.came, arrival)).items()]
+    flat = f"SELECT * EXCEPT ({', '.join([_ARC, *dict.fromkeys(plan.arcs.came)])}), {', '.join(told)} FROM ({spread})"
+    if not plan.arcs.came:
+        return flat
+    assert plan.changes is not None
+    turn = f"IF({a.IS}, {_TURNS.format(a.OP)}, {_ROW_TURNS.format(plan.changes.column)})"
+    of = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    return f"SELECT *, dense_rank() OVER ({of}ORDER BY {', '.join([*plan.arcs.came, turn])}) AS {a.ARRIVED} FROM ({flat})"
+
+
+def _table(plan: Plan, arrival: list[str]) -> str:
+    """The rows of the table of arcs. A name stands for its column where it has one, else for the NULL beside it."""
+    arcs, parameters = plan.arcs, plan.automaton.parameters
+    names = {name.lower(): quote(name) for name in (*a.OWN_COLUMNS, *(parameter.name for parameter in parameters), *arcs.keys)}
+    selected = [f"NULL AS {name}" for name in names.values()]
+    selected += [f"{names[name]} AS {column}" for name, column in a.OWN_COLUMNS.items()]
+    for i, parameter in enumerate(parameters):
+        name = names[parameter.name.lower()]
+        selected += [f"try_cast({name} AS {parameter.type}) AS {parameter_column(i)}", f"{name} AS {a.written_column(i)}"]
+    selected += [f"{names[name.lower()]} AS {a.key_column(i)}" for i, name in enumerate(arcs.keys)]
+    selected += [f"({text}) AS {name}" for text, name in zip(arcs.arrival, arrival)]
+    return f"SELECT {', '.join(selected)}, monotonically_increasing_id() AS {a.NUMBER} FROM {arcs.table}"
+
+
+def _own(keys: list[str]) -> str:
+    """Of all arcs those of a partition: without keys of their own, or with its keys."""
+    if not keys:
+        return _ARCS
+    none = " AND ".join(f"x.{a.key_column(i)} IS NULL" for i in range(len(keys)))
+    same = " AND ".join(f"x.{a.key_column(i)} <=> {key}" for i, key in enumerate(keys))
+    return f"filter({_ARCS}, x -> x IS NULL OR ({none}) OR ({same}))"
+
+
+def _with_now(plan: Plan, table: str, arrival: list[str], rows: str) -> str:
+    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from. Rows are counted by how many such arcs came
+    before them, so that there are few sums to choose from."""
+    came = f"struct({', '.join(plan.arcs.came)})" if len(arrival) > 1 else plan.arcs.came[0]
+    own = f"struct({', '.join(arrival)})" if len(arrival) > 1 else arrival[0]
+    moments = f"SELECT array_sort(collect_set(CASE WHEN {a.FROM} IS NULL THEN {own} END)) AS __moments FROM ({table})"
+    counted = f"SELECT size(filter(__moments, x -> x <= {came})) AS __b, max({plan.order[0].column}) AS __m FROM ({rows}), ({moments}) GROUP BY 1"
+    sums = f"SELECT collect_list(struct(__b, __m)) AS __sums FROM ({counted})"
+    now = f"array_max(transform(filter(__sums, x -> x.__b < array_position(__moments, {own})), x -> x.__m))"
+    return f"SELECT *, {now} AS {a.NOW} FROM ({table}), ({moments}), ({sums})"
