@@ -14,7 +14,7 @@ from tests.selection import one_in
 from tests.test_sql_examples import table_text
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting"))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting", "budget"))]
 _EXAMPLE = re.compile(r"```sql\n((?:(?!```).)*?)```\n\s*```(text|error)\n(.*?)```", re.S)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 _RAISED = re.compile(r'(?:error|_fail|error_at|ClauseError|MatchRuntimeError)\([^)]*?"([A-Z_]+)"', re.S)
@@ -73,8 +73,8 @@ def test_cited_sections_of_the_language_are_there():
     ("clause", "error_class"),
     [
         ("EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~(B C) D)", "NEGATION"),
-        ("PATTERN (A B C) WINDOW 9 APPROX 1 MATCH HISTORY", "SYNTAX"),
-        ("PATTERN (A B C) WINDOW 9 APPROX 1 BUDGET 5 CHECKS", "SYNTAX"),
+        ("PATTERN (A ~B C) WINDOW 9 APPROX 1 BUDGET 5 CHECKS", "BUDGET"),
+        ("PATTERN (A B C) WINDOW 9 APPROX 1 BUDGET 5 CHECKS USING HISTORY h EXPLORE", "SYNTAX"),
         ("AUTOMATON (STATE a FINAL ARC FROM a TO a ARCS FROM active)", "AUTOMATON"),
     ],
 )

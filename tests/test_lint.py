@@ -81,6 +81,7 @@ NOT_FOUND = {
         f"PATTERN (A B+ C) WINDOW 50 ROWS {NEXT} {DEFINE}",
         f"PATTERN (A (B+) WITHIN INTERVAL 5 MINUTES C) {NEXT} {DEFINE}",
         f"PATTERN (A B C) {ALL} {DEFINE}",
+        f"PATTERN (A ~(B+ C) D) {ALL} {DEFINE}",
         f"PATTERN (A B+ C) {DEFINE}",
     ],
     "RELUCTANT_END": [

@@ -139,7 +139,8 @@ class _Skipping:
                 out += _accepting(accepting)
             else:
                 out.append(Move(edge, tuple(t for t, _ in targets.values()), sources=tuple(s for _, s in targets.values()), place=at[0]))
-        return out
+        # of candidates that are else equal the earlier place is preferred; edges of no place stay as they are
+        return sorted(out, key=lambda move: (move.edge.variable == ACCEPT, move.place)) if any(move.place for move in out) else out
 
     def _transitions(self, config: Config, initial: bool) -> list[tuple[Edge, Config, tuple[int, ...], tuple[int, ...], int]]:
         """(edge, configuration after it, variables skipped before it, choices made, place in the pattern) in preference order."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from sparkcep.automaton.arrangements import Arrangement
+from sparkcep.automaton.conjunction import far_variables
 from sparkcep.automaton.net import ACCEPT, E_TARGET, E_VAR, Net
 from sparkcep.plan.define import looks_at_match
 from sparkcep.plan.facts import occurrences
@@ -96,6 +98,21 @@ def agreements_of(plan: Plan, automaton: Net) -> tuple[Far, ...] | None:
     else."""
     tests = _tests(plan)
     return None if tests is None else _agreements(plan, automaton, tests)
+
+
+def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, ...] | None:
+    """As :func:`agreements_of`, of a pattern of single rows with these orders: the row that is looked at comes before in each of them, or stands in another side
+    of a conjunction, whose rows a condition sees as they are in the end."""
+    tests, beside, found = _tests(plan), far_variables(plan.pattern, len(plan.variables)), []
+    for variable, some in ({} if tests is None else tests).items():
+        for test in some:
+            other = test.mask.bit_length() - 1
+            if test.operation != "=" or test.mask.bit_count() != 1:
+                return None
+            if not beside[variable] & test.mask and any(o.variables.index(other) > o.variables.index(variable) for o in orders):
+                return None
+            found.append(Far((variable, other), (test.own, test.other)))
+    return None if tests is None else tuple(found)
 
 
 def _tests(plan: Plan) -> dict[int, list[_Test]] | None:

@@ -86,7 +86,9 @@ class Net:
     With APPROX: the ``sources`` of an edge tell what led to each configuration of its target, or to each cheapest way to complete: the place of the configuration
     before it in its node, a row of ``skipped`` (the variables missing between the two), and the rank of the choices made on the way (less is preferred).
     ``at_cost``: the costs of each node's configurations; ``copies``: what the variables are copies of. With a budget ``places`` int64 (m): the place of the pattern
-    at which an edge takes its row, and ``ways`` int64 (m): edges of a node that differ in nothing but cost and conditions have one number."""
+    at which an edge takes its row, and ``ways`` int64 (m): edges of a node that differ in nothing but cost and conditions have one number.
+
+    ``groups``: the texts of negated groups by their names, of which no match may stand there."""
 
     variables: tuple[str, ...]
     first: np.ndarray
@@ -103,6 +105,7 @@ class Net:
     skipped: tuple[tuple[int, ...], ...] = ()
     at_cost: tuple[tuple[int, ...], ...] = ()
     copies: Copies | None = None
+    groups: tuple[tuple[int, str], ...] = ()
     places: np.ndarray | None = None
     ways: np.ndarray | None = None
 
@@ -155,11 +158,15 @@ class Net:
             notes += [f"{word} window {', '.join(str(w) for w in range(mask.bit_length()) if mask >> w & 1)}"] if mask else []
         notes += ["may be the same row"] * edge.same
         if edge.negated:
-            notes.append(f"no {', '.join(dict.fromkeys(v for i, v in enumerate(self.variables) if edge.negated >> i & 1))} since the last row")
+            names = dict.fromkeys(self._negated(i) for i in range(len(self.variables)) if edge.negated >> i & 1)
+            notes.append(f"no {', '.join(names)} since the last row")
         notes += ["first row of the partition"] * edge.start
         for negated, side in self.checks[edge.checks : edge.checks_end].tolist():
-            notes.append(f"no {self.variables[negated]} since side {side}'s last row")
+            notes.append(f"no {self._negated(negated)} since side {side}'s last row")
         return notes + ["last row of the partition"] * bool(edge.end)
+
+    def _negated(self, variable: int) -> str:
+        return dict(self.groups).get(variable, self.variables[variable]).removeprefix("~")
 
     def dump(self, ignore: str, conditions: tuple[str, ...], approx: Approx | None = None) -> str:
         """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them.

@@ -20,6 +20,21 @@ def selection_automaton(plan: Plan) -> tuple[p.Program, Net]:
     return program, build_selection(program, merge=merge, next_match=strategy == "NEXT")
 
 
+def negated_groups(plan: Plan) -> tuple[tuple[int, Net], ...]:
+    """The names of the groups that a plan's pattern negates, and the nets of their matches."""
+    next_match = plan.selection.strategy == "NEXT"
+    return tuple(
+        (
+            group.variable,
+            build_selection(
+                compile_pattern(group.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=next_match),
+                merge=not next_match, next_match=next_match,
+            ),
+        )
+        for group in plan.without
+    )  # fmt: skip
+
+
 def build_selection(program: p.Program, *, merge: bool, next_match: bool = False) -> Net:
     """Resolves a program compiled without runs.
 

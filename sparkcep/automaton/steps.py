@@ -80,7 +80,7 @@ def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int
 
 def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int, int]] | None:
     """(instruction, registers) of the CHARs with which the innermost part whose iteration is over here may begin again; None where none is over, or may not
-    be repeated. Nothing of the iteration may be left, not even an optional part.
+    be repeated. Nothing of the iteration may be left, not even an optional part; negations, and elements of a permutation that are negations or empty, are none.
 
     Such a place is the state a[i] of SASE+ (SIGMOD 2008, section 3.2), where SKIP TILL NEXT ignores the rows that are no a[i].
     """
@@ -96,7 +96,7 @@ def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int,
         elif op not in (p.JUMP, p.NOT, p.PERM, p.LOOP):
             return None
         ways = steps(program, pc, regs, False)
-        if len(ways) != 1 or (op == p.PERM and ways[0][0] != program.code[pc, 2]):
+        if len(ways) != 1:
             return None
         pc, regs = ways[0]
 

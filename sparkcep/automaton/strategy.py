@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sparkcep.automaton.approximate import approximate_automaton
+from sparkcep.automaton.arrangements import Arrangement, arrangements
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.conjunction import conjunction_automaton
 from sparkcep.automaton.guesses import with_copies
-from sparkcep.automaton.links import Far, Links, agreements_of, links_of
-from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_TARGET, E_VAR, Net
+from sparkcep.automaton.links import Far, Links, agreements_among, agreements_of, links_of
+from sparkcep.automaton.net import E_AT_END, E_AT_START, Net
 from sparkcep.automaton.program import Program
-from sparkcep.automaton.selection import selection_automaton
+from sparkcep.automaton.selection import negated_groups, selection_automaton
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
@@ -97,9 +98,9 @@ class Strategy:
     matches where the rows do not let ``search`` answer, or "". ``counts``: those of which one counts approximate matches beside
     ``search``. ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables whose
     conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why TOP goes
-    through all matches; ``links``: of PATHS; ``chain``: the edges of SEQUENCES; ``sides``: the automata of PATHS, SEQUENCES and SIDES
+    through all matches; ``links``: of PATHS; ``orders``: of the rows that SEQUENCES joins; ``sides``: the automata of PATHS and SIDES
     without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities by which PATHS and
-    SEQUENCES part the rows.
+    SEQUENCES part the rows; ``groups``: the names and automata of negated groups.
     """
 
     plan: Plan
@@ -115,10 +116,11 @@ class Strategy:
     net: Net | None = None
     unranked: tuple[Reason, ...] = ()
     links: Links | None = None
-    chain: tuple[int, ...] = ()
+    orders: tuple[Arrangement, ...] = ()
     sides: tuple[Net, ...] = ()
     spans: tuple[tuple[int, ...], ...] = ()
     far: tuple[Far, ...] = ()
+    groups: tuple[tuple[int, Net], ...] = ()
 
     @property
     def discipline(self) -> str:
@@ -154,6 +156,8 @@ def strategy_of(plan: Plan) -> Strategy:
         found = _adjacent(plan)
     else:
         found = _conjunction(plan) if has(plan.pattern, "and") else _selection(plan)
+    if plan.without:
+        found = replace(found, groups=negated_groups(plan), net=replace(found.automaton, groups=tuple((group.variable, group.text) for group in plan.without)))
     if plan.ranking is None or not plan.ranking.top or found.ranks:
         return found
     return replace(found, unranked=_unranked(plan, plan.ranking, found))
@@ -190,17 +194,29 @@ def _selection(plan: Plan) -> Strategy:
         reasons = _looks(plan, looking) + _grouped(plan) or (_LOCAL,)
         return replace(found, search=FRONT, cost=_COSTS[FRONT], reasons=reasons, instead="" if plan.graphing else WALK)
     ranking = plan.ranking
-    if ranking is None or not (whole := _as_paths(plan, plan.pattern, ranking.top)):
-        return found
-    paths, spans = whole
-    score = Reason("the score is a sum over the rows", *ranking.place)
-    best = replace(found, question=BEST, instead=WALK, sides=(paths,), spans=(spans,))
-    if ranking.terms and (links := links_of(plan, paths)) is not None:
+    whole = _as_paths(plan, plan.pattern, ranking.top) if ranking is not None else None
+    if whole and ranking.terms and (links := links_of(plan, whole[0])) is not None:
+        score = Reason("the score is a sum over the rows", *ranking.place)
+        best = replace(found, question=BEST, instead=WALK, sides=whole[:1], spans=whole[1:])
         return replace(best, search=PATHS, cost=_COSTS[PATHS], reasons=(*found.reasons, score), links=links, far=links.far)
-    if ranking.monotone and (chain := _chain_of(paths)) and (far := agreements_of(plan, paths)) is not None:
-        score = Reason("the score is monotone in one number of each variable", *ranking.place)
-        return replace(best, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, score), chain=chain, far=far)
-    return found
+    return _arranged(plan, found)
+
+
+def _arranged(plan: Plan, found: Strategy) -> Strategy:
+    """The join of the rows of single variables, in all orders that the pattern has, where that gives the k best; what was found otherwise."""
+    ranking = plan.ranking
+    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED or not (ranking.terms or ranking.monotone):
+        return found
+    orders = arrangements(plan.pattern)
+    far = agreements_among(plan, orders) if orders else None
+    if far is None:
+        return found
+    what = "a sum over the rows" if ranking.terms else "monotone in one number of each variable"
+    reasons = (*found.reasons, Reason(f"the score is {what}", *ranking.place))
+    return replace(
+        found, question=BEST, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=reasons, instead=found.search, orders=orders,
+        spans=(unbounded(plan.pattern)[1],), far=far,
+    )
 
 
 def _conjunction(plan: Plan) -> Strategy:
@@ -210,12 +226,12 @@ def _conjunction(plan: Plan) -> Strategy:
     looking = _looking(plan)
     found = Strategy(plan, question, CONJUNCTION, "exponential in the rows of a match, at worst", reasons, program, looking, net=automaton)
     ranking = plan.ranking
-    if ranking is None or not ranking.by_sides or looking or question not in (FIRST, EVERY):
+    if ranking is None or question not in (FIRST, EVERY):
         return found
-    sides = _side_automata(plan, ranking.top + 1)
-    score = Reason("the score is monotone in one sum over each side", *ranking.place)
+    sides = _side_automata(plan, ranking.top + 1) if ranking.by_sides and not looking else ()
     if not sides:
-        return found
+        return _arranged(plan, found)
+    score = Reason("the score is monotone in one sum over each side", *ranking.place)
     return replace(
         found, question=BEST, search=SIDES, cost=_COSTS[SIDES], reasons=(*reasons, score), instead=CONJUNCTION, sides=tuple(net for net, _ in sides),
         spans=tuple(spans for _, spans in sides),
@@ -353,21 +369,6 @@ def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ..
     known = ranking.terms or ranking.monotone or ranking.by_sides
     score = () if known or looks else (Reason("the score is neither a sum nor monotone in one number of each variable or side", *ranking.place or ()),)
     return (*shape, *looks, *score) or (_at_pattern(plan, "the pattern may take more or fewer than one row of each variable"),)
-
-
-def _chain_of(automaton: Net) -> tuple[int, ...]:
-    """The edges of an automaton that takes one row for each of its nodes; () for any other."""
-    edges: list[int] = []
-    node = 0
-    while len(edges) < automaton.nodes:
-        low, high = int(automaton.first[node]), int(automaton.first[node + 1])
-        if high - low != 1:
-            return ()
-        if automaton.edges[low, E_VAR] == ACCEPT:
-            return tuple(edges)
-        edges.append(low)
-        node = int(automaton.edges[low, E_TARGET])
-    return ()
 
 
 def _side_automata(plan: Plan, k: int) -> tuple[tuple[Net, tuple[int, ...]], ...]:

@@ -9,7 +9,7 @@ from sparkcep.clause import nodes, tree
 from sparkcep.clause.automaton import AutomatonParser
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
-from sparkcep.errors import LIMIT, error_at
+from sparkcep.errors import LIMIT, SEMANTIC, error_at
 
 MAX_CLAUSE = 262_144  # characters
 MAX_NESTING = 50  # of a row pattern
@@ -374,7 +374,15 @@ class _PatternParser:
             return self._quantified()
         if c.at_op("~"):
             raise c.error("~~ means nothing; negate a variable once")
-        return nodes.Not(self._factor(), span=c.span(start))
+        node = nodes.Not(self._primary(), span=c.span(start))
+        if c.token.kind == OP and (c.token.text in "*+?" or self._at_bounds()):
+            what = node.span.of(c.text)
+            raise error_at(
+                c.text, start, node.span.end, "NEGATION",
+                f"~ cannot have a quantifier itself; write ~({what[1:]}{c.token.text if c.token.text != '{' else '{...}'}) for what must not be there so often, or quantify "
+                "a group with a variable beside it, as (A ~B)+", SEMANTIC,
+            )
+        return node
 
     def _quantified(self) -> nodes.Node:
         c, start = self.c, self.c.token.start

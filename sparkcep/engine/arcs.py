@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, ranks, words
 from sparkcep.columns.registers import register_type
-from sparkcep.columns.types import Type, type_of
+from sparkcep.columns.types import MAX_DIGITS, Type, type_of
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.lifetimes import in_order
 from sparkcep.engine.prepared import Task
@@ -138,8 +138,10 @@ class ArcRows:
         """A column of times in the type of the rows' times."""
         if column not in self.chunk.columns:
             return pa.nulls(self.chunk.rows, self.time.type)
-        found = self.chunk.columns[column]
+        found, t = self.chunk.columns[column], type_of(self.time.type)
         try:
+            if t.kind == "decimal" and not pa.types.is_null(found.type):
+                found = found.cast(pa.decimal128(MAX_DIGITS, t.scale))  # a type of few digits takes no whole number, whatever its value is
             return found.cast(self.time.type)
         except pa.ArrowInvalid:
             raise MatchRuntimeError(

@@ -54,6 +54,8 @@ def of_tree(tree: tuple, leaves: Sequence[Interval | None]) -> Interval | None:
     if None in parts:
         return None
     known = [part for part in parts if part is not None]
+    if tree[0] == "/" and known[1][0] <= 0 <= known[1][1]:
+        return None
     bits = FLOATING if tree[0] in ("/", "sqrt") or any(b == FLOATING for *_, b in known) else max(b for *_, b in known)
     whole = (*_range(tree[0], known), bits)
     return whole if inside(whole) else None
@@ -68,7 +70,7 @@ def _range(operation: str, parts: list[Interval]) -> tuple[float, float]:
     if operation == "sqrt":
         return 0.0, math.sqrt(max(high, 0.0))
     if operation == "/":
-        ends = [low / parts[1][0], high / parts[1][0]]  # by a number
+        ends = [a / b for a in (low, high) for b in parts[1][:2]]
         return min(ends), max(ends)
     other_low, other_high, _ = parts[1]
     if operation == "+":

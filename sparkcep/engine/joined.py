@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.net import E_LABEL, E_VAR
+from sparkcep.automaton.arrangements import Arrangement
 from sparkcep.automaton.strategy import SEQUENCES
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
@@ -23,8 +23,8 @@ from sparkcep.engine.found import matches_of
 from sparkcep.engine.letters import kernel_data
 from sparkcep.engine.listing import Listing
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.ranked import Best, Far, Rankings, Span, timed
-from sparkcep.engine.sequences import best_of, top_sequences
+from sparkcep.engine.ranked import Best, Far, Rankings, Span, summed_weights, timed, unclear
+from sparkcep.engine.sequences import Inside, best_of, top_sequences
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.windows import Slides, plan_windows
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
@@ -35,12 +35,8 @@ class Sequences(Rankings):
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         super().__init__(task, listing, tables)
-        assert self.ranking.monotone is not None
-        edges = task.prepared.strategy.sides[0].edges[list(task.prepared.strategy.chain)]
-        self.taken = edges[:, E_VAR].tolist()
-        self.written = edges[:, E_LABEL].astype(np.uint8)
-        self.monotone = self.ranking.monotone
-        self.tree = renumbered(self.monotone.tree, [self.taken.index(variable) for variable, _ in self.monotone.leaves])
+        self.orders, self.monotone, self.terms = task.prepared.strategy.orders, self.ranking.monotone, self.ranking.terms
+        self.variables = sorted(self.orders[0].variables)
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         sliding = self.tables.slides(chunk)
@@ -48,30 +44,29 @@ class Sequences(Rankings):
 
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where only all matches tell them."""
-        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0])
+        ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
+        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends)
         within = self.within(chunk)
-        weights = self._weights(chunk.columns, letters)
+        weights = self._of_terms(chunk, letters) if self.terms else self._of_leaves(chunk.columns, letters)
         far = Far.of(self.task.prepared.strategy.far, chunk.columns)
         if weights is None or far is None:
             return None
         left_out = np.zeros(chunk.rows, dtype=bool)
-        for i, (variable, column) in enumerate(self.monotone.leaves):
-            there = (letters >> variable & 1).astype(bool)
-            own = weights[self.taken.index(variable)]
-            missing = there & null_marks(chunk.columns[column]).astype(bool)
-            unordered = there & ~missing & np.isnan(own)
-            infinite = there & np.isinf(own)
-            if infinite.any() or (missing.any() and not self.monotone.strict) or (unordered.any() and operations(self.tree) & CHOICES):
+        for v, own in weights.items():
+            there = (letters >> v & 1).astype(bool)
+            if np.isinf(own[there]).any():
                 return None
-            if i in self.monotone.positive and (own[there & ~missing] < 0).any():
-                return None
-            letters = np.where(missing | unordered, letters & ~np.int64(1 << variable), letters)
-            left_out |= missing | unordered
+            missing = there & np.isnan(own)
+            letters = np.where(missing, letters & ~np.int64(1 << v), letters)
+            left_out |= missing
         self.task.ran.add(SEQUENCES)
         found = []
         for span in self.spans(chunk, sliding):
             try:
-                best = self._of_partition(span, letters[span.rows], weights[:, span.rows], far.part(span.rows), within, bool(left_out[span.rows].any()))
+                best = self._of_partition(
+                    span, letters[span.rows], {v: own[span.rows] for v, own in weights.items()}, far.part(span.rows), within, ends[:, span.rows] - span.low,
+                    bool(left_out[span.rows].any()),
+                )  # fmt: skip
             except TooMuchStateError:
                 return None  # as many may be all matches
             except TooManyStepsError as error:
@@ -82,43 +77,71 @@ class Sequences(Rankings):
         return found
 
     def _of_partition(
-        self, span: Span, letters: np.ndarray, weights: np.ndarray, far: Far, within: tuple[np.ndarray, np.ndarray] | None, left_out: bool,
-    ) -> Best | None:
+        self, span: Span, letters: np.ndarray, weights: dict[int, np.ndarray], far: Far, within: tuple[np.ndarray, np.ndarray] | None, windows: np.ndarray,
+        left_out: bool,
+    ) -> Best | None:  # fmt: skip
         """The best of a partition; None where matches whose score is NULL come next. ``left_out``: whether there are such."""
         ends = None if within is None else np.clip(within[0][span.rows], span.low, span.high) - span.low
-        found = best_of([
-            top_sequences(
-                self.tree, sum((some >> v & 1) << j for j, v in enumerate(self.taken)), weights, self.ranking.top, span.first, span.until, ends=ends,
-                max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
-            )
-            for some in far.apart(letters)
-        ], self.ranking.top, len(self.taken))  # fmt: skip
-        if left_out and (np.bincount(found.window, minlength=len(span.numbers)) < self.ranking.top).any():
+        windows, parts = np.clip(windows, 0, len(letters)), []
+        for some in far.apart(letters):
+            for order in self.orders:
+                found = top_sequences(
+                    self._tree(order), sum((some >> v & 1) << j for j, v in enumerate(order.variables)), np.array([weights[v] for v in order.variables]),
+                    self.ranking.top, span.first, span.until, ends=ends, inside=Inside(order.same, order.inside, windows),
+                    max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
+                )  # fmt: skip
+                parts.append((found, np.array(order.labels, dtype=np.uint8)))
+        best, labels = best_of(parts, self.ranking.top, len(self.variables))
+        if left_out and (np.bincount(best.window, minlength=len(span.numbers)) < self.ranking.top).any():
             return None
-        count, size = found.rows.shape
-        matches = matches_of(span.part, np.full(count, size, dtype=np.int64), np.tile(self.written, count), found.rows.reshape(-1) + span.low)
-        return Best(matches, span.numbers[found.window])
+        count, size = best.rows.shape
+        matches = matches_of(span.part, np.full(count, size, dtype=np.int64), labels.reshape(-1), best.rows.reshape(-1) + span.low)
+        return Best(matches, span.numbers[best.window])
 
-    def _weights(self, columns: dict[str, pa.Array], letters: np.ndarray) -> np.ndarray | None:
-        """float64 (strata, rows), NaN and NULL as they may be; None where arithmetic with them is not Spark's own."""
-        rows = len(letters)
-        types = {variable: type_of(columns[column].type) for variable, column in self.monotone.leaves}
+    def _tree(self, order: Arrangement) -> tuple:
+        """The score by the strata of an order. A sum is that of the rows one by one, as the engine tells it."""
+        if self.monotone is not None:
+            return renumbered(self.monotone.tree, [order.variables.index(variable) for variable, _ in self.monotone.leaves])
+        tree: tuple = ("leaf", 0)
+        for stratum in range(1, len(order.variables)):
+            tree = ("+", tree, ("leaf", stratum))
+        return tree
+
+    def _of_terms(self, chunk: Chunk, letters: np.ndarray) -> dict[int, np.ndarray] | None:
+        """float64 (rows) by variable: what its row adds to a score that is a sum, NaN where that is NULL; None where sums are not Spark's."""
+        weights = summed_weights(self.task, chunk, letters)
+        if weights is None or unclear(self.terms, chunk.columns, letters):
+            return None
+        if weights.dtype.kind != "f" and np.abs(weights.astype(np.float64)).max(axis=1, initial=0.0).sum() >= bounds.EXACT:
+            return None
+        return {v: weights[v].astype(np.float64) for v in self.variables}
+
+    def _of_leaves(self, columns: dict[str, pa.Array], letters: np.ndarray) -> dict[int, np.ndarray] | None:
+        """The same of the leaves of a monotone score; None where arithmetic with them is not Spark's own, or NULLs are passed over."""
+        monotone, rows = self.monotone, len(letters)
+        assert monotone is not None
+        types = {variable: type_of(columns[column].type) for variable, column in monotone.leaves}
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types.values()):
             return None
-        values = {variable: words(columns[column]) for variable, column in self.monotone.leaves}
+        values = {variable: words(columns[column]) for variable, column in monotone.leaves}
         scale = max(t.scale for t in types.values())
         if any(t.kind == "decimal" for t in types.values()):
-            if any(t.is_float for t in types.values()) or operations(self.tree) - SUMS or not keeps_scale(list(types.values())):
+            if any(t.is_float for t in types.values()) or operations(monotone.tree) - SUMS or not keeps_scale(list(types.values())):
                 return None
             values = {v: x * 10.0 ** (scale - types[v].scale) for v, x in values.items()}
-        leaves: list[bounds.Interval | None] = [None] * len(self.taken)
-        for variable, column in self.monotone.leaves:
-            own = values[variable][(letters >> variable & 1).astype(bool) & ~null_marks(columns[column]).astype(bool)]
+        found = {v: np.zeros(rows) for v in self.variables}
+        leaves: list[bounds.Interval | None] = []
+        for i, (variable, column) in enumerate(monotone.leaves):
+            there, null = (letters >> variable & 1).astype(bool), null_marks(columns[column]).astype(bool)
+            own = values[variable].astype(np.float64)
+            if (there & null).any() and not monotone.strict or (np.isnan(own[there & ~null]).any() and operations(monotone.tree) & CHOICES):
+                return None
+            if i in monotone.positive and (own[there & ~null] < 0).any():
+                return None
             bits = bounds.FLOATING if types[variable].is_float else INT_BITS.get(types[variable].kind, 64)
-            leaves[self.taken.index(variable)] = bounds.of_values(own, bits)
-        if bounds.of_tree(self.tree, leaves) is None:
-            return None
-        return np.array([values[v].astype(np.float64) if v in values else np.zeros(rows) for v in self.taken])
+            leaves.append(bounds.of_values(values[variable][there & ~null], bits))
+            found[variable] = np.where(null, np.nan, own)
+        return None if bounds.of_tree(monotone.tree, leaves) is None else found
 
 
 def renumbered(tree: tuple, strata: list[int]) -> tuple:

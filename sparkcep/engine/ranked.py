@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkcep.automaton import links
 from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
-from sparkcep.automaton.strategy import PATHS
+from sparkcep.automaton.strategy import PATHS, SIDES
 from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.best import Keys, top_matches, united
@@ -85,7 +85,7 @@ class Rankings:
         """Where the windows end and begin that bound each match of a side, or of the pattern, beside sliding ones, for each row; None where there are
         none."""
         plan, columns = self.task.plan, chunk.columns
-        outer = [0] if windowed(self.task) and not plan.slide and not self.task.prepared.strategy.conjoined else []
+        outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search != SIDES else []
         windows = [plan.windows[w] for w in (*outer, *self.task.prepared.strategy.spans[side])]
         if not windows:
             return None
@@ -118,17 +118,12 @@ class Paths(Rankings):
         found = self._by_paths(chunk, sliding)
         yield from self.output(chunk, found if found is not None else self._listed_best(chunk, sliding), sliding, ranks=True)
 
-    @property
-    def _parts(self) -> int:
-        """How many objectives the score is the average of."""
-        return next(leaf.spec.parts for leaf in self.task.plan.leaves if leaf.spec.kind == "score")
-
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """The best of each partition; None where paths do not tell them."""
         letters = kernel_data(self.task.prepared, chunk).rows.letters
-        linked, weights = self._links(chunk), self._weights(chunk, letters)
+        linked, weights = self._links(chunk), summed_weights(self.task, chunk, letters)
         # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
-        if linked is None or weights is None or self._unclear(self.ranking.terms, chunk.columns, letters):
+        if linked is None or weights is None or unclear(self.ranking.terms, chunk.columns, letters):
             return None
         self.task.ran.add(PATHS)
         letters, within = timed(letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0]), self.within(chunk)
@@ -166,7 +161,7 @@ class Paths(Rankings):
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
         """The same by going through all matches, of which as few as may be are held."""
         top, failures = self.ranking.top, self.task.failures
-        scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), self._parts, self.task.plan.ansi)
+        scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
         groups: dict[tuple[int, int], list[tuple]] = {}
         held = 0
         for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
@@ -190,27 +185,6 @@ class Paths(Rankings):
         labels = np.array([label for _, match in best for label in match[4]], dtype=np.uint8)
         taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)
         return [Best(matches_of(parts, sizes, labels, taken), windows)]
-
-    def _weights(self, chunk: Chunk, letters: np.ndarray) -> np.ndarray | None:
-        """What each row adds to the score of its variable; None where sums of that are not Spark's."""
-        terms, count = self.ranking.terms, len(self.task.plan.variables)
-        if is_floating(terms, chunk.columns):
-            return float_weights(terms, chunk.columns, count, chunk.rows)
-        if not keeps_types(terms, chunk.columns, letters):
-            return None
-        weights = whole_weights(terms, chunk.columns, count, chunk.rows)
-        if weights is not None and self._parts > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
-            return None
-        return weights
-
-    def _unclear(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
-        """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
-        for mask, column, _, kind in terms:
-            if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):
-                tested = letters if mask == -1 else letters & mask
-                if (tested[columns[column].is_null().to_numpy(zero_copy_only=False)[: len(letters)]] != 0).any():
-                    return True
-        return False
 
     def _links(self, chunk: Chunk) -> _Links | None:
         """What the conditions between rows of a match compare; None where the types of both sides differ, or bands are too wide."""
@@ -241,6 +215,34 @@ class Paths(Rankings):
             keys = Keys(keyed, left, right)
         far = Far.of(strategy.far, columns)
         return None if far is None else _Links(first, edges, original, keys, far)
+
+
+def _parts(task: Task) -> int:
+    """How many objectives the score is the average of."""
+    return next(leaf.spec.parts for leaf in task.plan.leaves if leaf.spec.kind == "score")
+
+
+def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray | None:
+    """(variables, rows): what each row adds to the score of its variable; None where sums of that are not Spark's."""
+    terms, count = task.plan.ranking.terms, len(task.plan.variables)
+    if is_floating(terms, chunk.columns):
+        return float_weights(terms, chunk.columns, count, chunk.rows)
+    if not keeps_types(terms, chunk.columns, letters):
+        return None
+    weights = whole_weights(terms, chunk.columns, count, chunk.rows)
+    if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
+        return None
+    return weights
+
+
+def unclear(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+    """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
+    for mask, column, _, kind in terms:
+        if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):
+            tested = letters if mask == -1 else letters & mask
+            if (tested[columns[column].is_null().to_numpy(zero_copy_only=False)[: len(letters)]] != 0).any():
+                return True
+    return False
 
 
 class Far(NamedTuple):

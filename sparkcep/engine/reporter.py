@@ -73,7 +73,7 @@ class Reporter:
         found.by_event["bundle_end"] = values.take(pa.array(last))
         found.by_event["bundle_size"] = pa.array(sizes.astype(np.int64))
         if self.approx.budget is not None:
-            found.by_event |= {"first_point": pa.array(first), "last_point": pa.array(last)}
+            found.by_event.update({"first_point": pa.array(first), "last_point": pa.array(last)})
         return found
 
     def described(self, found: Found) -> Found:

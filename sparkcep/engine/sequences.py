@@ -33,6 +33,30 @@ class Sequences:
     rows: np.ndarray
 
 
+@dataclass(frozen=True)
+class Inside:
+    """What rows of a sequence are asked beside their order, see :class:`sparkcep.search.bounded.Order`: ``same``, by stratum; ``groups``: (window, first stratum, last
+    stratum); ``windows`` int64 (windows, rows): where they end."""
+
+    same: tuple[bool, ...]
+    groups: tuple[tuple[int, int, int], ...]
+    windows: np.ndarray
+
+    def part(self, rows: slice) -> Inside:
+        """The same for some of the rows, of which no sequence leaves any."""
+        windows = self.windows[:, rows]
+        return Inside(self.same, self.groups, np.clip(windows - rows.start, 0, windows.shape[1]))
+
+    def order(self) -> mk.Order:
+        """As the kernel has it."""
+        return mk.Order(np.array(self.same, dtype=np.uint8), np.array(self.groups, dtype=np.int64).reshape(-1, 3), np.ascontiguousarray(self.windows))
+
+    @staticmethod
+    def free(strata: int) -> Inside:
+        """Nothing is asked."""
+        return Inside((False,) * strata, (), np.zeros((0, 0), dtype=np.int64))
+
+
 def top_sequences(
     tree: tuple,
     letters: np.ndarray,
@@ -42,6 +66,7 @@ def top_sequences(
     high: np.ndarray | None = None,
     *,
     ends: np.ndarray | None = None,
+    inside: Inside | None = None,
     max_steps: int = 2**62,
     max_bytes: int = 2**62,
 ) -> Sequences:
@@ -49,14 +74,15 @@ def top_sequences(
 
     ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``, ``high`` int64 (windows), both
     ascending: rows of each window, ``high`` behind the last; without them all rows are one window. ``ends`` int64 (rows), ascending, may bound
-    each sequence by its first row. Ties: the lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's
+    each sequence by its first row; ``inside`` says what else is asked. Ties: the lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's
     search, and of its results. Raises TooManyStepsError, TooMuchStateError.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
     if low is not None and high is not None and ends is not None:
-        return _each(tree, letters, weights, k, low, high, ends, max_steps, max_bytes)
+        return _each(tree, letters, weights, k, low, high, ends, inside, max_steps, max_bytes)
     m, n = weights.shape
+    order = (inside or Inside.free(m)).order()
     if low is None or high is None:
         low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
@@ -75,7 +101,7 @@ def top_sequences(
     while True:
         out = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float64), np.empty((size, m), dtype=np.int64)
         state[mk.S_OUT] = 0
-        code = mk.best_of_windows(strata, score, room, low, high, limits, k, trial, max_steps, state, *out)
+        code = mk.best_of_windows(strata, score, order, room, low, high, limits, k, trial, max_steps, state, *out)
         found.append(tuple(a[: state[mk.S_OUT]] for a in out))
         if code == mk.DONE:
             break
@@ -86,7 +112,8 @@ def top_sequences(
 
 
 def _each(
-    tree: tuple, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, ends: np.ndarray, max_steps: int, max_bytes: int,
+    tree: tuple, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, ends: np.ndarray, inside: Inside | None,
+    max_steps: int, max_bytes: int,
 ) -> Sequences:
     """The same, each window by itself."""
     parts = []
@@ -94,7 +121,8 @@ def _each(
         at = slice(begin, end)
         try:
             found = top_sequences(
-                tree, letters[at], weights[:, at], k, ends=np.clip(ends[at] - begin, 0, end - begin), max_steps=max_steps, max_bytes=max_bytes
+                tree, letters[at], weights[:, at], k, ends=np.clip(ends[at] - begin, 0, end - begin), inside=inside and inside.part(at), max_steps=max_steps,
+                max_bytes=max_bytes,
             )
         except TooManyStepsError:
             raise TooManyStepsError(w) from None
@@ -102,16 +130,21 @@ def _each(
     return Sequences(*map(np.concatenate, zip(*parts))) if parts else Sequences(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, len(weights)), np.int64))
 
 
-def best_of(parts: list[Sequences], k: int, strata: int) -> Sequences:
-    """The ``k`` best of each window among the results of several searches of the same windows."""
-    if len(parts) == 1:
-        return parts[0]
-    window = np.concatenate([np.zeros(0, dtype=np.int64), *(part.window for part in parts)])
-    score = np.concatenate([np.zeros(0), *(part.score for part in parts)])
-    rows = np.concatenate([np.zeros((0, strata), dtype=np.int64), *(part.rows for part in parts)])
-    order = np.lexsort((*rows.T[::-1], -score, window))
+def best_of(parts: list[tuple[Sequences, np.ndarray]], k: int, strata: int) -> tuple[Sequences, np.ndarray]:
+    """The ``k`` best of each window among the results of several searches of the same windows, each with the labels uint8 (strata) of its rows; and their labels uint8
+    (results, strata). Ties: the earliest vector of rows, each once and a prefix first; then the earliest sequence of rows with their labels."""
+    window = np.concatenate([np.zeros(0, dtype=np.int64), *(part.window for part, _ in parts)])
+    score = np.concatenate([np.zeros(0), *(part.score for part, _ in parts)])
+    rows = np.concatenate([np.zeros((0, strata), dtype=np.int64), *(part.rows for part, _ in parts)])
+    labels = np.concatenate([np.zeros((0, strata), dtype=np.uint8), *(np.tile(own, (len(part.score), 1)) for part, own in parts)])
+    fresh = np.diff(rows, axis=1, prepend=-1) != 0
+    vectors, place = np.full(rows.shape, -1), np.cumsum(fresh, axis=1) - 1
+    at, stratum = np.nonzero(fresh)
+    vectors[at, place[at, stratum]] = rows[at, stratum]
+    pairs = [column for pair in zip(rows.T, (labels & 63).T) for column in pair]
+    order = np.lexsort((*pairs[::-1], *vectors.T[::-1], -score, window))
     order = order[numbered(window[order]) < k]
-    return Sequences(window[order], score[order], rows[order])
+    return Sequences(window[order], score[order], rows[order]), labels[order]
 
 
 def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:
@@ -168,6 +201,8 @@ def _directions(node: tuple) -> tuple[int, ...]:
     """Of each operand: -1 where the larger it is, the smaller is the value."""
     if node[0] in ("*", "/") and any(operand[0] == "lit" and operand[1] < 0 for operand in node[1:]):
         return tuple(-1 for _ in node[1:])
+    if node[0] == "/" and node[2][0] != "lit":
+        return 1, -1  # of what is above 0
     return _FALLING_OPERANDS.get(node[0], tuple(1 for _ in node[1:]))
 
 

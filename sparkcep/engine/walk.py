@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparkcep.automaton.net import E_CHECK, E_NOT, E_VAR
+from sparkcep.automaton.net import ACCEPT, E_CHECK, E_NOT, E_OPEN, E_TARGET, E_VAR, Edge, Net
 from sparkcep.automaton.strategy import CONJUNCTION, WALK
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import distinct_variables, scratch
@@ -16,11 +16,12 @@ from sparkcep.engine.letters import Data
 from sparkcep.engine.listing import SKIPS, Matches, Open
 from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.plan.options import NO_WINDOW
-from sparkcep.search import codes, machine
+from sparkcep.search import codes, finished, machine
 from sparkcep.search import walk as walking
 
 MAX_ENDS_BYTES = 1 << 28  # of a table of completions
 MEMO_ENTRIES = 1 << 16
+_NO_ROW = (1 << 31) - 1  # behind all rows
 CONTIGUITY = {"STRICT": codes.STRICT, "NEXT": codes.NEXT, "ANY": codes.ANY}
 
 
@@ -31,36 +32,82 @@ def windowed(task: Task) -> bool:
 
 @dataclass(frozen=True)
 class Negations:
-    """Masks of the negated variables: ``local`` to their row; ``late``: whose conditions look at the finished match; ``mixed``:
+    """Masks of the negated variables, and of groups by their names: ``local`` to their rows; ``late``: whose conditions look at the finished match; ``mixed``:
     late ones that look at their own rows and at others' together. ``at_start``: whether a negation may look at rows before the
-    match."""
+    match; ``groups``: the nets of the local groups, and ``late_groups`` of the late ones, or that have windows."""
 
     local: int
     late: int
     mixed: int
     at_start: bool
+    groups: dict[int, Net]
+    late_groups: dict[int, Net]
 
     @staticmethod
     def of(prepared: Prepared) -> Negations:
         automaton, conditions = prepared.strategy.automaton, prepared.conditions
         negated = int(np.bitwise_or.reduce(automaton.edges[:, E_NOT], initial=0)) | sum({1 << int(v) for v in automaton.checks[:, 0]})
         variables = range(len(prepared.plan.variables))
-        late = sum(1 << v for v in variables if negated >> v & 1 and conditions.entry[v] >= 0)
+        groups = {v: net for v, net in prepared.strategy.groups if negated >> v & 1}
+        late_groups = {v: net for v, net in groups.items() if not _is_local(net, prepared)}
+        late = sum(1 << v for v in variables if negated >> v & 1 and (v in late_groups or (v not in groups and conditions.entry[v] >= 0)))
         slots = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
         reads_rows = conditions.distinct_read or conditions.labels_read
         mixed = sum(
             1 << v for v in variables if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in slots))
         )
         at_start = bool(len(automaton.checks) or automaton.edges[: automaton.first[1], E_NOT].any())
-        return Negations(negated & ~late, late, mixed, at_start)
+        return Negations(negated & ~late, late, mixed, at_start, {v: net for v, net in groups.items() if v not in late_groups}, late_groups)
 
-    def counted(self, letters: np.ndarray, variables: int) -> walking.Negated:
+    def over(self, task: Task, data: Data) -> walking.Negated:
         """As the kernel has them."""
-        sums = np.zeros((variables, len(letters) + 1 if self.local else 1), dtype=np.int32)
+        letters, variables = data.rows.letters, len(task.plan.variables)
+        nearest = np.full((variables, len(letters) + 1 if self.local else 1), _NO_ROW, dtype=np.int32)
+        strategy = CONTIGUITY[task.plan.selection.strategy]
         for v in range(variables):
-            if self.local >> v & 1:
-                np.cumsum((letters >> v) & 1, out=sums[v, 1:])
-        return walking.Negated(np.int64(self.local), np.int64(self.late), np.int64(self.mixed), sums)
+            if not self.local >> v & 1:
+                continue
+            if v in self.groups:
+                last = _ends_of(self.groups[v], data, strategy, exact=True)[0] - 1
+            else:
+                last = np.where(letters >> v & 1, np.arange(len(letters)), _NO_ROW)
+            # of a later partition it is behind all rows that are asked about
+            nearest[v, :-1] = np.minimum.accumulate(np.minimum(last, _NO_ROW)[::-1])[::-1]
+        nodes, ends, start = 0, [], np.full(variables, -1, dtype=np.int64)
+        fits = sum(net.nodes for net in self.late_groups.values()) * len(letters) * 8 <= MAX_ENDS_BYTES
+        for v, net in self.late_groups.items():
+            start[v] = nodes
+            nodes += net.nodes
+            ends += [_ends_of(net, data, codes.ANY, exact=False)] if fits else []
+        table = np.concatenate(ends) if ends else np.zeros((0, 0), dtype=np.int64)
+        return walking.Negated(np.int64(self.local), np.int64(self.late), np.int64(self.mixed), nearest, start, _joined(list(self.late_groups.values())), table)
+
+
+def _is_local(net: Net, prepared: Prepared) -> bool:
+    """Whether the matches of a group depend on the row-local conditions of its rows alone."""
+    return not any(edge[E_OPEN] > 1 or edge[E_CHECK] > 1 or (edge[E_VAR] != ACCEPT and prepared.conditions.entry[edge[E_VAR]] >= 0) for edge in net.edges)
+
+
+def _ends_of(net: Net, data: Data, strategy: int, exact: bool) -> np.ndarray:
+    """int64 (nodes, rows): see :func:`sparkcep.search.walk.completion_ends`."""
+    ends = np.empty((net.nodes, len(data.rows.letters)), dtype=np.int64)
+    walking.completion_ends(_joined([net]), data.rows.letters, data.rows.offsets, strategy, exact, False, ends)
+    return ends
+
+
+def _joined(nets: list[Net]) -> walking.NetArrays:
+    """Nets as one whose nodes and edges stand one behind the other; what remembers failures is not filled."""
+    first, edges, node, edge = [np.zeros(1, dtype=np.int64)], [np.zeros((0, len(Edge._fields)), dtype=np.int64)], 0, 0
+    for net in nets:
+        moved = net.edges.copy()
+        moved[moved[:, E_VAR] != ACCEPT, E_TARGET] += node
+        edges.append(moved)
+        first.append(net.first[1:] + edge)
+        node, edge = node + net.nodes, edge + len(moved)
+    none, masks = np.zeros(0, dtype=np.int64), [net.masks for net in nets]
+    accepts = np.concatenate([np.zeros(0, dtype=np.uint8), *(net.accepts() for net in nets)])
+    live, valued = np.zeros((0, 0), dtype=np.uint8), np.zeros(0, dtype=np.uint8)
+    return walking.NetArrays(np.concatenate(first), np.concatenate(edges), np.concatenate([none, *masks]), accepts, live, none, none, valued)
 
 
 def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
@@ -144,7 +191,7 @@ class _Matches(Matches):
         self.search = search
         conditions = task.prepared.conditions
         self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, task.limits.merging))
-        self.negated = search.negations.counted(self.data.rows.letters, len(task.plan.variables))
+        self.negated = search.negations.over(task, self.data)
         longest = int(np.diff(chunk.offsets).max(initial=0))
         if search.how.windowed:
             longest = min(longest, int((self.windows[0] - np.arange(rows)).max(initial=0)))
@@ -156,11 +203,13 @@ class _Matches(Matches):
         self.scratch.labels[:] = machine.UNTAKEN
         best = 2 * depth if search.how.shortest else 1
         self.work = walking.Work(
-            frames=np.empty((depth, walking.FRAME), dtype=np.int64),
+            frames=np.empty((depth, finished.FRAME), dtype=np.int64),
             opened=np.full((depth, len(task.plan.windows)), -1, dtype=np.int64),
             since=np.empty((depth if search.sided else 1, automaton.sides), dtype=np.int64),
             best_rows=np.empty(best, dtype=np.int64),
             best_labels=np.empty(best, dtype=np.uint8),
+            path=np.zeros((longest + 3 if search.negations.late_groups else 3, finished.PATH), dtype=np.int64),
+            within=np.zeros((longest + 3 if search.negations.late_groups else 1, len(task.plan.windows)), dtype=np.int64),
             taken=self.taken,
             seen=np.zeros((1, 2), dtype=np.int64),
         )

@@ -25,7 +25,7 @@ from sparkcep.plan.changes import changes_of, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
-from sparkcep.plan.facts import tree_of, variables_in
+from sparkcep.plan.facts import negated_in, trees_of, variables_in
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
 from sparkcep.plan.plan import Plan
@@ -93,11 +93,12 @@ def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: 
 
 def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
     """The draft with the pattern alone, of which nothing is checked."""
-    names, pattern = tree_of(clause.pattern)
+    names, pattern, without = trees_of(clause.pattern, clause.text)
     ids = {name.lower(): i for i, name in enumerate(names)}
     plan = Plan(
         variables=names,
         pattern=pattern,
+        without=without,
         rows=clause.rows,
         ansi=settings.ansi,
         case_sensitive=settings.case_sensitive,
@@ -150,7 +151,8 @@ def names(draft: Draft) -> Draft:
         subsets[name] = mask
     scope = replace(draft.scope, subsets=subsets)
     # conditions under ~ and in a side of & see the finished match
-    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] in ("and", "not")), 0)
+    negated = negated_in(draft.plan.pattern, draft.plan.without)
+    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
     return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished))
 
 
@@ -239,8 +241,23 @@ def event_selection(draft: Draft) -> Draft:
 
 def costs(draft: Draft) -> Draft:
     """Gives missing and extra rows their costs, and says how many candidates are tried."""
+    _check_apart(draft)
     approx = approx_of(draft.clause, draft.plan.variables)
     return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause), history=history_of(draft.clause)))
+
+
+def _check_apart(draft: Draft) -> None:
+    """Refuses conditions of negated groups that name variables outside of them, which APPROX may do without."""
+    taken, ids = variables_in(draft.plan.pattern, "var"), draft.scope.ids
+    for group in draft.plan.without:
+        inside = variables_in(group.pattern)
+        for define in draft.clause.defines:
+            trees = next((c.trees for c in draft.plan.conditions if c.variable == ids[define.variable.lower()]), ())
+            named = [part.mask for tree in trees for part in walk(tree) if hasattr(part, "mask") and part.mask != ALL_ROWS]
+            named += [row.mask for tree in trees for part in walk(tree) if part[0] == "pair" for row in part.rows if row.mask != ALL_ROWS]
+            if inside >> ids[define.variable.lower()] & 1 and any(mask & taken for mask in named):
+                message = f"with APPROX the condition of {define.variable} cannot name variables outside of {group.text}, which may be missing; compare with constants, or leave APPROX out"
+                raise draft.error(define.condition.span, "NEGATION", message, UNSUPPORTED)
 
 
 # -- measures ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.records import Automaton, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
 
-FORMAT = 7  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 8  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30
@@ -116,11 +116,25 @@ def is_right(found: Mapping) -> bool:
         count <= MAX_VARIABLES
         and len(set(bits)) == len(bits)
         and len(set(conditioned)) == len(conditioned)
-        and all(_is_pattern_part(part, count, len(found["windows"])) for part in walk(found["pattern"]))
+        and all(_is_pattern_part(part, count, len(found["windows"])) for tree in _patterns(found) for part in walk(tree))
+        and _are_groups(found)
         and (approx is None or len(approx.missing) == len(approx.violation) == count)
         and _is_automaton(found["automaton"], count, [leaf.spec for leaf in found["leaves"]])
-        and all(_holds(found[name], count) for name in ("skip", "letters", "conditions", "leaves", "places", "approximate", "ranking"))
+        and all(_holds(found[name], count) for name in ("skip", "letters", "conditions", "leaves", "places", "approximate", "ranking", "without"))
     )
+
+
+def _patterns(found: Mapping) -> list[tuple]:
+    """The pattern and those of its negated groups."""
+    return [found["pattern"], *(group.pattern for group in found["without"])]
+
+
+def _are_groups(found: Mapping) -> bool:
+    """Whether negated groups are named by variables of their own, of which each is negated in the pattern, and are of parts that a group may have."""
+    names = [group.variable for group in found["without"]]
+    negated = {part[1] for part in walk(found["pattern"]) if part[0] == "not"}
+    parts = {part[0] for group in found["without"] for part in walk(group.pattern)}
+    return len(set(names)) == len(names) and negated >= set(names) and not parts & {"not", "and", "start", "end", "exclude"}
 
 
 def _is_automaton(automaton: Automaton | None, variables: int, specs: list[LeafSpec]) -> bool:

@@ -11,7 +11,7 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, MatchClause
 from sparkcep.errors import ClauseError
-from sparkcep.plan.facts import least, tree_of, variables_in
+from sparkcep.plan.facts import least, tree_of, trees_of, variables_in
 from sparkcep.plan.records import Approx
 
 PROXY, PER_ERROR, ALL, BUNDLES = "PROXY", "PER ERROR", "ALL", "BUNDLES"
@@ -98,8 +98,9 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
     """The weights written, by lower-case variable, ``~`` and negated variable, or EXTRA. Raises ClauseError."""
     approx = clause.approx
     assert approx is not None
-    names, pattern = tree_of(clause.pattern)
+    names, pattern, groups = trees_of(clause.pattern)
     negated, taken = ({v.lower() for i, v in enumerate(names) if variables_in(pattern, kind) >> i & 1} for kind in ("not", "var"))
+    negated -= {names[group.variable].lower() for group in groups}  # what a group forbids is a match, and no row
     strict = clause.selection is not None and clause.selection.strategy == "STRICT"
     found: dict[str, Fraction] = {}
     for name, weight in approx.weights:

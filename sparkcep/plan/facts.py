@@ -9,7 +9,8 @@ from math import factorial
 from operator import or_
 
 from sparkcep.clause import nodes
-from sparkcep.plan.records import Repeat, Within, has, walk
+from sparkcep.clause.lexer import Span
+from sparkcep.plan.records import Repeat, Within, Without, has, walk
 
 MANY = 2  # of how often a variable occurs: more than once
 
@@ -19,9 +20,25 @@ _ANCHORS = {nodes.Empty: "empty", nodes.Start: "start", nodes.End: "end"}
 
 def tree_of(pattern: nodes.Node) -> tuple[tuple[str, ...], tuple]:
     """The names of a pattern's variables, in the order in which they come, and the pattern's tree."""
+    names, whole, _ = trees_of(pattern)
+    return names, whole
+
+
+def trees_of(pattern: nodes.Node, text: str = "") -> tuple[tuple[str, ...], tuple, tuple[Without, ...]]:
+    """As :func:`tree_of`, and the groups that the pattern negates; ``text``: of the clause."""
     ids: dict[str, int] = {}
     names: list[str] = []
+    groups: list[Without] = []
     windows = count(1)
+
+    def negated(node: nodes.Node, span: Span) -> tuple:
+        found = tree(node)
+        first = next((part for part in walk(found) if part[0] in ("var", "not")), None)
+        if first is None:
+            return ("empty",)  # it is refused
+        if not isinstance(node, nodes.Var):
+            groups.append(Without(first[1], found, " ".join(span.of(text).split())))
+        return ("not", first[1])
 
     def tree(node: nodes.Node) -> tuple:
         match node:
@@ -30,7 +47,7 @@ def tree_of(pattern: nodes.Node) -> tuple[tuple[str, ...], tuple]:
                     names.append(name)
                 return ("var", ids[name.lower()])
             case nodes.Not(item):
-                return ("not", *tree(item)[1:]) if isinstance(item, nodes.Var) else ("empty",)  # other items are refused
+                return negated(item, node.span)
             case nodes.Within(item, _):
                 number = next(windows)
                 return Within("within", tree(item), number)
@@ -43,7 +60,7 @@ def tree_of(pattern: nodes.Node) -> tuple[tuple[str, ...], tuple]:
         return (_GROUPS[type(node)], *map(tree, node.items))
 
     whole = tree(pattern)
-    return tuple(names), whole
+    return tuple(names), whole, tuple(groups)
 
 
 def unbounded(pattern: tuple) -> tuple[tuple, tuple[int, ...]]:
@@ -100,6 +117,12 @@ def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> 
     return sum(parts) * (pattern.low if kind == "repeat" else 1)
 
 
+def of_single_rows(pattern: tuple) -> bool:
+    """Whether every match has one row of each of the pattern's variables, which stand in sequences and conjunctions, whatever windows are around them."""
+    taken = [part[1] for part in walk(pattern) if part[0] == "var"]
+    return len(set(taken)) == len(taken) > 0 and not has(pattern, "alt", "repeat", "permute", "not", "empty", "start", "end")
+
+
 def nullable(pattern: tuple) -> bool:
     """Whether the pattern may match no row at all."""
     return least(pattern) == 0
@@ -113,6 +136,12 @@ def anchored(pattern: tuple) -> bool:
 def variables_in(pattern: tuple, *kinds: str) -> int:
     """The mask of the variables in a pattern; of those that rows are mapped to (``var``) or that are negated (``not``), where that is asked for."""
     return reduce(or_, (1 << part[1] for part in walk(pattern) if part[0] in (kinds or ("var", "not"))), 0)
+
+
+def negated_in(pattern: tuple, groups: tuple[Without, ...]) -> dict[int, int]:
+    """For each variable or group that a pattern negates, by its name there, the mask of its variables."""
+    found = {part[1]: 1 << part[1] for part in walk(pattern) if part[0] == "not"}
+    return found | {group.variable: variables_in(group.pattern) for group in groups if group.variable in found}
 
 
 def first_variables(pattern: tuple) -> int:

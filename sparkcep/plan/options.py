@@ -89,9 +89,7 @@ def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
         if isinstance(node, nodes.Repeat) and isinstance(node.item, nodes.Not):
             raise clause.error(node.span, "NEGATION", "~ cannot have a quantifier itself; quantify a group with a variable beside it, as (A ~B)+")
         if isinstance(node, nodes.Not):
-            if not isinstance(node.item, nodes.Var):
-                message = "~ takes one row pattern variable, not a group; give it a condition of its own"
-                raise clause.error(node.span, "NEGATION", message)
+            _check_negated(clause, node)
             if strategy == "STRICT":
                 raise clause.error(
                     node.span, "NEGATION",
@@ -103,6 +101,33 @@ def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
                 raise clause.error(
                     node.span, "NEGATION", f"~ at the {where} of the pattern looks at the window, so the clause needs WINDOW"
                 )
+
+
+_NOT_NEGATED = {
+    nodes.Not: "~ cannot stand inside ~; negate the parts one by one",
+    nodes.Conjunct: "~ cannot be of a conjunction &; write its sides one behind the other, in each order that must not be there",
+    nodes.Start: "^ cannot stand inside ~, whose rows lie between others; put it in front of the first variable",
+    nodes.End: "$ cannot stand inside ~, whose rows lie between others; put it behind the last variable",
+    nodes.Exclude: "an exclusion {- -} hides rows of a match, and what ~ is of has none there; take it out",
+}
+
+
+def _check_negated(clause: MatchClause, node: nodes.Not) -> None:
+    """Raises ClauseError for a group that cannot be negated."""
+    for part in nodes.walk(node.item):
+        if type(part) in _NOT_NEGATED:
+            raise clause.error(part.span, "NEGATION", _NOT_NEGATED[type(part)])
+    if nullable(tree_of(node.item)[1]):
+        message = "what ~ is of matches no row at all, which is there always; let it take a row at least, as ~(B+)"
+        raise clause.error(node.span, "NEGATION", message)
+    if isinstance(node.item, nodes.Var):
+        return
+    inside = {part.name.lower(): part for part in nodes.walk(node.item) if isinstance(part, nodes.Var)}
+    within = {id(part) for part in nodes.walk(node.item)}
+    for part in nodes.walk(clause.pattern):
+        if isinstance(part, nodes.Var) and id(part) not in within and part.name.lower() in inside:
+            message = f"{part.name} stands inside and outside of ~( ), where it would be two things; use another variable with the same condition"
+            raise clause.error(inside[part.name.lower()].span, "NEGATION", message)
 
 
 def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:

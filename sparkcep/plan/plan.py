@@ -47,6 +47,7 @@ class Plan:
     case_sensitive: bool = False
     selection: records.Selection | None = None  # None: the exact engine's adjacent rows
     windows: tuple[records.Window, ...] = ()  # WINDOW (kind "none" without one), then each group's WITHIN; () without a selection
+    without: tuple[records.Without, ...] = ()  # the groups among what the pattern negates
     prefilter: tuple[str, ...] = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
     bounds: tuple[records.Bound, ...] = ()
     place: records.Place | None = None  # of PATTERN's row pattern, for errors that its size makes

@@ -24,7 +24,7 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.plan.define import ConditionSplitter, conjuncts
-from sparkcep.plan.facts import anchored, leader, nullable, variables_in
+from sparkcep.plan.facts import anchored, leader, negated_in, nullable, variables_in
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Approx, Candidate, has, walk
@@ -161,6 +161,8 @@ class _TestReader:
         self.case_sensitive = plan.case_sensitive
         self._places: dict[int, list[_Place]] = {}
         _visit(plan.pattern, _Place(), self._places)
+        for group, variables in negated_in(plan.pattern, plan.without).items():
+            self._places |= {v: self._places[group] for v in range(len(plan.variables)) if variables >> v & 1}
         self._leader = leader(plan.pattern)
 
     def tested(self) -> list[int]:

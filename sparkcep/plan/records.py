@@ -6,7 +6,7 @@ by the types of their fields. Records of which a member holds several sorts begi
 A tree is a tuple: its first part is its kind, its other parts are alike, as in ``("call", "+", left, right)`` and ``("cat", first, second)``.
 Where the parts of a tree mean different things it is a record. The trees of a pattern are
 
-* ``("var", variable)`` and ``("not", variable)``, a variable's row and a row that must not be there;
+* ``("var", variable)`` and ``("not", variable)``, a variable's row and a row that must not be there, or a match of a group (:class:`Without`);
 * ``("empty",)``, ``("start",)`` and ``("end",)``, which are ``()``, ``^`` and ``$``;
 * ``("cat", tree, ...)``, ``("alt", tree, ...)``, ``("and", tree, ...)``, ``("permute", tree, ...)`` and ``("exclude", tree)``;
 * :class:`Repeat` and :class:`Within`.
@@ -170,6 +170,15 @@ class Approx(NamedTuple):
     def whole(self) -> bool:
         """Whether every cost is a whole number: MATCH_ERRORS() is a BIGINT then, else a DOUBLE."""
         return all(cost % self.scale == 0 for cost in (*self.missing, self.extra, *self.violation))
+
+
+class Without(NamedTuple):
+    """A negated group ``~(p)``: ``pattern`` is the tree of what must not match, ``text`` the group as it is written. ``variable``, the one that comes first in
+    it, stands for the group in the pattern around it: ``("not", variable)``."""
+
+    variable: int
+    pattern: tuple
+    text: str
 
 
 class Term(NamedTuple):

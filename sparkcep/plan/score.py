@@ -19,7 +19,7 @@ from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.costs import BUNDLES, constant, report
-from sparkcep.plan.facts import occurrences, unbounded, variables_in
+from sparkcep.plan.facts import occurrences, of_single_rows, unbounded, variables_in
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
@@ -167,9 +167,9 @@ def _of_variable(mask: int, expr: Expr, plan: Plan, scope: Scope, inputs: Inputs
 
 
 def monotone_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Monotone | None:
-    """The score of a preference that is monotone in one number of each variable of a plain sequence; None for any other."""
+    """The score of a preference that is monotone in one number of each variable of a pattern of single rows; None for any other."""
     pref = clause.pref
-    if pref is None or clause.approx or not _is_sequence(plan.pattern):
+    if pref is None or clause.approx or not of_single_rows(plan.pattern):
         return None
     reader = _MonotoneReader(scope, plan, clause.text)
     whole = _combined(clause, reader)
@@ -250,13 +250,6 @@ def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
     for part in parts[1:]:
         whole = (operation, whole, part)
     return ("/", whole, ("lit", len(parts))) if pref.combine == "AVG" and len(parts) > 1 else whole
-
-
-def _is_sequence(pattern: tuple) -> bool:
-    """Whether the pattern is variables one behind the other, each once."""
-    pattern = unbounded(pattern)[0]
-    items = pattern[1:] if pattern[0] == "cat" else (pattern,)
-    return all(item[0] == "var" for item in items) and len(set(items)) == len(items)
 
 
 class _Reader:
@@ -405,11 +398,15 @@ class _MonotoneReader(_Reader):
         if node.value in ("*", "/"):
             known = [f for f in (self._number(left) if node.value == "*" else None, self._number(right)) if f is not None]
             if not known:
-                return self._operation("*", node.args, (direction, direction), True) if node.value == "*" else None
+                return self._operation("*", node.args, (direction, direction), True) if node.value == "*" else self._quotient(node, direction)
             if 0 in known or (positive and min(known) < 0):
                 return None
             return self._scaled(node, direction if min(known) > 0 else -direction, positive)
         return None
+
+    def _quotient(self, node: Expr, direction: int) -> tuple | None:
+        """A quotient of what must not be below 0, the divisor not 0 either: it falls with that."""
+        return self._operation("/", node.args, (direction, -direction), True)
 
     def _scaled(self, node: Expr, direction: int, positive: bool) -> tuple | None:
         """A product or quotient with a number."""
@@ -453,6 +450,9 @@ class _AnyReader(_MonotoneReader):
         if node.op == "call" and node.value == "ABS" and len(node.args) == 1 and not node.flags and self._of_one_row(node) is None:
             return self._operation("abs", node.args, (direction,), False)
         return super().tree(expr, direction, False)
+
+    def _quotient(self, node: Expr, direction: int) -> tuple | None:
+        return None  # by 0 it is an error, or NULL, of some matches only
 
     def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
         # arithmetic is done for matches alone: among other rows it might fail

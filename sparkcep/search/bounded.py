@@ -44,6 +44,16 @@ class Strata(NamedTuple):
     weights: np.ndarray
 
 
+class Order(NamedTuple):
+    """What is asked of the rows of a sequence beside their order: ``same`` uint8 (strata): 1 where the row is that of the stratum before; ``inside`` int64
+    (n, 3): a window, the stratum whose row it begins with and the last one inside it; ``windows`` int64 (windows, rows): the first row outside the window that begins
+    with each row."""
+
+    same: np.ndarray
+    inside: np.ndarray
+    windows: np.ndarray
+
+
 class Room(NamedTuple):
     """What the search works on: ``after`` float64 (strata, rows + 1): the best weight from each row on, NaN where there is none; ``values``, ``path``,
     ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (k), ``vectors``
@@ -268,7 +278,7 @@ def _from(strata, room, short, level, row):
 
 
 @kernel
-def _search(strata, score, room, low, until, ends, floor, short, steps, max_steps):
+def _search(strata, score, order, room, low, until, ends, floor, short, steps, max_steps):
     """Fills the list with the sequences inside the rows that do not lose; returns (size, steps)."""
     m = len(strata.offsets) - 1
     rows = strata.rows
@@ -283,7 +293,13 @@ def _search(strata, score, room, low, until, ends, floor, short, steps, max_step
         r = until
         if p < last:
             r = room.few[level, p] if short else rows[p]
-        if r >= (limit if level > 0 else until):
+        stop = limit if level > 0 else until
+        if order.same[level] == 1:
+            stop = min(stop, room.path[level - 1] + 1)
+        for i in range(len(order.inside)):
+            if order.inside[i, 1] < level <= order.inside[i, 2]:
+                stop = min(stop, order.windows[order.inside[i, 0], room.path[order.inside[i, 1]]])
+        if r >= stop:
             level -= 1
             continue
         room.next[level] = p + 1
@@ -295,8 +311,12 @@ def _search(strata, score, room, low, until, ends, floor, short, steps, max_step
         room.values[level] = strata.weights[level, r]
         room.path[level] = r
         possible = True
+        here = True
         for j in range(level + 1, m):
+            here = here and order.same[j] == 1
             best = room.after[j, r + 1]
+            if here:
+                best = strata.weights[j, r] if strata.behind[j, r] < strata.behind[j, r + 1] else math.nan
             room.values[j] = best
             possible = possible and not math.isnan(best)
         if not possible:
@@ -308,16 +328,16 @@ def _search(strata, score, room, low, until, ends, floor, short, steps, max_step
             size = _enter(room, size, bound)
             continue
         level += 1
-        room.next[level] = _from(strata, room, short, level, r + 1)
+        room.next[level] = _from(strata, room, short, level, r + 1 - order.same[level])
     return size, steps
 
 
 @kernel
-def best_of_windows(strata, score, room, lows, untils, ends, k, trial, max_steps, state, out_window, out_score, out_rows):
+def best_of_windows(strata, score, order, room, lows, untils, ends, k, trial, max_steps, state, out_window, out_score, out_rows):
     """Writes the ``k`` best sequences of each window, best first, from window ``state[S_WINDOW]`` on.
 
     ``lows``, ``untils`` int64 (windows), ascending: rows of each window, the latter behind its last; ``ends`` int64 (rows) or empty: of a sequence that
-    begins at a row its rows are before that. ``trial``: rows of each stratum that are joined first. Returns DONE, FULL (no room for k more results: call again
+    begins at a row its rows are before that; ``order``: what else is asked of its rows. ``trial``: rows of each stratum that are joined first. Returns DONE, FULL (no room for k more results: call again
     with more), or STEPS (one window took more than ``max_steps``).
     """
     m = len(strata.offsets) - 1
@@ -331,10 +351,10 @@ def best_of_windows(strata, score, room, lows, untils, ends, k, trial, max_steps
         steps = 0
         floor = -math.inf
         if _cut(strata, score, room, low, until, trial):
-            size, steps = _search(strata, score, room, low, until, ends, floor, True, steps, max_steps)
+            size, steps = _search(strata, score, order, room, low, until, ends, floor, True, steps, max_steps)
             if size == k:
                 floor = room.scores[0]
-        size, steps = _search(strata, score, room, low, until, ends, floor, False, steps, max_steps)
+        size, steps = _search(strata, score, order, room, low, until, ends, floor, False, steps, max_steps)
         if steps > max_steps:
             return STEPS
         _ordered(room, size)

@@ -60,7 +60,8 @@ class BudgetNet(NamedTuple):
     """``by_variable`` int64 (variables + 1): the stretches of each variable; ``stretches`` int64 (n, 3): a node and a range of ``by_edge`` int64 (m), its edges by that
     variable, those of one way together and the cheapest first; ``ways``, ``places``, ``costs``, ``levels`` int64 (edges): number of the way, place of the pattern, cost of the target and its number
     among all costs; ``buckets`` int64 (edges): edges whose candidates are one where nothing tells runs ``apart`` uint8 (edges); ``slots`` int64 (edges): place and
-    cost among those of the node; ``variables`` int64 (edges): which variable of the pattern takes the row. ``edges``, ``masks``, ``accept``, ``accept_end``, ``tested``: as in :mod:`sparkcep.search.front`."""
+    cost among those of the node; ``variables``, ``ranks`` int64 (edges): which variable of the pattern takes the row, and
+    the rank of the choices made on the way there, less being preferred. ``edges``, ``masks``, ``accept``, ``accept_end``, ``tested``: as in :mod:`sparkcep.search.front`."""
 
     edges: np.ndarray
     masks: np.ndarray
@@ -78,6 +79,7 @@ class BudgetNet(NamedTuple):
     apart: np.ndarray
     slots: np.ndarray
     variables: np.ndarray
+    ranks: np.ndarray
 
 
 class Clock(NamedTuple):
@@ -562,9 +564,22 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, state
 
 
 @embedded
-def _distinct(runs, ground, edges, state):
+def _earlier_way(a, edge_a, b, edge_b, ranks, pool):
+    """Whether the way of run ``a`` is preferred to that of ``b``, which has the same rows; each is completed by its edge."""
+    found = ranks[edge_a] < ranks[edge_b]
+    while a != NONE:
+        x, y = ranks[pool[a, C_EDGE]], ranks[pool[b, C_EDGE]]
+        if x != y:
+            found = x < y
+        a = pool[a, C_PARENT]
+        b = pool[b, C_PARENT]
+    return found
+
+
+@embedded
+def _distinct(runs, ground, net, state):
     """Leaves of the complete matches of a row one for each sequence of rows and variables, the cheapest, of equally cheap ones the preferred."""
-    table, done = ground.table, ground.done
+    table, done, edges = ground.table, ground.done, net.edges
     mask = table.shape[0] - 1
     kept = 0
     for i in range(state[Q_DONE]):
@@ -584,7 +599,7 @@ def _distinct(runs, ground, edges, state):
         else:
             at = table[h] - 1
             cost, least = edges[accepting, E_COST], edges[done[at, 1], E_COST]
-            if cost < least or (cost == least and comes_first(runs.pool, entry, done[at, 0], True)):
+            if cost < least or (cost == least and _earlier_way(entry, accepting, done[at, 0], done[at, 1], net.ranks, runs.pool)):
                 done[at, 0] = entry
                 done[at, 1] = accepting
     for i in range(kept):
@@ -708,7 +723,7 @@ def budgeted_partitions(net, checks, proxies, merging, letters, offsets, clock, 
                     for i in range(state[Q_DONE]):
                         _reached(ground.done[i, 0], row, learned, runs, state)
                 if not proxies:
-                    _distinct(runs, ground, net.edges, state)
+                    _distinct(runs, ground, net, state)
                     state[K_UNTOLD] = 0
                 state[Q_PENDING] = 1
             fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _tell_all(part, net.edges, runs, ground, state)

@@ -32,7 +32,6 @@ from sparkcep.automaton.net import (
     E_BEGIN,
     E_BLOCKERS,
     E_BLOCKERS_END,
-    E_CHECK,
     E_CHECKS,
     E_CHECKS_END,
     E_COST,
@@ -46,7 +45,6 @@ from sparkcep.automaton.net import (
     E_TARGET,
     E_VAR,
 )
-from sparkcep.columns.bytecode import SLOT
 from sparkcep.search.codes import (
     ANY,
     DONE,
@@ -75,6 +73,7 @@ from sparkcep.search.codes import (
     S_PART,
     S_REPEATS,
     S_START,
+    S_STEPS,
     SKIP_FIRST,
     SKIP_NEXT_ROW,
     SKIP_PAST_LAST,
@@ -86,17 +85,31 @@ from sparkcep.search.codes import (
 )
 from sparkcep.search.compiled import allocating, embedded, inlined, kernel
 from sparkcep.search.derivations import derived_before
-from sparkcep.search.machine import EXTEND, MAP, SEARCH, UNTAKEN, scan
+from sparkcep.search.finished import (
+    F_DONE,
+    F_EDGE,
+    F_FIRST,
+    F_FOUND,
+    F_NEXT,
+    F_NODE,
+    F_ROW,
+    F_STALE,
+    FROM,
+    TOO_LONG,
+    group_between,
+    holds_finally,
+    map_row,
+    open_windows,
+    replay,
+    scanned,
+    timed,
+    window_end,
+)
+from sparkcep.search.machine import EXTEND, MAP, SEARCH, UNTAKEN
 from sparkcep.search.memo import BASIS, enter, forget, mixed, place_of
 from sparkcep.search.progress import bounds, entered, left, put_event, unmatched
 
-# columns of ``frames``: node, row taken, the edge being tried (by which the frame above was reached), next candidate row (-1: not looked
-# for), first edge that accepts that row, matches at entry, complete already, rows taken since the candidate was looked at
-FROM = -2  # of F_NEXT: FROM - row says that rows behind that one are to be looked at
-F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE, FRAME = range(9)
 F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row behind the last one
-
-_LABELFIRST = SLOT["LABELFIRST"]  # kinds of slots up to this one hold a row or a label, -1 for none
 
 # Remembering costs about as much as a few steps, and most start rows need none: it begins when a start row has taken
 # as many steps as there are rows in reach, four for each, and some more for short windows.
@@ -175,20 +188,27 @@ class Spans(NamedTuple):
 
 
 class Negated(NamedTuple):
-    """Masks of the negated variables: ``local``: whose conditions are local to their row; ``late``: whose conditions look at the finished match;
-    ``mixed``: late ones that look at their own rows and at others' together. ``sums`` int32 (variables, rows + 1): how many rows before each fulfil
-    a local one."""
+    """Masks of the negated variables, and of groups by their names: ``local``: whose conditions are local to their row; ``late``: whose conditions look at the
+    finished match; ``mixed``: late ones that look at their own rows and at others' together. ``nearest`` int32 (variables, rows + 1): of local ones, the last row
+    of what is complete first from each row on, or a row behind all.
+
+    Of late groups ``start`` int64 (variables): the node of ``groups``, all their nets in one, where each begins, -1 for what is no late group; ``ends``:
+    their completions by row-local conditions, see ``completion_ends``."""
 
     local: np.int64
     late: np.int64
     mixed: np.int64
-    sums: np.ndarray
+    nearest: np.ndarray
+    start: np.ndarray
+    groups: NetArrays
+    ends: np.ndarray
 
 
 class Work(NamedTuple):
     """``frames`` int64 (depth, FRAME); ``opened`` int64 (depth, windows): row that opened each window; ``since`` int64 (depth, sides): last
     row of each side, or before it, -1 without one; ``best_rows`` int64, ``best_labels`` uint8 (2 * depth): the match that completes first, and behind it
-    one that may take its place; ``taken`` uint8 (rows): in a reported match; ``seen`` int64 (a power of two, 2), zeros: start + 1 and event + 1 of the
+    one that may take its place; ``path`` int64 (n, PATH): rows of negated variables that are held against the finished match, and ``within`` int64 (n, windows):
+    the rows that opened their windows; ``taken`` uint8 (rows): in a reported match; ``seen`` int64 (a power of two, 2), zeros: start + 1 and event + 1 of the
     matches reported, by hash. With sides, rows of ``hi`` and ``hf`` behind those of the input hold the slot values after each taken row; the last two
     are for judging the finished match."""
 
@@ -197,6 +217,8 @@ class Work(NamedTuple):
     since: np.ndarray
     best_rows: np.ndarray
     best_labels: np.ndarray
+    path: np.ndarray
+    within: np.ndarray
     taken: np.ndarray
     seen: np.ndarray
 
@@ -398,9 +420,17 @@ def _put_frame(depth, node, row, first, frames, state):
 
 @inlined
 def _failed(bad, state):
-    """A condition has an error."""
+    """A condition has an error, or took too many steps."""
     state[S_DETAIL] = bad
-    return ERROR
+    return EFFORT if bad == TOO_LONG else ERROR
+
+
+@inlined
+def _spent(state):
+    """The steps that were taken to judge matches since they were asked for."""
+    steps = state[S_STEPS]
+    state[S_STEPS] = 0
+    return steps
 
 
 @inlined
@@ -452,7 +482,7 @@ def _from_row(
             if not several:
                 frames[depth, F_EDGE] += 1
             steps += 1
-            effort += 1
+            effort += 1 + _spent(state)
             if effort > how.max_steps:
                 outcome = EFFORT
                 break
@@ -494,7 +524,7 @@ def _from_row(
             stop = s + 1
         else:
             p = frames[depth, F_NEXT]
-            stop = _window_end(e, depth, stop_all, edges, work.opened, spans.windows)
+            stop = window_end(e, depth, stop_all, edges, work.opened, spans.windows)
             if p < 0:
                 bad = np.int64(0)
                 p = last + 1 if p == -1 else FROM - p + 1
@@ -557,31 +587,6 @@ def _from_row(
 
 
 @embedded
-def _window_end(e, depth, stop, edges, opened, windows):
-    """The row before which the edge's candidates end, by the windows of its groups."""
-    checked = edges[e, E_CHECK] >> 1
-    w = 1
-    while checked != 0:
-        if checked & 1 == 1:
-            stop = min(stop, windows[w, opened[depth, w]])
-        checked >>= 1
-        w += 1
-    return stop
-
-
-@embedded
-def _timed(opening, row, windows):
-    """Whether the row has a time in each of the windows that it would open."""
-    w = 0
-    while opening != 0:
-        if opening & 1 == 1 and windows[w, row] <= row:
-            return False
-        opening >>= 1
-        w += 1
-    return True
-
-
-@embedded
 def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
     """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge: (depth, row, effort, 0 or an
     error). ``extends``: rows of a Kleene variable may be taken in one go, and then the depth is that of the last one."""
@@ -603,7 +608,7 @@ def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, cond
         # a Kleene variable's rows up to there are taken in one go
         loops = extends and e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0 and edges[f, E_PASSED] == 0
         mode = EXTEND if loops else SEARCH
-        got, bad = _scanned(mode, u, edges[f, E_LABEL], entry[u], here[1], p, last, until, s, here, conditions.slots, conditions, rows, scratch, state)
+        got, bad = scanned(mode, u, edges[f, E_LABEL], entry[u], here[1], p, last, until, s, here, conditions.slots, conditions, rows, scratch, state)
         if bad < 0:
             return depth, p, effort, bad
         if loops:
@@ -614,7 +619,7 @@ def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, cond
                 frames[depth, F_NEXT] = r
                 frames[depth, F_FIRST] = f
                 frames[depth, F_STALE] = 1
-                _open_windows(f, depth, r, edges, work.opened)
+                open_windows(f, depth, r, edges, work.opened)
                 depth += 1
                 _put_frame(depth, node, r, first, frames, state)
             if depth > base:
@@ -650,11 +655,11 @@ def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, sta
     u = edges[f, E_VAR]
     if u < 0 or (rows.letters[p] >> u) & 1 == 0:
         return np.int64(0)
-    if p >= _window_end(f, depth, p + 1, edges, work.opened, spans.windows) or not _timed(edges[f, E_OPEN], p, spans.windows):
+    if p >= window_end(f, depth, p + 1, edges, work.opened, spans.windows) or not timed(edges[f, E_OPEN], p, spans.windows):
         return np.int64(0)
     if conditions.entry[u] < 0 and net.valued[edges[f, E_TARGET]] == 0:
         return np.int64(1)
-    got, bad = _scanned(
+    got, bad = scanned(
         MAP, u, edges[f, E_LABEL], conditions.entry[u], 1, p, work.frames[depth, F_ROW], p + 1, here[2], here, conditions.slots, conditions, rows,
         scratch, state,
     )
@@ -725,7 +730,7 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
             labels[p] = UNTAKEN
             p = stop if how.monotone else p + 1
             continue
-        if edges[e, E_OPEN] != 0 and not _timed(edges[e, E_OPEN], p, spans.windows):
+        if edges[e, E_OPEN] != 0 and not timed(edges[e, E_OPEN], p, spans.windows):
             labels[p] = UNTAKEN
             p += 1
             continue
@@ -738,14 +743,14 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
                 continue
         if plain is not None:
             crossed = edges[e, E_NOT] & negated.local
-            if crossed != 0 and depth > 0 and not _none_between(crossed, work.frames[depth, F_ROW], p, negated.sums):
+            if crossed != 0 and depth > 0 and not _none_between(crossed, work.frames[depth, F_ROW], p, negated.nearest):
                 labels[p] = UNTAKEN
                 p = stop  # rows farther on have that row between them as well
                 break
             entry = conditions.entry[v]
             prior = work.frames[depth, F_ROW]
             if ready != p and how.strategy == ANY and depth > 0 and entry >= 0:
-                got, bad = _scanned(SEARCH, v, label, entry, here[1], p, prior, stop, s, here, conditions.slots, conditions, rows, scratch, state)
+                got, bad = scanned(SEARCH, v, label, entry, here[1], p, prior, stop, s, here, conditions.slots, conditions, rows, scratch, state)
                 if bad < 0:
                     return p, bad, effort, cut
                 effort += (got + 1) * (1 + _pairs(v, p, depth, s, plain))
@@ -754,7 +759,7 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
                 if got > 0:
                     continue
             elif ready != p and (net.valued[target] == 1 or entry >= 0) and not _evaluated(e, depth, how, work.frames):
-                got, bad = _scanned(MAP, v, label, entry, 1, p, prior, p + 1, s, here, conditions.slots, conditions, rows, scratch, state)
+                got, bad = scanned(MAP, v, label, entry, 1, p, prior, p + 1, s, here, conditions.slots, conditions, rows, scratch, state)
                 if bad < 0:
                     return p, bad, effort, cut
                 effort += 1 + _pairs(v, p, depth, s, plain)
@@ -763,7 +768,7 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
                     p += 1
                     continue
             labels[p] = label
-        _open_windows(e, depth, p, edges, work.opened)
+        open_windows(e, depth, p, edges, work.opened)
         if plain is not None:
             if how.memo and patient:
                 _key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, spans.windows)
@@ -781,14 +786,6 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
 def _evaluated(e, depth, how, frames):
     """Whether the edge's condition was evaluated at its row when the row was looked for, and its values still stand there."""
     return how.strategy == NEXT and depth > 0 and e == frames[depth, F_FIRST] and frames[depth, F_STALE] == 0
-
-
-@embedded
-def _open_windows(e, depth, row, edges, opened):
-    """Notes the windows that the row opens, for the frame above."""
-    opening = edges[e, E_OPEN]
-    for w in range(opened.shape[1]):
-        opened[depth + 1, w] = row if (opening >> w) & 1 == 1 else opened[depth, w]
 
 
 @embedded
@@ -819,11 +816,11 @@ def _may_complete(depth, how, plain, frames):
 
 
 @embedded
-def _none_between(variables, after, before, sums):
-    """Whether no row strictly between fulfils one of the row-local negated conditions of a mask of variables."""
+def _none_between(variables, after, before, nearest):
+    """Whether nothing strictly between fulfils one of the row-local negated conditions of a mask of variables and groups."""
     v = 0
     while variables != 0:
-        if variables & 1 == 1 and before > after + 1 and sums[v, before] - sums[v, after + 1] > 0:
+        if variables & 1 == 1 and before > after + 1 and nearest[v, after + 1] < before:
             return False
         variables >>= 1
         v += 1
@@ -857,13 +854,13 @@ def _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, s
             if crossed == 0:
                 continue
             after = frames[d - 1, F_ROW] if d > 1 else spans.backs[last] - 1
-            if not _none_between(crossed & negated.local, after, row, negated.sums):
+            if not _none_between(crossed & negated.local, after, row, negated.nearest):
                 return np.int64(0)
             crossed &= negated.late
             v = np.int64(0)
             while crossed != 0:
                 if crossed & 1 == 1:
-                    got = _late_between(v, after, row, depth, here, edges, sides, negated, conditions, rows, scratch, work, state)
+                    got = _late_between(v, after, row, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
                     if got != 0:
                         return min(got, np.int64(0))
                 crossed >>= 1
@@ -882,7 +879,7 @@ def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, condi
     edges, since = net.edges, work.since
     v = edges[by, E_VAR]
     if v >= 0 and (sides.across >> v) & 1 == 1:
-        got = _holds_finally(v, row, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
+        got = holds_finally(v, row, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
         if got != 1:
             return got
     for c in range(edges[by, E_CHECKS], edges[by, E_CHECKS_END]):
@@ -890,10 +887,10 @@ def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, condi
         after = since[d - 1, sides.checks[c, 1]]
         if after < 0:
             after = spans.backs[work.frames[depth, F_ROW]] - 1
-        if not _none_between((np.int64(1) << v) & negated.local, after, row, negated.sums):
+        if not _none_between((np.int64(1) << v) & negated.local, after, row, negated.nearest):
             return np.int64(0)
         if (negated.late >> v) & 1 == 1:
-            got = _late_between(v, after, row, depth, here, edges, sides, negated, conditions, rows, scratch, work, state)
+            got = _late_between(v, after, row, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got != 0:
                 return min(got, np.int64(0))
     after = since[d - 1, edges[by, E_SIDE]]
@@ -904,25 +901,32 @@ def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, condi
         u = edges[f, E_VAR]
         if (sides.across >> u) & 1 == 0:
             continue
-        for x in range(after + 1, _window_end(f, d - 1, row, edges, work.opened, spans.windows)):
-            if _timed(edges[f, E_OPEN], x, spans.windows):
-                got = _holds_finally(u, x, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
+        for x in range(after + 1, window_end(f, d - 1, row, edges, work.opened, spans.windows)):
+            if timed(edges[f, E_OPEN], x, spans.windows):
+                got = holds_finally(u, x, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
                 if got != 0:
                     return min(got, np.int64(0))
     return np.int64(1)
 
 
 @inlined
-def _late_between(v, after, before, depth, here, edges, sides, negated, conditions, rows, scratch, work, state):
-    """Whether a row strictly between fulfils a negated condition that looks at the finished match: 1, 0 or an error."""
+def _late_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state):
+    """Whether a row strictly between fulfils a negated condition that looks at the finished match, or a group's match lies there: 1, 0 or an error."""
     labels = scratch.labels
     last = work.frames[depth, F_ROW]
+    if negated.start[v] >= 0:
+        got = group_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
+        if sides is None:
+            # the match goes on from its own values
+            bad = replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
+            got = bad if bad < 0 else got
+        return got
     for x in range(after + 1, before):
         if (rows.letters[x] >> v) & 1 == 0:
             continue
         if sides is None and (negated.mixed >> v) & 1 == 0:
             # it reads what the finished match has at its last row
-            got, bad = _scanned(
+            got, bad = scanned(
                 MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state
             )
             got = bad if bad < 0 else got
@@ -931,11 +935,11 @@ def _late_between(v, after, before, depth, here, edges, sides, negated, conditio
             begin = np.int64(-1)
             if sides is None:
                 begin = min(x, here[2])
-            got = _holds_finally(v, x, begin, depth, here, edges, conditions, rows, scratch, work, state)
+            got = holds_finally(v, x, begin, depth, here, edges, conditions, rows, scratch, work, state)
             if sides is None:
                 # the match goes on from its own values
                 labels[x] = UNTAKEN
-                bad = _replay(np.int64(-1), np.int64(0), np.int64(-1), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
+                bad = replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
                 got = bad if bad < 0 else got
         if got != 0:
             return got
@@ -1140,46 +1144,6 @@ def _sort(low, number, state, out):
 # -- conditions, and values of sides ----------------------------------------------------------------------------
 
 
-@inlined
-def _scanned(mode, v, label, entry, most, row, prior, stop, begin, here, slots, conditions, rows, scratch, state):
-    """As machine.scan; ``here``: first row and end of the partition, and the start row."""
-    return scan(
-        mode, v, label, entry, most, row, prior, here[0], stop, here[1], begin, state[S_NUMBER] + 1, rows.letters, conditions.code, conditions.floats,
-        slots, scratch.hi, scratch.hf, scratch.labels, conditions.label_codes, rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts,
-        rows.pair_ints, rows.pair_flts, rows.pair_null, scratch.si, scratch.sf, scratch.sn,
-    )
-
-
-@inlined
-def _evaluate(label, entry, prior, begin, row, slots, here, conditions, rows, scratch, state):
-    """Maps ``row`` to a label's variable behind slot values ``prior``: 1, or 0 where its condition does not hold, or an error."""
-    got, bad = _scanned(MAP, label & 63, label, entry, 1, row, prior, row + 1, begin, here, slots, conditions, rows, scratch, state)
-    return bad if bad < 0 else got
-
-
-@inlined
-def _map(label, entry, prior, into, begin, row, twins, here, conditions, rows, scratch, state):
-    """As ``_evaluate``; on success the slot values are copied to row ``into``. ``twins``: mask of the variables the row is mapped to already."""
-    slots, hi, hf = conditions.slots, scratch.hi, scratch.hf
-    got = _evaluate(label, entry if twins == 0 else np.int64(-1), prior, begin, row, slots, here, conditions, rows, scratch, state)
-    if got != 1:
-        return got
-    if twins != 0:
-        for k in range(slots.shape[0]):
-            mask = slots[k, 1]
-            if mask == -1 or ((mask >> (label & 63)) & 1 == 1 and mask & twins != 0):
-                hi[row, k] = hi[prior, k]  # a row counts once in a set of variables
-                hf[row, k] = hf[prior, k]
-        if entry >= 0:
-            got = _evaluate(label, entry, prior, begin, row, slots[:0], here, conditions, rows, scratch, state)
-            if got != 1:
-                return got
-    for k in range(slots.shape[0]):
-        hi[into, k] = hi[row, k]
-        hf[into, k] = hf[row, k]
-    return np.int64(1)
-
-
 @embedded
 def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state):
     """Takes a row by an edge: values of the match behind it stand at the place of its depth. 1, or 0 where the condition does not hold, or an error."""
@@ -1201,7 +1165,7 @@ def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, wor
     if conditions.slots.shape[0] == 0 and entry < 0:
         return np.int64(1)
     prior = base if depth > 0 else p - 1
-    return _map(v, entry, prior, base + 1, p if depth == 0 else np.int64(-1), p, twins, here, conditions, rows, scratch, state)
+    return map_row(v, entry, prior, base + 1, p if depth == 0 else np.int64(-1), p, twins, here, conditions, rows, scratch, state)
 
 
 @embedded
@@ -1220,76 +1184,17 @@ def _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scr
             u = edges[f, E_VAR]
             if (rows.letters[x] >> u) & 1 == 0 or (sides.across >> u) & 1 == 1:
                 continue
-            if x >= _window_end(f, depth, x + 1, edges, work.opened, spans.windows) or not _timed(edges[f, E_OPEN], x, spans.windows):
+            if x >= window_end(f, depth, x + 1, edges, work.opened, spans.windows) or not timed(edges[f, E_OPEN], x, spans.windows):
                 continue
             got = np.int64(1)
             if conditions.entry[u] >= 0:
-                got = _map(u, conditions.entry[u], base, spare, np.int64(-1), x, np.int64(0), here, conditions, rows, scratch, state)
+                got = map_row(u, conditions.entry[u], base, spare, np.int64(-1), x, np.int64(0), here, conditions, rows, scratch, state)
             if got < 0:
                 return got
             if got == 1:
                 work.frames[depth, F_STOP] = x + 1
                 return np.int64(0)
     return np.int64(0)
-
-
-@kernel
-def _replay(own, upto, extra, depth, into, here, edges, conditions, rows, scratch, work, state):
-    """Slot values over the finished match, into row ``into``: without the rows of variable ``own`` from ``upto`` on, with row ``extra`` (-1: none) as
-    ``own``'s. 0 or an error."""
-    slots, frames = conditions.slots, work.frames
-    for k in range(slots.shape[0]):
-        scratch.hi[into, k] = -1 if slots[k, 0] <= _LABELFIRST else 0
-        scratch.hf[into, k] = 0.0
-    previous = np.int64(-1)
-    twins = np.int64(0)
-    waiting = extra >= 0
-    d = np.int64(1)
-    row = np.int64(-1)
-    label = np.int64(-1)
-    while d <= depth or waiting:
-        if d <= depth:
-            row = frames[d, F_ROW]
-            label = edges[frames[d - 1, F_EDGE], E_LABEL]
-        if waiting and (d > depth or extra < row or (extra == row and own < label & 63)):
-            row, label = extra, own
-            waiting = False
-        else:
-            d += 1
-            if label & 63 == own and row >= upto:
-                continue
-        if row != previous:
-            twins = np.int64(0)
-        if (twins >> (label & 63)) & 1 == 1:
-            continue
-        begin = row if previous < 0 else np.int64(-1)
-        got = _map(label, np.int64(-1), into, into, begin, row, twins, here, conditions, rows, scratch, state)
-        if got < 0:
-            return got
-        twins |= np.int64(1) << (label & 63)
-        previous = row
-    return np.int64(0)
-
-
-@kernel
-def _holds_finally(v, row, begin, depth, here, edges, conditions, rows, scratch, work, state):
-    """Whether the condition of a variable holds at a row, itself running, all others as in the finished match; 1, 0 or an error."""
-    if (rows.letters[row] >> v) & 1 == 0:
-        return np.int64(0)
-    if conditions.entry[v] < 0:
-        return np.int64(1)
-    hi, hf, spare = scratch.hi, scratch.hf, scratch.hi.shape[0] - 2
-    bad = _replay(v, row, np.int64(-1), depth, spare, here, edges, conditions, rows, scratch, work, state)
-    if bad < 0:
-        return bad
-    bad = _replay(v, row, row, depth, spare + 1, here, edges, conditions, rows, scratch, work, state)
-    if bad < 0:
-        return bad
-    slots = conditions.slots
-    for k in range(slots.shape[0]):
-        hi[row, k] = hi[spare + 1, k]
-        hf[row, k] = hf[spare + 1, k]
-    return _evaluate(v, conditions.entry[v], spare, begin, row, slots[:0], here, conditions, rows, scratch, state)
 
 
 # -- failures remembered ----------------------------------------------------------------------------------------

@@ -84,6 +84,13 @@ def _table(plan: Plan, arrival: list[str]) -> str:
     return f"SELECT {', '.join(selected)}, monotonically_increasing_id() AS {a.NUMBER} FROM {arcs.table}"
 
 
+def _not_behind(moment: list[str], other: list[str]) -> str:
+    """Whether a moment is not behind another in the order of ARRIVAL BY. Their types may differ, so that structs of them are not compared."""
+    (one, two), rest = (moment[0], other[0]), (moment[1:], other[1:])
+    before = f"coalesce({one} < {two}, {one} IS NULL AND {two} IS NOT NULL)"
+    return f"({before} OR {one} <=> {two}" + (f" AND {_not_behind(*rest)})" if rest[0] else ")")
+
+
 def _own(keys: list[str]) -> str:
     """Of all arcs those of a partition: without keys of their own, or with its keys."""
     if not keys:
@@ -96,10 +103,10 @@ def _own(keys: list[str]) -> str:
 def _with_now(plan: Plan, table: str, arrival: list[str], rows: str) -> str:
     """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from. Rows are counted by how many such arcs came
     before them, so that there are few sums to choose from."""
-    came = f"struct({', '.join(plan.arcs.came)})" if len(arrival) > 1 else plan.arcs.came[0]
-    own = f"struct({', '.join(arrival)})" if len(arrival) > 1 else arrival[0]
+    own = f"struct({', '.join(arrival)})"
     moments = f"SELECT array_sort(collect_set(CASE WHEN {a.FROM} IS NULL THEN {own} END)) AS __moments FROM ({table})"
-    counted = f"SELECT size(filter(__moments, x -> x <= {came})) AS __b, max({plan.order[0].column}) AS __m FROM ({rows}), ({moments}) GROUP BY 1"
+    not_behind = _not_behind([f"x.{name}" for name in arrival], list(plan.arcs.came))
+    counted = f"SELECT size(filter(__moments, x -> {not_behind})) AS __b, max({plan.order[0].column}) AS __m FROM ({rows}), ({moments}) GROUP BY 1"
     sums = f"SELECT collect_list(struct(__b, __m)) AS __sums FROM ({counted})"
     now = f"array_max(transform(filter(__sums, x -> x.__b < array_position(__moments, {own})), x -> x.__m))"
     return f"SELECT *, {now} AS {a.NOW} FROM ({table}), ({moments}), ({sums})"

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 
 from sparkcep.automaton import strategy as by
-from sparkcep.automaton.net import E_NOT, Net
+from sparkcep.automaton.net import E_NOT, E_VAR, Net
 from sparkcep.automaton.strategy import Strategy, strategy_of
 from sparkcep.clause.automaton import ROW
+from sparkcep.plan.budget import HISTORY
+from sparkcep.plan.costs import ALL
 from sparkcep.plan.define import ORDER, looks_at_match
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
@@ -23,6 +25,7 @@ from sparkcep.plan.records import (
     Ranking,
     RowAt,
     Value,
+    has,
     parameter_column,
     register_column,
 )
@@ -113,9 +116,16 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
         local = "every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
         searched = f"k best paths over (node, row), because {local}"
     elif strategy.search == by.SEQUENCES:
-        local = "every condition is local to its row and the score is monotone in one number of each"
-        searched = f"rank join of the rows of each variable under a bound, because {local}"
+        searched = _joined(strategy)
     return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
+
+
+def _joined(strategy: Strategy) -> str:
+    """The join of the rows of single variables."""
+    score = "a sum over the rows" if strategy.plan.ranking.terms else "monotone in one number of each"
+    orders = f" in {len(strategy.orders)} orders of them" if len(strategy.orders) > 1 else ""
+    equal = " or compares it for equality with another's" if strategy.far else ""
+    return f"rank join of the rows of each variable under a bound{orders}, because every condition is local to its row{equal} and the score is {score}"
 
 
 def _conjunction(plan: Plan, strategy: Strategy) -> str:
@@ -124,6 +134,8 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
     if strategy.search == by.SIDES:
         paths = "the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed"
         searched = f"rank join of {paths}: "
+    if strategy.search == by.SEQUENCES:
+        searched = f"{_joined(strategy)}; where that cannot tell them, all are listed: "
     asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
     judged = "conditions across &, and negations, are judged by the finished match"
     return f"{asked}; {searched}the sides of & side by side, depth-first; {judged}"
@@ -138,6 +150,8 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
         told = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
         counted = ["another that counts the matches each stands for, without listing them"] * plan.sizing
         how = f"in one pass with one run for each node and {', and '.join(told + counted)}"
+    elif strategy.search == by.BUDGETED:
+        how = f"row by row, all runs side by side; {_tried(plan)}"
     elif strategy.question == by.EVERY:
         how = "depth-first, one by one"
     else:
@@ -146,6 +160,36 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
         how = f"out of all matches, which are gone through depth-first, {because}"
     bound = f"cost at most {approx.errors(approx.bound)}"
     return f"approximate, {STRATEGIES[plan.selection.strategy]}, {bound}, {_asked(plan, strategy)}; {how}"
+
+
+def _tried(plan: Plan) -> str:
+    """Which candidates of a row are tried."""
+    approx = plan.approximate
+    assert approx is not None
+    budget, history = approx.budget, approx.history
+    if budget is None:
+        return "all candidates of a row are tried"
+    runs = "each run is a candidate" if history is not None and history.runs == "ALL" or approx.report == ALL else "of runs that nothing tells apart the best is a candidate"
+    tie = "least cost, latest start, latest place, earliest rows"
+    sketch = f" through a sketch {'of ' * (len(budget.sketch) == 1)}{' x '.join(map(str, budget.sketch))}{' cells' * (len(budget.sketch) == 1)}" if budget.sketch else ""
+    if not budget.history:
+        return f"{budget.checks} candidates of a row are tried, in the order of {tie} ({runs})"
+    return f"{budget.checks} candidates of a row are tried, those first that cover most bundles of the history{sketch}, then in the order of {tie} ({runs})"
+
+
+def _places(plan: Plan, net: Net) -> list[str]:
+    """The places of a pattern that vectors name."""
+    variables = {}
+    for e, place in enumerate(net.places.tolist() if net.places is not None and net.ways is not None else []):
+        if place:
+            variables[place] = plan.variables[net.copies.original[net.edges[e, E_VAR]]]
+    if not variables:
+        return []
+    lines = ["places of the pattern: " + ", ".join(f"{place} {variable}" for place, variable in sorted(variables.items()))]
+    approx = plan.approximate
+    if approx is not None and approx.history is not None and approx.report == HISTORY:
+        lines.append(f"recorded: visits, match points and bundles of each vector (place, errors, remaining, idle), in {approx.history.intervals} intervals of the window")
+    return lines
 
 
 def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
@@ -161,10 +205,24 @@ def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
         if copies > len(plan.variables):
             what = "for rows that stand for one, and without the conditions that name a missing one"
             lines.insert(1, f"  {copies} variables with copies: {what}")
-        return ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *lines]
+        found = ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *_places(plan, net)]
+        return [*found, *lines, *_negated_groups(plan, strategy)]
     if not strategy.conjoined:
         negated = [v for v in range(len(plan.variables)) if (net.edges[:, E_NOT] >> v & 1).any()]
-        lines += [f"  {plan.variables[v]} is negated: no row with {conditions[v] or 'anything'}" for v in negated]
+        lines += [f"  {plan.variables[v]} is negated: no row with {conditions[v] or 'anything'}" for v in negated if v not in dict(net.groups)]
+    return lines + _negated_groups(plan, strategy)
+
+
+def _negated_groups(plan: Plan, strategy: Strategy) -> list[str]:
+    """What negated groups are of, and how their matches are looked for."""
+    conditions, nets, lines = condition_texts(plan), dict(strategy.groups), []
+    windowed = {group.variable for group in plan.without if has(group.pattern, "within")}
+    for group in plan.without:
+        inside = [v for v in range(len(plan.variables)) if (nets[group.variable].masks >> v & 1).any()]
+        texts = ", ".join(f"{plan.variables[v]} with {conditions[v] or 'anything'}" for v in inside)
+        looks = group.variable in windowed or set(inside) & set(strategy.looking)
+        how = "judged by the finished match, from each row on" if looks else "their ends are known of each row before the search"
+        lines.append(f"  {group.text}: no match of rows {texts}; {how}")
     return lines
 
 
@@ -203,7 +261,8 @@ def _changes(plan: Plan) -> list[str]:
     changes, texts = plan.changes, dict(plan.inputs)
     if changes is None:
         return []
-    order = f"in the order of {changes.arrival}" if changes.arrival else "as a bag"
+    arrival = ", ".join(texts[column] for column in plan.arcs.came) if plan.arcs is not None and plan.arcs.came else changes.arrival
+    order = f"in the order of {arrival}" if arrival else "as a bag"
     lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
     if changes.consecutive:
         lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")

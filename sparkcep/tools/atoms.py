@@ -151,6 +151,13 @@ def _roles(clause: MatchClause) -> _Roles:
         rest += [clause.approx.k, *(w for _, w in clause.approx.weights)]
         if clause.approx.weights:
             r.named.append(_weights(clause))
+        rest += [clause.approx.intervals] if clause.approx.intervals is not None else []
+        if clause.approx.budget is not None:
+            used = clause.approx.budget.history
+            rest += [clause.approx.budget.checks, *(used.sketch if used is not None else ())]
+            if used is not None:
+                r.verbatim.append(used.table)
+                r.named.append(used.table)
     if clause.pref is not None:
         rest += [e for _, e in clause.pref.objectives]
     if clause.top is not None:

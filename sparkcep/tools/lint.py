@@ -318,7 +318,9 @@ def _null_first(expr: Expr, variable: str, sure: bool = False) -> Expr | None:
 
 
 def _unbounded(clause: MatchClause) -> Iterator[nodes.Repeat]:
-    return (n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Repeat) and n.max is None)
+    """Quantifiers without an upper bound of rows that a match takes."""
+    negated = {id(n) for group in nodes.walk(clause.pattern) if isinstance(group, nodes.Not) for n in nodes.walk(group)}
+    return (n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Repeat) and n.max is None and id(n) not in negated)
 
 
 def _is_any(clause: MatchClause, node: nodes.Node) -> bool:

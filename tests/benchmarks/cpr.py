@@ -20,6 +20,8 @@ from sparkcep.engine.best import Ranked, top_matches
 from sparkcep.engine.sequences import top_sequences
 from tests.thesis import rank_join as rj
 from tests.thesis.strata import DynamicPaths, PQArray, k_ssp
+from tests.thesis.yen import DYen, EventGraph
+from tests.thesis.yen import yen as plain_yen
 
 DEFAULTS = {"k": 10, "length": 3, "size": 50, "step": 20, "ref": 89}
 
@@ -143,12 +145,24 @@ def enumeration_compiled(first, edges, letters, weights, k, low, high):
     return out
 
 
+def yen_each(first, edges, letters, weights, k, low, high):
+    graph = EventGraph(letters, weights)
+    return [np.array([p.score for p in plain_yen(graph, k, a, b)]) for a, b in zip(low.tolist(), high.tolist())]
+
+
+def d_yen(first, edges, letters, weights, k, low, high):
+    paths = DYen(EventGraph(letters, weights), k)
+    return [np.array([p.score for p in paths.move(a, b)]) for a, b in zip(low.tolist(), high.tolist())]
+
+
 METHODS: dict[str, Callable] = {
     "ours": ours,
     "ours from scratch": scratch,
     "k-DSSP": k_dssp,
     "k-SSP": k_ssp_each,
     "Yen (networkx)": yen,
+    "Yen": yen_each,
+    "D-Yen": d_yen,
     "enumeration": enumeration,
     "enumeration compiled": enumeration_compiled,
 }
@@ -277,7 +291,7 @@ def monotone() -> dict:
 
 # -- joins ----------------------------------------------------------------------------------------------------------
 
-SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS)
+SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS, rj.STATISTICS)
 
 
 def ranked_ids(rows: int, share: float, dist: str, rng: np.random.Generator, queues: int) -> list[list[rj.Item]]:
@@ -544,7 +558,7 @@ def _dynamic() -> dict:
 
 def sequences() -> dict:
     everyone = list(METHODS)
-    few = ["ours", "ours from scratch", "k-DSSP", "k-SSP", "Yen (networkx)"]
+    few = ["ours", "ours from scratch", "k-DSSP", "k-SSP", "D-Yen", "Yen", "Yen (networkx)"]
     results = {
         "4.2": _table("Figure 4.2, k = 10, length 3, window 50, step 20, ref 89", everyone, [{}]),
         "4.3a": _table("Figure 4.3(a)", few, [{"k": k} for k in (10, 20, 30, 40)]),

@@ -87,7 +87,17 @@ def to_sql(clause: MatchClause) -> str:
         line = f"APPROX {cut(a.k)}"
         if a.weights:
             line += " WEIGHTS (" + ", ".join(f"{_weight_name(v)} {cut(e)}" for v, e in a.weights) + ")"
-        line += {None: "", "PROXY": " PROXY MATCHES", "PER ERROR": " PROXY MATCHES PER ERROR", "ALL": " ALL MATCHES", "BUNDLES": " MATCH BUNDLES"}[a.report]
+        reports = {"PROXY": "PROXY MATCHES", "PER ERROR": "PROXY MATCHES PER ERROR", "ALL": "ALL MATCHES", "BUNDLES": "MATCH BUNDLES", "HISTORY": "MATCH HISTORY"}
+        line += f" {reports[a.report]}" if a.report else ""
+        line += f" OF {a.runs} MATCHES" if a.runs else ""
+        line += f" INTERVALS {cut(a.intervals)}" if a.intervals is not None else ""
+        if a.budget is not None:
+            line += f" BUDGET {cut(a.budget.checks)} CHECKS"
+            used = a.budget.history
+            if used is not None:
+                line += f" USING HISTORY {used.table.of(text)}" + (" AS PUBLISHED" if used.published else "")
+                sizes = [cut(size) for size in used.sketch]
+                line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
         lines.append(line)
     if clause.pref:
         line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)
@@ -180,7 +190,7 @@ def _print(node: Node, text: str, level: int) -> str:
         case Concat(items):
             return _group(" ".join(_print(i, text, 3) for i in items), level > 2)
         case Not(item):
-            return _group("~" + _print(item, text, 4), level > 3)
+            return _group("~" + _print(item, text, 5), level > 3)
         case Permute(items):
             return "PERMUTE(" + ", ".join(_print(i, text, 0) for i in items) + ")"
         case Exclude(item):

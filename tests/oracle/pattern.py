@@ -2,7 +2,7 @@
 
     ("var", name)  ("cat", [p..])  ("alt", [p..])  ("rep", p, least, most or None, greedy)
     ("permute", [p..])  ("excl", p)  ("empty",)  ("start",)  ("end",)
-    ("neg", name)  ("and", [p..])  ("within", p, size)                   only tests.oracle.selection knows these
+    ("neg", name)  ("neg", p)  ("and", [p..])  ("within", p, size)                   only tests.oracle.selection knows these
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ def children(p) -> list:
     """The forms right inside a form."""
     if p[0] in ("cat", "alt", "and", "permute"):
         return list(p[1])
-    return [p[1]] if p[0] in ("rep", "excl", "within") else []
+    return [p[1]] if p[0] in ("rep", "excl", "within") or (p[0] == "neg" and isinstance(p[1], tuple)) else []
 
 
 def variables(p) -> list[str]:
     """The variables of a pattern, in order of first appearance."""
-    if p[0] in ("var", "neg"):
+    if p[0] in ("var", "neg") and not isinstance(p[1], tuple):
         return [p[1]]
     seen = []
     for child in children(p):
@@ -52,7 +52,7 @@ def _text(p, rng) -> str:
     if kind == "and":
         return " & ".join(_inside(child, "and", rng) for child in p[1])
     if kind == "neg":
-        return f"~{p[1]}"
+        return f"~({to_text(p[1], rng)})" if isinstance(p[1], tuple) else f"~{p[1]}"
     if kind == "within":
         return f"({to_text(p[1], rng)}) WITHIN {p[2]}"
     if kind == "rep":

@@ -29,6 +29,8 @@ Negation
     (of the other side of `&`) count as well.
  9. In one side of `&`, start and end mean that side's: `(A ~B) & C` looks from A's row to the end of the window,
     the window being that of the whole match. A side without rows has no neighbours and nothing to look at.
+9a. ~(p): no match of p, begun at any row there, with all its rows there, under the clause's strategy. The window of the whole match holds for p, too, and is
+    never in its way. p's conditions see the rows of the finished match and those of p's own match so far.
 10. A variable that stands both plainly and negated is one variable: ~B's condition sees the plain B rows before.
 Conjunction
 11. A condition is across `&` if it names a variable of another side, or no variable at all (`count(*)`) while its
@@ -223,7 +225,7 @@ def _not_overlapping(found):
 #
 # A path is a tuple of
 #     ("row", row, variable, excluded)
-#     ("neg", variable)                    a ~variable was passed here
+#     ("neg", variable)                    a ~variable was passed here, or a ~(p), p being a form in place of the variable
 #     ("gap", variable, after, before)     the same, from inside a side of `&`, its neighbours' rows known or None
 #     ("must", variable, row)              a condition across `&` that the finished match has to satisfy
 #     ("ignored", variable, row)           one that it must not satisfy
@@ -526,9 +528,34 @@ class _Search:
             else:
                 looked_at = range(after + 1, before)
             self.step()
-            if any(self.holds_finally(variable, row, pairs, number) for row in looked_at):
+            if isinstance(variable, tuple):
+                group = _Between(self, variable, looked_at, pairs)
+                there = group.found(number)
+                self.left = group.left
+            else:
+                there = any(self.holds_finally(variable, row, pairs, number) for row in looked_at)
+            if there:
                 return False
         return True
+
+
+class _Between(_Search):
+    """The matches of a negated group whose rows lie among some rows: each condition sees the finished match and, of the group, the rows so far."""
+
+    def __init__(self, search, inner, among, pairs):
+        super().__init__(search.query, search.rows)
+        self.left, self.inner, self.among, self.pairs = search.left, inner, set(among), pairs
+        self.others = {}
+
+    def found(self, number) -> bool:
+        """Is there one, begun at any of the rows?"""
+        return any(next(self.runs((self.inner, None), (), start, False, number), None) is not None for start in sorted(self.among))
+
+    def accepts(self, variable, row, path, rest, number):
+        return row in self.among and super().accepts(variable, row, path, rest, number)
+
+    def holds(self, variable, row, others, number) -> bool:
+        return super().holds(variable, row, [*self.pairs, *others], number)
 
 
 def _taken(path) -> list:
@@ -621,7 +648,8 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
     shape = rng.choice(shapes)
     plain = shape == "plain"
     strategy = strategy or rng.choice([STRICT, NEXT, NEXT, ANY, ANY] if plain else [NEXT, ANY])
-    report = ALL if shape == "conjunction" else report or rng.choice([FIRST, ALL])
+    sided = shape in ("conjunction", "sided group")
+    report = ALL if sided else report or rng.choice([FIRST, ALL])
     if strategy == STRICT and not plain:
         shape, plain = "plain", True
     names = ["A", "B", "C", "D"][: rng.choice([1, 2, 3, 3, 4])]
@@ -632,8 +660,10 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
             p = ("cat", [p, ("var", rng.choice(names))])
     elif shape == "negation":
         p, negated = _random_negation(rng, names)
+    elif shape == "group":
+        p, negated = _random_negation(rng, names, group=True)
     else:
-        p, negated = _random_conjunction(rng)
+        p, negated = _random_conjunction(rng, group=not shape == "conjunction")
     positive = [v for v in pattern.variables(p) if v not in negated]
     subsets = {}
     if positive and rng.random() < 0.3:
@@ -641,9 +671,15 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
     defines = {}
     for name in positive:
         if rng.random() < 0.85:
-            defines[name] = _random_define(rng, name, positive, tuple(subsets), shape, report)
+            defines[name] = _random_define(rng, name, positive, tuple(subsets), "conjunction" if sided else shape, report)
     for name in negated:
-        defines[name] = _random_define(rng, name, positive, tuple(subsets), shape, report, prior=False)
+        # in a group a condition may name the group's variables, too, or only look at its row
+        if "group" in shape and rng.random() < 0.4:
+            if rng.random() < 0.8:
+                defines[name] = expr.random_condition(rng, name, [name], "row", ())
+            continue
+        seen = sorted({*positive, *negated}) if "group" in shape else positive
+        defines[name] = _random_define(rng, name, seen, tuple(subsets), "conjunction" if sided else shape, report, prior="group" in shape)
     window = None
     if negated or rng.random() < 0.5:
         window = ("rows", rng.randrange(2, 7)) if rng.random() < 0.5 else ("range", rng.randrange(2, 11))
@@ -676,10 +712,36 @@ def _with_windows(rng, p):
     return p
 
 
-def _random_negation(rng, names):
+def _random_group(rng, names):
+    """A pattern to be negated: it takes a row at least."""
+    while True:
+        roll = rng.random()
+        if roll < 0.4:
+            p = ("cat", [("var", name) for name in names])
+        else:
+            p = _with_windows(rng, pattern.random_pattern(rng, names, rng.choice([1, 1, 2]), exclude=False, anchors=False, empty=False))
+        if p[0] != "var" and _least(p) > 0:
+            return p
+
+
+def _least(p) -> int:
+    """How many rows a pattern takes at least."""
+    if p[0] == "rep":
+        return p[2] * _least(p[1])
+    if p[0] == "alt":
+        return min(map(_least, p[1]))
+    return 1 if p[0] == "var" else sum(map(_least, pattern.children(p)))
+
+
+def _random_negation(rng, names, group=False):
     parts = [_random_part(rng, names, rng.choice([0, 0, 1, 1, 2])) for _ in range(rng.choice([1, 2, 2, 3]))]
     negated = rng.sample(["M", "N"], rng.choice([1, 1, 1, 2]))
-    for name in negated:
+    if group:
+        p = _random_group(rng, ["M", "N"] if rng.random() < 0.7 else ["M", "N", "O"])
+        parts.insert(rng.randrange(len(parts) + 1), ("neg", p))
+        singles = ["K"] if rng.random() < 0.2 else []
+        negated = pattern.variables(p) + singles
+    for name in singles if group else negated:
         parts.insert(rng.randrange(len(parts) + 1), ("neg", name))
     p = ("cat", parts)
     roll = rng.random()
@@ -691,7 +753,7 @@ def _random_negation(rng, names):
     return p, negated
 
 
-def _random_conjunction(rng):
+def _random_conjunction(rng, group=False):
     """Sides share no variable: what a shared one would see is nobody's question."""
     names = ["A", "B", "C", "D"]
     rng.shuffle(names)
@@ -703,10 +765,11 @@ def _random_conjunction(rng):
             sides.append(_random_part(rng, own, rng.choice([0, 1, 1, 2])))
     if len(sides) < 2:
         sides.append(("var", "E"))
-    if rng.random() < 0.15:
+    if group or rng.random() < 0.15:
         at = rng.randrange(len(sides))
-        negated = ["N"]
-        sides[at] = ("cat", rng.sample([sides[at], ("neg", "N")], 2) + [("var", "F")] * rng.randrange(2))
+        negation = ("neg", _random_group(rng, ["M", "N"]) if group else "N")
+        negated = pattern.variables(negation)
+        sides[at] = ("cat", rng.sample([sides[at], negation], 2) + [("var", "F")] * rng.randrange(2))
     p = ("and", sides)
     roll = rng.random()
     if roll < 0.1:

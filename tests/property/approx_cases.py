@@ -56,6 +56,7 @@ class Case:
     one_row: bool = False  # ONE ROW PER MATCH
     default_words: bool = False  # leave out what is the default
     sizes: bool = False  # with MATCH_COUNT()
+    checks: int = 0  # of a BUDGET, if any
 
     @functools.cached_property
     def oracle(self) -> Approx:
@@ -101,7 +102,8 @@ class Case:
             line = f"APPROX {self.k}"
             if self.weights:
                 line += " WEIGHTS (" + ", ".join(f"{name} {weight}" for name, weight in self.weights.items()) + ")"
-            parts.append(line if self.default_words and self.report == PROXY else f"{line} {self.report}")
+            line = line if self.default_words and self.report == PROXY else f"{line} {self.report}"
+            parts.append(f"{line} BUDGET {self.checks} CHECKS" if self.checks else line)
         if self.subsets:
             parts.append("SUBSET " + ", ".join(f"{name} = ({', '.join(m)})" for name, m in self.subsets.items()))
         if self.defines:

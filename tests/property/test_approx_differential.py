@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import itertools
 import random
+import re
 from fractions import Fraction
 
 import pytest
@@ -128,6 +129,26 @@ def test_letters(strategy, report):
         case = approx_cases.random_case(rng, strategy=strategy, report=report, shapes=("letters",))
         tally.compare(case, approx_cases.partitions(rng, case, 80))
     assert tally.wrong >= 0.3 * tally.pairs >= 0.3 * 850
+
+
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
+def test_a_negated_group_of_one_row_is_its_variable(seed):
+    rng = random.Random(9700 + seed)
+    tally, refused = Tally(), 0
+    while tally.pairs < 1500:
+        case = approx_cases.random_case(rng, strategy=ANY, shapes=("negation",))
+        names = re.findall(r"~(\w)", case.pattern_text)
+        case = case.with_(pattern_text=re.sub(r"~(\w)", rng.choice([r"~(\1{1})", r"~((\1 | \1))"]), case.pattern_text))
+        if len(set(names)) < len(names):
+            continue
+        try:
+            make_plan(parse_clause(case.to_sql()))
+        except ClauseError as error:  # conditions that name what may be missing, and weights
+            assert error.error_class in ("SPARKCEP.NEGATION", "SPARKCEP.APPROX"), error
+            refused += 1
+            continue
+        tally.compare(case, approx_cases.partitions(rng, case, 40))
+    assert tally.matched >= 0.3 * tally.pairs and refused < 200
 
 
 @pytest.mark.slow

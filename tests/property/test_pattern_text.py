@@ -14,6 +14,8 @@ def as_tuples(node, text=""):
     match node:
         case nodes.Not(nodes.Var(name)):
             return ("neg", name)
+        case nodes.Not(item):
+            return ("neg", as_tuples(item, text))
         case nodes.Conjunct(items):
             return ("and", [as_tuples(i, text) for i in items])
         case nodes.Within(item, size):

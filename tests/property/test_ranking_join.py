@@ -14,7 +14,7 @@ from sparkcep.errors import TooManyStepsError
 from tests.oracle import ranking as oracle
 from tests.thesis import rank_join as rj
 
-SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.WABS)
+SCHEDULES = (rj.ROUND_ROBIN, rj.GRADIENT, rj.STATISTICS, rj.WABS)
 
 
 def items_of(

@@ -14,6 +14,8 @@ from sparkcep.engine.best import Keys, top_matches
 from tests.oracle import ranking as oracle
 from tests.selection import first
 from tests.thesis.strata import DynamicPaths, PQArray, k_ssp
+from tests.thesis.yen import DYen, EventGraph
+from tests.thesis.yen import yen as plain_yen
 
 PATTERNS = {
     "A B C": [[(0, 1)], [(1, 2)], [(2, 3)], [(-1, 0)]],
@@ -232,6 +234,25 @@ def test_algorithms_of_the_thesis(seed):
             assert more.get(i, [])[:k] == best, where
             assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, k, a, b)] == best, where
             assert [(repr(p.score), p.rows, p.edges) for p in dynamic.move(a, b)] == best, where
+
+
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_yen_of_the_thesis(seed):
+    """Yen's paths, from scratch and from window to window."""
+    rng = random.Random(7250 + seed)
+    for _ in range(80):
+        pattern = rng.choice(["A B", "A B C", "A B C D"])
+        nodes, edges = automaton(pattern)
+        strata, n, k = len(nodes) - 2, rng.randint(4, 24), rng.choice([1, 3, 10])
+        letters = np.array([1 << rng.randrange(strata) for _ in range(n)])
+        weights = np.random.default_rng(rng.getrandbits(32)).integers(0, 1 << 40, (strata, n)).astype(np.float64)
+        low, high = windows_of(rng, n)
+        graph = EventGraph(letters, weights)
+        dynamic, thesis = DYen(graph, k), PQArray(nodes, edges, letters, weights)
+        for a, b in zip(low.tolist(), high.tolist()):
+            best = [(p.score, p.rows) for p in k_ssp(thesis, k, a, b)]
+            assert [(p.score, p.rows) for p in plain_yen(graph, k, a, b)] == best
+            assert [(p.score, p.rows) for p in dynamic.move(a, b)] == best
 
 
 def test_against_yen():

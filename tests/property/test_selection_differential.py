@@ -131,6 +131,76 @@ def test_rows_are_ignored_by_the_state(seed):
     assert tally.matched >= 0.4 * tally.pairs
 
 
+def untimed_rows(rng):
+    """Rows of which the first ones have no time."""
+    rows, without = selection.random_rows(rng, rng.randrange(2, 8)), rng.randrange(1, 4)
+    return [{**row, "id": None} if i < without else row for i, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rows_without_a_time_open_no_window(seed):
+    """Under SKIP TILL NEXT a row that a group's window keeps out may be ignored."""
+    rng = random.Random(5000 + seed)
+    tally = Tally()
+    for _ in range(60):
+        before = rng.choice([("var", "A"), ("rep", ("var", "A"), 1, None, True), ("alt", [("var", "A"), ("cat", [("var", "A"), ("var", "D")])])])
+        group = ("within", rng.choice([("var", "B"), ("cat", [("var", "B"), ("var", "C")]), ("rep", ("var", "B"), 1, None, True)]), rng.randrange(1, 5))
+        p = ("cat", [before, group, *rng.choice([[], [("var", "C")]])])
+        defines = {name: condition_of(rng, name, rng.random() < 0.5) for name in pattern.variables(p)}
+        # one partition a query: its rows come in the order in which they stand, NULL first
+        query = selection.Query(p, pattern.to_text(p), defines, rng.choice([selection.NEXT, selection.ANY]), rng.choice(["first", "all"]), measures=dict(selection.BASE_MEASURES))
+        tally.compare(query, [untimed_rows(rng) for _ in range(20)])
+    assert tally.pairs >= 1000
+    assert tally.matched >= 0.2 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", first(range(3), wider=2))
+def test_permutations_in_loops_ignore_rows_by_the_state(seed):
+    """Of a permutation with elements that take no row nothing is left behind its last row."""
+    rng = random.Random(6000 + seed)
+    tally = Tally()
+    for _ in range(80):
+        a, b, c = (("var", name) for name in "ABC")
+        elements = rng.sample([a, b, ("empty",), ("neg", "N"), ("rep", b, 0, 1, True), ("permute", [a, ("empty",)])], rng.choice([2, 2, 3]))
+        loop = ("rep", ("permute", elements), rng.choice([1, 1, 2]), rng.choice([None, 3]), rng.random() < 0.7)
+        p = ("cat", [loop, rng.choice([b, c, ("alt", [("cat", [b, c]), c])])])
+        defines = {name: condition_of(rng, name, False) for name in pattern.variables(p)}
+        query = selection.Query(p, pattern.to_text(p), defines, selection.NEXT, rng.choice(["first", "all"]), None, ("rows", 6), measures=dict(selection.BASE_MEASURES), budget=20_000)
+        tally.compare(query, partitions(rng, 20, 7))
+    assert tally.pairs >= 1200
+    assert tally.matched >= 0.3 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
+def test_negated_groups_agree_with_the_oracle(seed):
+    rng = random.Random(4000 + seed)
+    tally, refused = Tally(), 0
+    for _ in range(QUERIES):
+        query = selection.random_query(rng, shapes=("group", "group", "group", "sided group"), budget=20_000)
+        try:
+            tally.compare(query, partitions(rng, 20, 7))
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", query.to_sql()
+            refused += 1
+    assert refused <= 0.05 * QUERIES
+    assert tally.pairs >= 0.8 * QUERIES * 20
+    assert tally.matched >= 0.2 * tally.pairs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [selection.NEXT, selection.ANY])
+def test_twenty_thousand_partitions_of_negated_groups(strategy):
+    rng = random.Random(f"negated groups {strategy}")
+    tally = Tally()
+    while tally.pairs < 20_000:
+        try:
+            query = selection.random_query(rng, strategy=strategy, shapes=("group", "group", "group", "sided group"), budget=20_000)
+            tally.compare(query, partitions(rng, longest=8))
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX"
+    assert tally.matched >= 0.2 * tally.pairs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shapes", [("plain", "plain", "negation"), ("conjunction",)], ids=["plain", "sides"])
 def test_skip_till_next_ignores_by_the_state(shapes):
@@ -165,7 +235,7 @@ def test_the_prefilter_changes_nothing():
     rng = random.Random(5)
     tally, filtered = Tally(), 0
     while filtered < 60:
-        query = selection.random_query(rng, shapes=("plain", "negation", "conjunction"))
+        query = selection.random_query(rng, shapes=("plain", "negation", "conjunction", "group"))
         if make_plan(parse_clause(query.to_sql())).prefilter:
             try:
                 tally.compare(query, partitions(rng))
@@ -202,5 +272,5 @@ def test_batches_change_nothing(chunk_rows):
     rng = random.Random(chunk_rows)
     tally = Tally()
     for _ in range(40):
-        tally.compare(selection.random_query(rng, shapes=("plain", "negation", "conjunction")), partitions(rng, 10, 7), chunk_rows)
+        tally.compare(selection.random_query(rng, shapes=("plain", "negation", "conjunction", "group")), partitions(rng, 10, 7), chunk_rows)
     assert tally.pairs >= 350

@@ -20,7 +20,7 @@ from sparkcep.engine.join import Joined
 
 CONJUNCTION, SEQUENCE = "CONJUNCTION", "SEQUENCE"
 TA, NRA = "TA", "NRA"
-ROUND_ROBIN, GRADIENT, WABS = "ROUND_ROBIN", "GRADIENT", "WABS"
+ROUND_ROBIN, GRADIENT, STATISTICS, WABS = "ROUND_ROBIN", "GRADIENT", "STATISTICS", "WABS"
 GRADIENT_SPAN = 5  # accesses over which a queue's fall is measured
 WORTH = 0.9  # share of the cost of even depths that another boundary may have
 ALTERNATIVES = 24  # depths of a queue that WABS looks at beside those it solves for
@@ -140,7 +140,7 @@ class RankJoin(join.RankJoin):
         merge = COMBINE.get(combine)
         if merge is None:
             raise ValueError(f"unknown merge function {combine}")
-        if pattern not in (CONJUNCTION, SEQUENCE) or algorithm not in (TA, NRA) or schedule not in (ROUND_ROBIN, GRADIENT, WABS):
+        if pattern not in (CONJUNCTION, SEQUENCE) or algorithm not in (TA, NRA) or schedule not in (ROUND_ROBIN, GRADIENT, STATISTICS, WABS):
             raise ValueError(f"unknown pattern, algorithm or schedule: {pattern}, {algorithm}, {schedule}")
         super().__init__(queues, k, merge.function)
         self.not_negative = merge.not_negative
@@ -153,6 +153,7 @@ class RankJoin(join.RankJoin):
                 queue.remember(item)
         self.partial: dict[object, dict[int, float]] = {}  # with ``unique``: scores by queue of keys that some queue lacks
         self.partial_heaps: dict[int, list[tuple[float, object]]] = {}
+        self.planned_at = 0  # accesses when the plan by statistics was made
 
     # -- results -----------------------------------------------------------------------------------------------
 
@@ -264,6 +265,8 @@ class RankJoin(join.RankJoin):
             falls = [self._fall(h) for h in alive]
             if max(falls) > 0:
                 return alive[falls.index(max(falls))]
+        if self.schedule == STATISTICS:
+            return self._by_statistics(alive)
         if self.schedule != WABS:
             return self._next_in_turn(alive)
         if self.algorithm == NRA:
@@ -275,6 +278,59 @@ class RankJoin(join.RankJoin):
         if picked and self._reachable(picked):
             return min(picked, key=lambda h: self.queues[h].depth / self.ratio[h])
         return self._next_in_turn(alive)
+
+    def _by_statistics(self, alive: list[int]) -> int:
+        """A plan from what was seen so far (Hwang and Chang, TKDE 2007; the thesis collects statistics likewise): the cheapest depths at which, would scores go on to
+        fall as they did, the bound meets the k-th score, would results go on to come as they did. It is made anew when accesses have doubled."""
+        depth = sum(q.depth for q in self.queues)
+        if depth >= 2 * max(self.planned_at, self.k, 2 * len(self.queues)):
+            self.planned_at = depth
+            self.ratio = self._plan()
+        picked = [h for h in alive if self.ratio is not None and self.ratio[h] > 0]
+        if picked and (self.algorithm == NRA or self._reachable(picked)):
+            return min(picked, key=lambda h: self.queues[h].depth / self.ratio[h])
+        return self._next_in_turn(alive)
+
+    def _plan(self) -> list[float] | None:
+        """The depths; None where too little was seen."""
+        queues, found = self.queues, [r.score for r in self.results[: self.k]]
+        if len(found) < 2 or any(q.depth < 2 for q in queues):
+            return None
+        target = found[-1] if len(found) == self.k else found[0] - (found[0] - found[-1]) * self.k / len(found)
+        falls = [(q.top - q.bottom) / (q.depth - 1) for q in queues]
+        prices = [q.spent / max(q.depth, 1) for q in queues]
+        tops, lowest = [q.top for q in queues], self._lowest()
+
+        def least(h: int, others: list[float]) -> float:
+            """The depth at which one queue alone brings the bound down to the target."""
+            low, high = 0.0, float(1 << 24)
+            if self.combine([*others[:h], max(tops[h] - falls[h] * high, lowest), *others[h + 1 :]]) > target:
+                return math.inf
+            while high - low > 1:
+                middle = (low + high) / 2
+                low, high = (middle, high) if self.combine([*others[:h], max(tops[h] - falls[h] * middle, lowest), *others[h + 1 :]]) > target else (low, middle)
+            return high
+
+        if self.algorithm == NRA:  # each queue by itself, beside the tops of the others
+            depths = [least(h, tops) for h in range(len(queues))]
+            return [d if d < math.inf else 1.0 for d in depths]
+        cheapest, best, last = math.inf, None, len(queues) - 1
+        for some in self._multiples(queues[:last]):
+            others = [*(max(top - fall * d, lowest) for top, fall, d in zip(tops, falls, some)), tops[last]]
+            depths = [*some, least(last, others)]
+            cost = sum(p * d for p, d in zip(prices, depths))
+            if cost < cheapest:
+                cheapest, best = cost, depths
+        return best
+
+    def _multiples(self, queues: Sequence[Queue]) -> Iterator[tuple[float, ...]]:
+        if not queues:
+            yield ()
+            return
+        for rest in self._multiples(queues[1:]):
+            yield (0.0, *rest)
+            for exponent in range(-4, 12):
+                yield (queues[0].depth * 2.0 ** (exponent / 2), *rest)
 
     def _lowest(self) -> float:
         """No score of a queue is lower."""

@@ -141,11 +141,11 @@ class Incremental:
     """iNSSP (Figure 3.16) after dUpdate-LP (Figure 3.15): the next best path of a window, from those known of the window before
     (``exist``) and those that end in a new row (``new``)."""
 
-    def __init__(self, array: PQArray, low: int, high: int, seen: int, known: list[Path]) -> None:
+    def __init__(self, array: PQArray, low: int, high: int, seen: int, known: list[Path], enumerator: type[Enumerator] = Enumerator) -> None:
         self.known = known
         self.at = 0
-        self.exist = Enumerator(array, low, min(seen, high), 0, known)
-        self.new = Enumerator(array, low, high, max(seen, low))
+        self.exist = enumerator(array, low, min(seen, high), 0, known)
+        self.new = enumerator(array, low, high, max(seen, low))
 
     def next(self) -> Path | None:
         old = self.known[self.at] if self.at < len(self.known) else self.exist.peek()
@@ -162,6 +162,8 @@ class DynamicPaths:
     """k-Dynamic-Stratified-Shortest-Paths (Figure 3.8): the top k of each window, those that are still valid taken from the window
     before."""
 
+    enumerator = Enumerator
+
     def __init__(self, array: PQArray, k: int) -> None:
         self.array, self.k = array, k
         self.seen = 0
@@ -170,7 +172,7 @@ class DynamicPaths:
     def move(self, low: int, high: int) -> list[Path]:
         """The k best paths of rows low..high-1; windows come in ascending order."""
         known = [path for path in self.paths if path.rows[0] >= low]
-        incremental = Incremental(self.array, low, high, self.seen, known)
+        incremental = Incremental(self.array, low, high, self.seen, known, self.enumerator)
         found = [path for path in (incremental.next() for _ in range(self.k)) if path is not None]
         self.paths, self.seen = found, max(self.seen, high)
         return found

@@ -112,10 +112,25 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (below.isEmpty()) {
       return filter;
     }
-    LogicalPlan table = new Filter(replaced(all(below), keys), call.table());
+    LogicalPlan table = filtered(replaced(all(below), keys), call.table());
+    if (table == null) {
+      return filter;
+    }
     Project packing = new Project(((Project) generate.child()).projectList(), table);
     Generate over = with(generate, generate.generator(), generate.generatorOutput(), packing);
     return above.isEmpty() ? over : new Filter(all(above), over);
+  }
+
+  /**
+   * The rows of {@code table} that fulfil the condition. Where their number in the task counts, because the first of them brings a history, the others have to go
+   * before they are numbered; null where they cannot.
+   */
+  private static LogicalPlan filtered(Expression condition, LogicalPlan table) {
+    if (!(table instanceof Project numbered) || CollectionConverters.asJava(numbered.projectList()).stream().allMatch(e -> ((Expression) e).deterministic())) {
+      return new Filter(condition, table);
+    }
+    boolean below = condition.references().subsetOf(numbered.child().outputSet());
+    return below ? new Project(numbered.projectList(), new Filter(condition, numbered.child())) : null;
   }
 
   /** Output columns that are keys of the partitions, with what they are in the input. */

@@ -1,0 +1,264 @@
+"""BUDGET n CHECKS and MATCH HISTORY for patterns whose conditions look at one row, by their text: every run is kept, every choice compared with every other.
+
+The pattern is written out in places (BUDGET.md, 2a.6); a candidate is a run, a place and the least cost of the way there. Costs and scores are fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import permutations
+
+START = 0
+
+
+class Places:
+    """A pattern written out: ``variable`` of each place from 1 on, and the least cost of all that is missing between two places, START and ``end`` among them."""
+
+    def __init__(self, form, weights) -> None:
+        self.weights = weights
+        self.variable = {}
+        self.ways = {}
+        self.nodes = 0
+        entry, leave = self._node(), self._node()
+        first, last = self._built(form)
+        self._way(entry, first, 0)
+        self._way(last, leave, 0)
+        self.end = len(self.variable) + 1
+        doors = {p: door for p, (_, door, _) in self.variable.items()}
+        self.cost = {}
+        for p, begin in [(START, entry), *((p, out) for p, (_, _, out) in self.variable.items())]:
+            costs = self._from(begin)
+            for q, to in [*doors.items(), (self.end, leave)]:
+                if to in costs:
+                    self.cost[p, q] = costs[to]
+
+    def _node(self):
+        self.nodes += 1
+        return self.nodes
+
+    def _way(self, a, b, cost):
+        self.ways.setdefault(a, []).append((b, Fraction(cost)))
+
+    def _built(self, form):
+        kind = form[0]
+        if kind == "var":
+            enter, leave = self._node(), self._node()
+            self.variable[len(self.variable) + 1] = (form[1], enter, leave)
+            self._way(enter, leave, self.weights.get(form[1], 1))
+            return enter, leave
+        if kind == "cat":
+            enter = leave = self._node()
+            for part in form[1]:
+                a, b = self._built(part)
+                self._way(leave, a, 0)
+                leave = b
+            return enter, leave
+        if kind == "alt":
+            enter, leave = self._node(), self._node()
+            for part in form[1]:
+                a, b = self._built(part)
+                self._way(enter, a, 0)
+                self._way(b, leave, 0)
+            return enter, leave
+        if kind == "permute":
+            return self._built(("alt", [("cat", list(order)) for order in permutations(form[1])]))
+        if kind == "rep":
+            return self._repeated(*form[1:4])
+        if kind == "empty":
+            return self._built(("cat", []))
+        raise ValueError(f"no form that is local to its rows: {kind}")
+
+    def _repeated(self, item, least, most):
+        enter = leave = self._node()
+        last = None
+        for _ in range(max(least, 1) if most is None else least):
+            last = self._built(item)
+            self._way(leave, last[0], 0)
+            leave = last[1]
+        out = self._node()
+        self._way(leave, out, 0)
+        if most is None:
+            self._way(last[1], last[0], 0)
+            if least == 0:
+                self._way(enter, out, 0)
+            return enter, out
+        for _ in range(most - least):
+            a, b = self._built(item)
+            self._way(leave, a, 0)
+            self._way(b, out, 0)
+            leave = b
+        return enter, out
+
+    def _from(self, begin):
+        """The least cost of getting to each node without taking a row."""
+        costs, todo = {begin: Fraction(0)}, [begin]
+        while todo:
+            node = todo.pop()
+            for to, more in self.ways.get(node, ()):
+                if to not in costs or costs[node] + more < costs[to]:
+                    costs[to] = costs[node] + more
+                    todo.append(to)
+        return costs
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows taken, the places at which they were, the cost so far, and the vectors at which they were taken."""
+
+    rows: tuple = ()
+    places: tuple = ()
+    cost: Fraction = Fraction(0)
+    vectors: tuple = ()
+
+    @property
+    def place(self):
+        return self.places[-1] if self.places else START
+
+
+@dataclass(frozen=True)
+class Match:
+    rows: tuple
+    variables: tuple
+    error: Fraction
+
+
+@dataclass
+class Answer:
+    """Of one partition: the ``matches`` that each row completes, candidates ``left`` out and ``coverage`` by row, ``visits`` of vectors, and the match
+    points that they led to."""
+
+    matches: dict = field(default_factory=dict)
+    left: Counter = field(default_factory=Counter)
+    coverage: dict = field(default_factory=dict)
+    visits: Counter = field(default_factory=Counter)
+    points: dict = field(default_factory=dict)
+
+
+@dataclass
+class Budgeted:
+    """A clause. ``takes``: the letters that each variable takes; ``window`` and times are whole numbers; ``checks`` None for no BUDGET; ``history``: {(place, errors, remaining,
+    idle): (visits, bundles)} where one is used, whose window has ``intervals``."""
+
+    pattern: tuple
+    takes: dict
+    k: Fraction
+    weights: dict
+    window: int
+    proxies: bool
+    checks: int | None = None
+    history: dict | None = None
+    intervals: int = 1
+
+    def answer(self, letters, times) -> Answer:
+        places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
+        for i, letter in enumerate(letters):
+            candidates = []
+            for run in [Run(), *runs]:
+                start = run.rows[0] if run.rows else i
+                if abs(times[i] - times[start]) >= self.window:
+                    continue
+                for q, (variable, _, _) in places.variable.items():
+                    cost = run.cost + places.cost.get((run.place, q), self.k + 1)
+                    if letter in self.takes[variable] and cost <= self.k:
+                        candidates.append((run, q, cost))
+            if self.proxies:
+                candidates = self._best(candidates, i)
+            tried = self._tried(candidates, times, i, answer)
+            answer.left[i] = len(candidates) - len(tried)
+            for run, q, cost in tried:
+                vector = self.vector(run, q, cost, times, i)
+                who = (run.rows, run.places) if run.rows else i
+                if (who, vector) not in seen:
+                    seen.add((who, vector))
+                    answer.visits[vector] += 1
+                longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector))
+                runs.append(longer)
+                error = cost + places.cost.get((q, places.end), self.k + 1)
+                if error <= self.k:
+                    answer.matches.setdefault(i, []).append(Match(longer.rows, tuple(places.variable[p][0] for p in longer.places), error))
+                    for reached in longer.vectors:
+                        answer.points.setdefault(reached, set()).add(i)
+        return answer
+
+    def vector(self, run, q, cost, times, i):
+        g = self.intervals
+        start, last = (run.rows[0], run.rows[-1]) if run.rows else (i, i)
+        remaining = math.ceil(Fraction(g * (self.window - abs(times[i] - times[start])), self.window))
+        return q, cost, remaining, math.floor(Fraction(g * abs(times[i] - times[last]), self.window))
+
+    def _best(self, candidates, i):
+        """Of the candidates of one place and cost the one that began last, then that of the earliest rows."""
+        found = {}
+        for run, q, cost in candidates:
+            order = (-(run.rows[0] if run.rows else i), (*run.rows, i), run.places)
+            if (q, cost) not in found or order < found[q, cost][0]:
+                found[q, cost] = (order, (run, q, cost))
+        return [candidate for _, candidate in found.values()]
+
+    def _tried(self, candidates, times, i, answer):
+        def tie(candidate):
+            run, q, cost = candidate
+            return cost, -(run.rows[0] if run.rows else i), -q, (*run.rows, i), run.places
+
+        left, tried, most = sorted(candidates, key=tie), [], len(candidates) if self.checks is None else self.checks
+        covered: dict = {}
+        if not self.history:
+            answer.coverage[i] = Fraction(1)
+            return left[:most]
+        while left and len(tried) < most:
+            scores = [self._gain(c, covered, times, i) for c in left]
+            best = left.pop(scores.index(max(scores)))
+            tried.append(best)
+            self._cover(best, covered, times, i)
+        whole = dict(covered)
+        for candidate in left:
+            self._cover(candidate, whole, times, i)
+        answer.coverage[i] = sum(covered.values()) / sum(whole.values()) if whole else Fraction(1)
+        return tried
+
+    def _known(self, candidate, times, i):
+        """(1 / visits, bundles) of the candidate's vector."""
+        visits, bundles = (self.history or {}).get(self.vector(*candidate, times, i), (1, ()))
+        return Fraction(1, visits), bundles
+
+    def _gain(self, candidate, covered, times, i):
+        share, bundles = self._known(candidate, times, i)
+        return sum((max(share - covered.get(b, 0), Fraction(0)) for b in bundles), Fraction(0))
+
+    def _cover(self, candidate, covered, times, i):
+        share, bundles = self._known(candidate, times, i)
+        for b in bundles:
+            covered[b] = max(covered.get(b, Fraction(0)), share)
+
+
+def proxy(matches) -> Match:
+    """The best match of a row: fewest errors, latest start, earliest rows."""
+    return min(matches, key=lambda m: (m.error, -m.rows[0], m.rows))
+
+
+def distinct(matches) -> dict:
+    """{(rows, variables): least error}"""
+    found: dict = {}
+    for match in matches:
+        key = (match.rows, match.variables)
+        found[key] = min(found.get(key, match.error), match.error)
+    return found
+
+
+def reach(point, times, window) -> list[int]:
+    """The rows that what is said of a match point is about."""
+    return [j for j in range(point + 1) if abs(times[point] - times[j]) < window]
+
+
+def bundle_points(points, times, window) -> list[list[int]]:
+    """Match points that are at most the window apart, together."""
+    groups: list[list[int]] = []
+    for point in sorted(points):
+        if groups and abs(times[point] - times[groups[-1][-1]]) <= window:
+            groups[-1].append(point)
+        else:
+            groups.append([point])
+    return groups
