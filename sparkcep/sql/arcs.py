@@ -6,6 +6,8 @@ whatever these are. What such a copy has beside its own columns nobody reads.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sparkcep.clause.lexer import quote
 from sparkcep.plan import arcs as a
 from sparkcep.plan.plan import Plan
@@ -20,19 +22,19 @@ def with_arcs(plan: Plan, rows: str) -> str:
     """The input of the table function over the rows of a clause with ARCS FROM, less its distribution and order."""
     assert plan.arcs is not None and plan.automaton is not None
     keys = [key.column for key in plan.partition]
-    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ARRIVED, a.NOW)]
-    arrival = [f"__t{i}" for i in range(len(plan.arcs.arrival))]
+    arrival = [a.moment_column(i) for i in range(len(plan.arcs.arrival))]
+    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ARRIVED, a.NOW, *arrival)]
     table = _table(plan, arrival)
     if plan.arcs.came and keys:
         table, columns = _with_now(plan, table, arrival, rows), [*columns, a.NOW]
     spread = _spread(plan, rows, f"SELECT {', '.join([*columns, *arrival])} FROM ({table})", _own(keys), _ARC)
     told = [f"{_ARC} IS NOT NULL AS {a.IS}", *(f"{_ARC}.{column} AS {column}" for column in columns)]
-    told += [f"IF({_ARC} IS NULL, {row}, {_ARC}.{arc}) AS {row}" for row, arc in dict(zip(plan.arcs.came, arrival)).items()]
-    flat = f"SELECT * EXCEPT ({', '.join([_ARC, *dict.fromkeys(plan.arcs.came)])}), {', '.join(told)} FROM ({spread})"
+    told += [f"IF({_ARC} IS NULL, {row}, {_ARC}.{arc}) AS {arc}" for row, arc in zip(plan.arcs.came, arrival)]
+    flat = f"SELECT * EXCEPT ({_ARC}), {', '.join(told)} FROM ({spread})"
     if not plan.arcs.came:
         return flat
     assert plan.changes is not None
-    return f"SELECT *, {_arrival(plan, plan.arcs.came, f'IF({a.IS}, {_TURNS.format(a.OP)}, {_ROW_TURNS.format(plan.changes.column)})')} FROM ({flat})"
+    return f"SELECT *, {_arrival(plan, arrival, f'IF({a.IS}, {_TURNS.format(a.OP)}, {_ROW_TURNS.format(plan.changes.column)})')} FROM ({flat})"
 
 
 def with_promises(plan: Plan, rows: str) -> str:
@@ -63,7 +65,7 @@ def _spread(plan: Plan, rows: str, others: str, wanted: str, name: str) -> str:
     )
 
 
-def _arrival(plan: Plan, came: tuple[str, ...], turn: str) -> str:
+def _arrival(plan: Plan, came: Iterable[str], turn: str) -> str:
     """The column by which rows arrive in their partition, those of one moment in their turn."""
     keys = [key.column for key in plan.partition]
     of = f"PARTITION BY {', '.join(keys)} " if keys else ""

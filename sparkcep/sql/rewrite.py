@@ -751,7 +751,6 @@ def _needed(plan: Plan) -> set[str]:
         visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
     visit(plan.changes and plan.changes._replace(came=()))
-    visit(plan.arcs.came if plan.arcs is not None else ())
     if plan.ranking:
         visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed
