@@ -147,6 +147,26 @@ def test_changes_are_those_of_all_matches(seed):
     assert told > compared
 
 
+@pytest.mark.parametrize("seed", first(range(6), wider=4))
+def test_arcs_that_take_no_row(seed):
+    """ON EMPTY and ON EXPIRY: computations go on from what an arc has made that is valid no more."""
+    rng = random.Random(9500 + seed)
+    compared = told = 0
+    while compared < AUTOMATA * PARTITIONS // 2:
+        automaton = random_automaton(rng)
+        mode = {"explicit": True, "default": False, "promise": True, "punctuate": True}
+        silent = {arc.source for arc in automaton.arcs if arc.parameters == () and arc.on == "empty"} & {arc.source for arc in automaton.arcs if arc.on == "row"}
+        reached = {arc.target for arc in automaton.arcs if arc.parameters == () and arc.on == "empty"} & {arc.source for arc in automaton.arcs if arc.on == "row"}
+        expiring = any(arc.parameters == () and arc.on == "expiry" for arc in automaton.arcs)
+        if not (silent and reached or expiring and rng.random() < 0.3):
+            continue
+        partitions, events = log(rng, automaton, **mode)
+        if any(partitions.values()) and events:
+            pairs, changes = compare_log(rng, automaton, {p: some for p, some in partitions.items() if some}, events, mode)
+            compared, told = compared + pairs, told + changes
+    assert told > compared // 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(8))
 def test_20_000_logs(batch):
