@@ -13,7 +13,7 @@ SELECT * FROM logins MATCH_RECOGNIZE (
   MEASURES FIRST(minute) AS since, LAST(minute) AS alarm_at, rule AS rule
   AUTOMATON (
     REGISTER n INT = 0
-    STATE q0 START
+    STATE q0 START, q1 FINAL
     ARC FROM q0 TO q0 WHEN NOT ok SET n = n + 1
     ARC alarm(failures INT) FROM q0 TO q1 WHEN NOT ok AND n + 1 = failures SET n = n + 1 EMIT (failures AS rule)
     ARCS FROM rules
