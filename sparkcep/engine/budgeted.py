@@ -72,7 +72,9 @@ def _apart(prepared: Prepared, net: Net) -> np.ndarray:
 
 
 class Budgeted:
-    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings."""
+    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which candidates are tried without one."""
+
+    order = np.int64(searching.PLAIN)
 
     def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
@@ -116,7 +118,8 @@ class Budgeted:
         left = sums[last + 1] - sums[begin]
         found.by_event["complete"] = pa.array(left == 0)
         found.by_event["left_out"] = pa.array(left)
-        found.by_event["coverage"] = pa.array(_least(search.ground.coverage, begin, last + 1))
+        if len(search.ground.coverage):
+            found.by_event["coverage"] = pa.array(_least(search.ground.coverage, begin, last + 1))
 
 
 def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -161,10 +164,11 @@ class _Search(SideBySide):
             intervals = search.approx.history.intervals
         self.clock = self._clock(intervals)
         buckets = int(search.net.buckets.max(initial=0)) + 1
+        asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
         self.ground = searching.Ground(
             np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows),
+            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning
@@ -202,7 +206,7 @@ class _Search(SideBySide):
         search, task = self.search, self.task
         budget = search.approx.budget
         return searching.budgeted_partitions(
-            search.net, np.int64(budget.checks if budget is not None else 0), search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock,
+            search.net, np.int64(budget.checks if budget is not None else 0), search.order, search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock,
             self.told, self.learned, self.looking, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from sparkcep.search import budgeted as searching
 
 MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most
 _NONE = np.zeros(0, dtype=np.int64)
-NO_HISTORY = searching.Told(_NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64))
+NO_HISTORY = searching.Told(_NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64))
 _SEED = 42  # of Spark's xxhash64
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
@@ -74,9 +74,10 @@ class HistoryReader:
         dense = {b: i for i, b in enumerate(numbers)}
         bundles = [sorted({dense[b] for b in vectors.bundles[i]}) for i in kept]
         visits = vectors.visits[kept].astype(np.int64)
+        residues = [pow(v, -1, searching.PRIME) for v in visits.tolist()]
         return searching.Told(
             np.array(codes, dtype=np.int64)[order], visits, searching.UNIT // np.maximum(visits, 1),
-            np.array([pow(v, -1, searching.PRIME) for v in visits.tolist()], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
+            np.array(residues, dtype=np.int64), np.array([r * len(some) % searching.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
             np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
         )  # fmt: skip
 

@@ -40,6 +40,8 @@ from sparkcep.search.futures import (
 from sparkcep.search.memo import BASIS, mixed
 from sparkcep.search.progress import put_event
 
+# by which order candidates are tried where no history tells: FIRST_IN is the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
+PLAIN, FIRST_IN = range(2)
 PRIME = (1 << 61) - 1  # of residues
 UNIT = 1 << 50  # of scores
 # state[S_DETAIL] of GROW
@@ -95,13 +97,15 @@ class Clock(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A history: ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits; ``first`` int64 (n + 1), ``bundles``
+    """A history: ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their
+    scores where nothing is covered; ``first`` int64 (n + 1), ``bundles``
     int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS). Nothing of it is there where no history is used."""
 
     codes: np.ndarray
     visits: np.ndarray
     units: np.ndarray
     residues: np.ndarray
+    whole: np.ndarray
     first: np.ndarray
     bundles: np.ndarray
     cover: np.ndarray
@@ -123,7 +127,8 @@ class Learned(NamedTuple):
 
 class Ground(NamedTuple):
     """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate of each; ``done`` int64 (n, 3): entries and edges of complete
-    matches, and where they stand in the ``table``; ``labels`` int64 (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64, ``coverage`` float64 (rows)."""
+    matches, and where they stand in the ``table``; ``labels`` int64 (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64 (rows); ``coverage`` float64 (rows, or 0
+    where nobody asks)."""
 
     candidates: np.ndarray
     heap: np.ndarray
@@ -273,21 +278,21 @@ def _vectors(count, row, low, net, clock, told, learned, runs, ground):
             at = _number(candidates[i, A_CODE], told.codes)
             candidates[i, A_TOLD] = at
             if at != NONE:
-                many = told.first[at + 1] - told.first[at]
-                candidates[i, A_SCORE] = many * told.units[at]
-                residue = np.int64(0)
-                for _ in range(many):
-                    residue = (residue + told.residues[at]) % PRIME
-                candidates[i, A_RESIDUE] = residue
+                candidates[i, A_SCORE] = (told.first[at + 1] - told.first[at]) * told.units[at]
+                candidates[i, A_RESIDUE] = told.whole[at]
 
 
 # -- choice: Algorithm 2 ----------------------------------------------------------------------------------------------
 
 
 @embedded
-def _first(a, b, net, runs, ground):
+def _first(a, b, order, net, runs, ground):
     """Whether candidate ``a`` is tried before ``b``: the higher score, least cost, latest start, latest place, earliest rows, preferred way."""
     candidates = ground.candidates
+    if order == FIRST_IN:
+        # the seed is the oldest node, then come the runs as they were made
+        x, y = candidates[a, A_ENTRY], candidates[b, A_ENTRY]
+        return x < y if x != y else candidates[a, A_EDGE] < candidates[b, A_EDGE]
     if candidates[a, A_RESIDUE] != candidates[b, A_RESIDUE] and candidates[a, A_SCORE] != candidates[b, A_SCORE]:
         return candidates[a, A_SCORE] > candidates[b, A_SCORE]
     e, f = candidates[a, A_EDGE], candidates[b, A_EDGE]
@@ -304,7 +309,7 @@ def _first(a, b, net, runs, ground):
 
 
 @embedded
-def _sift(at, size, net, runs, ground):
+def _sift(at, size, order, net, runs, ground):
     """Moves the candidate at a place of the heap down to where it belongs."""
     heap = ground.heap
     item = heap[at]
@@ -312,9 +317,9 @@ def _sift(at, size, net, runs, ground):
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and _first(heap[child + 1], heap[child], net, runs, ground):
+        if child + 1 < size and _first(heap[child + 1], heap[child], order, net, runs, ground):
             child += 1
-        if not _first(heap[child], item, net, runs, ground):
+        if not _first(heap[child], item, order, net, runs, ground):
             break
         heap[at] = heap[child]
         at = child
@@ -376,7 +381,7 @@ def _covers(i, row, version, told, ground):
 
 
 @embedded
-def _choose(count, tried, row, net, told, runs, ground):
+def _choose(count, tried, row, order, net, told, runs, ground):
     """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have covered."""
     heap = ground.heap
     for i in range(count):
@@ -384,7 +389,7 @@ def _choose(count, tried, row, net, told, runs, ground):
     if tried == count:
         return
     for i in range(count // 2 - 1, -1, -1):
-        _sift(i, count, net, runs, ground)
+        _sift(i, count, order, net, runs, ground)
     size = count
     version = 0
     covered = 0.0
@@ -393,18 +398,19 @@ def _choose(count, tried, row, net, told, runs, ground):
         if _stale(best, row, told, ground):
             ground.candidates[best, A_VERSION] = version
             _gain(best, row, told, ground)
-            _sift(0, size, net, runs, ground)
+            _sift(0, size, order, net, runs, ground)
             continue
         version += 1
         covered += _covers(best, row, version, told, ground)
         size -= 1
         heap[0] = heap[size]
         heap[size] = best
-        _sift(0, size, net, runs, ground)
-    more = 0.0
-    for i in range(size):
-        more += _covers(heap[i], row, version + 1, told, ground)
-    ground.coverage[row] = covered / (covered + more) if more > 0.0 else 1.0
+        _sift(0, size, order, net, runs, ground)
+    if ground.coverage.shape[0] > 0:
+        more = 0.0
+        for i in range(size):
+            more += _covers(heap[i], row, version + 1, told, ground)
+        ground.coverage[row] = covered / (covered + more) if more > 0.0 else 1.0
 
 
 # -- what is learned: Definition 4 ------------------------------------------------------------------------------------
@@ -669,10 +675,10 @@ def compact_entries(classes, learned, runs, ground, state):
 
 
 @kernel
-def budgeted_partitions(net, checks, proxies, merging, letters, offsets, clock, told, learned, looking, classes, runs, ground, state):
+def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, told, learned, looking, classes, runs, ground, state):
     """Goes through whole partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
 
-    ``checks``: how many candidates of a row are tried, 0 for all; ``proxies``: of runs with equal futures the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each
+    ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each
     row may be. ``looking`` as in :mod:`sparkcep.search.front`.
     """
     parts = offsets.shape[0] - 1
@@ -702,7 +708,7 @@ def budgeted_partitions(net, checks, proxies, merging, letters, offsets, clock, 
                     outcome = GROW
                     break
                 _vectors(count, row, low, net, clock, told, learned, runs, ground)
-                _choose(count, tried, row, net, told, runs, ground)
+                _choose(count, tried, row, order, net, told, runs, ground)
                 state[Q_CHECKS] += tried
                 state[Q_LEFT] += count - tried
                 ground.left[row] = count - tried

@@ -1,5 +1,5 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes (docs/benchmarks.md),
-the experiments of the papers (sase, acep, cpr, afa), many open partitions, statements of the shell, the first query of a session."""
+the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, statements of the shell, the first query of a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .stream import DATA
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "open", "shell", "cold", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "shell", "cold", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase and acep")
     parser.add_argument("--json", default="benchmarks.json")
@@ -56,6 +56,10 @@ def main() -> None:
         from . import cpr
 
         results["cpr"] = cpr.run()
+    if options.part in ("budget", "all"):
+        from . import budget
+
+        results["budget"] = budget.run(options.rows)
     if options.part in ("afa", "all"):
         from . import afa
 
