@@ -2,7 +2,7 @@
 
 ``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
 ``match_recognize`` applies one to a data frame; ``plot`` draws matches, ``report`` runs a query and tells how it went.
-``%load_ext sparkcep`` gives notebooks SQL cells.
+``lineage`` and ``see_through`` look through clauses, for tools that stand on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells.
 Importing the package starts neither Spark nor numba.
 """
 
@@ -13,12 +13,15 @@ from importlib import import_module
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.version import __version__ as __version__
 
-__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "match_recognize", "plot", "report", "rewrite"]
+__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "report", "rewrite", "see_through", "transpile"]
 
 
 _MODULES = {  # of what is loaded when it is asked for
     "rewrite": "sparkcep.sql.rewrite",
     "explain": "sparkcep.draw.explain",
+    "lineage": "sparkcep.dialect.lineage",
+    "see_through": "sparkcep.dialect.lineage",
+    "transpile": "sparkcep.dialect.transpile",
     "enable": "sparkcep.spark.session",
     "disable": "sparkcep.spark.session",
     "match_recognize": "sparkcep.spark.frames",

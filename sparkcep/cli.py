@@ -8,6 +8,7 @@
     python -m sparkcep report FILE.sql --table NAME=PATH --output report.html   run a query and tell how it went
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
+    python -m sparkcep transpile FILE.sql --read trino [--write spark]   statements of another engine as Spark's, or of Spark's as another's
     python -m sparkcep notebook FILE [--output OUT.ipynb]      run an .ipynb, or a Databricks notebook in source form
     python -m sparkcep demo [--out DIR] [--month N]
     python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
@@ -107,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
             add("--output", metavar="PATH", help="write it there instead of printing")
         if name == "report":
             add("--output", metavar="PATH", default="report.html", help="where the page is written (default report.html)")
+    add = command("transpile", _transpile, "print statements with the clause in another engine's SQL; notes go to standard error (no Java needed)")
+    add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
+    add("-e", "--execute", metavar="SQL", help="the statements themselves")
+    add("--read", required=True, metavar="ENGINE", help="whose statements they are: trino, snowflake, oracle, flink, databricks, duckdb, bigquery or spark")
+    add("--write", default="spark", metavar="ENGINE", help="for whom they are printed: spark (default), trino, snowflake, flink or databricks")
     add = command("notebook", _notebook, "run a notebook without a browser: .ipynb, or a Databricks one in source form")
     add("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
     add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
@@ -165,10 +171,14 @@ def _placed(text: str) -> Iterator[None]:
         raise UsageError(error.over(text)) from None
 
 
-def _statements(options: argparse.Namespace) -> list[str]:
+def _given(options: argparse.Namespace) -> str:
     if (options.file is None) == (options.execute is None):
         raise UsageError("give a file of SQL statements, or -e 'SELECT ...'")
-    text = _text_of(options.file) if options.execute is None else options.execute
+    return _text_of(options.file) if options.execute is None else options.execute
+
+
+def _statements(options: argparse.Namespace) -> list[str]:
+    text = _given(options)
     with _placed(text):
         return split_statements(text)
 
@@ -232,6 +242,20 @@ def _fmt(options: argparse.Namespace) -> int:
 def _rewrite(options: argparse.Namespace) -> None:
     for text in _each(_statements(options), sparkcep.rewrite):
         print(text.rstrip() + ";")
+
+
+def _transpile(options: argparse.Namespace) -> None:
+    from sparkcep.dialect.transpile import READS, WRITES, transpile
+
+    for name, known in (("read", READS), ("write", WRITES)):
+        if getattr(options, name) not in known:
+            raise UsageError(f"--{name} {getattr(options, name)}: one of {', '.join(known)} is understood")
+    text = _given(options)
+    with _placed(text):
+        done = transpile(text, options.read, options.write)
+    print(done.sql.rstrip() + ";")
+    for note in done.notes:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _explain(options: argparse.Namespace) -> None:

@@ -13,6 +13,8 @@ A file is a sequence of blocks; blank lines and lines that begin with ``#`` may 
     params: {"low": 3}                               or a list for ? markers; a Python literal
     set: spark.sql.caseSensitive=true                for this case only
     fails: why                                       the expectation is right and not met yet (a strict xfail)
+    read: trino                                      the last statement is of another engine (tests/transpiled)
+    note: text                                       a part of a note on its translation; without one there is no note
     SELECT ... ;                                     statements end with ";" at the end of a line; the last
     SELECT ...                                       one is the one whose outcome is looked at
     ----
@@ -64,6 +66,8 @@ class Case:
     params: dict | list | None = None
     settings: dict[str, str] = field(default_factory=dict)
     fails: str | None = None
+    read: str | None = None
+    notes: list[str] = field(default_factory=list)
     columns: list[str] | None = None
     types: list[str] | None = None
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
@@ -209,7 +213,7 @@ class _Reader:
             line = self.lines[self.at]
             if re.match(r"(case|table|view) \w+\s*(\(|$)", line):
                 raise self.error(f"case {case.name} has no line ---- before the next block")
-            if not sql and (option := re.match(r"(params|set|fails): (.*)", line)):
+            if not sql and (option := re.match(r"(params|set|fails|read|note): (.*)", line)):
                 self._option(case, option[1], option[2])
             elif sql or not line.startswith("#"):
                 sql.append(line)
@@ -233,6 +237,10 @@ class _Reader:
                 raise self.error("params must be a dictionary or a list")
         elif name == "fails":
             case.fails = text.strip()
+        elif name == "read":
+            case.read = text.strip()
+        elif name == "note":
+            case.notes.append(text.strip())
         else:
             key, equals, value = text.partition("=")
             if not equals:

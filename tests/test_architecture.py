@@ -17,7 +17,7 @@ PACKAGE = ROOT / "sparkcep"
 
 # Library -> the parts (folders of sparkcep) whose modules may import it. What is not listed may be imported nowhere.
 LIBRARIES = {
-    "sqlglot": {"sql"},
+    "sqlglot": {"clause", "dialect"},
     "pyspark": {"spark"},
     "py4j": {"spark"},
     "numba": {"engine", "search"},
@@ -52,6 +52,7 @@ HIDDEN = {
     "search": {"clause", "draw", "engine", "plan", "spark", "sql"},  # what opcodes and columns of edges mean stands above it
     "engine": {"clause", "draw", "spark", "sql"},
     "sql": {"columns", "draw", "engine", "search", "spark"},  # EXPLAIN shows the compiled program
+    "dialect": {"automaton", "columns", "draw", "engine", "plan", "search", "spark"},
     "tools": {"automaton", "columns", "engine", "search", "spark"},
     "draw": {"columns", "engine", "search", "spark"},
     "notebook": {"automaton", "columns", "engine", "search"},
@@ -244,7 +245,7 @@ def test_a_right_import_passes(path, source):
 
 # -- what really is loaded ------------------------------------------------------------------------------------
 
-HEAVY = {"IPython", "pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas", "matplotlib"}
+HEAVY = {"IPython", "pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas", "matplotlib", "sqlglot"}
 CLAUSE = """SELECT * FROM ticks MATCH_RECOGNIZE (
     PARTITION BY symbol ORDER BY ts MEASURES LAST(B.price) AS low PATTERN (A B+) DEFINE B AS price < PREV(price)
 ) ORDER BY low"""
@@ -272,6 +273,10 @@ def test_import_loads_nothing_heavy():
 def test_rewrite_and_explain_need_no_spark():
     code = f"import sparkcep\nsql = {CLAUSE!r}\nassert 'match_recognize(' in sparkcep.rewrite(sql).lower()\nassert sparkcep.explain(sql)"
     assert loaded_after(code) & {"pyspark", "py4j"} == set()
+
+
+def test_a_statement_without_the_clause_is_not_cut_into_tokens():
+    assert "sqlglot" not in loaded_after("import sparkcep\nsql = 'SELECT 1'\nassert sparkcep.rewrite(sql) is sql")
 
 
 def test_the_check_sees_what_is_loaded():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +33,7 @@ from sparkcep.notebook.table import Table, shown
         ("--limit=3 SELECT 'a --b' AS c", None, Options("SELECT 'a --b' AS c", limit=3)),
         ("--plot --x 'the day' --y `a b` --match m", "SELECT 1", Options("SELECT 1", plot=True, x="the day", y="a b", match="m")),
         ("--explain SELECT", "1", Options("SELECT\n1", explain=True)),
+        ("--read trino", "SELECT 1", Options("SELECT 1", read="trino")),
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A{2,}))", None, Options("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A{2,}))")),
     ],
 )
@@ -69,6 +71,21 @@ def test_wrong_options_say_what_is_right(line, said):
 def test_parameters(statement, expected):
     assert parameters(statement) == expected
     assert bound(statement, {"low": 3}) == ({"low": 3} if "low" in expected else {})
+
+
+ANOTHER = 'SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES A.x / 2 AS "half" PATTERN (A))'
+
+
+def test_a_cell_in_the_sql_of_another_engine(capsys):
+    shown = magic.Cells(SimpleNamespace(user_ns={})).sql("--read trino --explain", ANOTHER)
+    assert "__l0 / 2 AS `half`" in shown
+    assert capsys.readouterr().out.startswith("note: line 1, column 54: / of two integers")
+
+
+@pytest.mark.parametrize(("line", "sql", "said"), [("--read mysql", "SELECT 1", "--read must be one of trino"), ("--read trino", f"{ANOTHER} WHERE 1 = = 2", "line 1, column 95")])
+def test_a_cell_that_cannot_be_read_says_so(line, sql, said):
+    with pytest.raises(CellError, match=said):
+        magic.Cells(SimpleNamespace(user_ns={})).sql(f"{line} --explain", sql)
 
 
 def test_a_table_as_text_and_html():

@@ -1,9 +1,7 @@
 """Tokens of Spark SQL text with their offsets.
 
-Spark's lexical rules: ``'...'`` and ``"..."`` strings with backslash escapes, raw strings, backtick
-identifiers, nested block comments, ``--`` comments, identifiers that may start with a digit. Operators come
-one character a token, so that ``A??`` or ``A||B`` in a row pattern and ``a || b`` in an expression need no
-modes; the expression parser joins neighbours itself.
+sqlglot cuts the text (``clause/cutting``, imported when the first text is cut); its tokens are told here in five kinds. Operators come one character a
+token, so that ``A??`` or ``A||B`` in a row pattern and ``a || b`` in an expression need no modes; the expression parser joins neighbours itself.
 """
 
 from __future__ import annotations
@@ -11,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
-
-from sparkcep.errors import SYNTAX, error_at
 
 WORD, QUOTED, STRING, NUMBER, OP, END = "word", "quoted", "string", "number", "op", "end"
 
@@ -27,66 +23,74 @@ class Token(NamedTuple):
     end: int
 
 
-LINE_COMMENT = r"--(?:[^\r\n\\]++|\\\n?)*+"  # a backslash at the line's end continues it
-_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?!\w)"
-_TOKEN = re.compile(
-    rf"""(?P<space>\s+|{LINE_COMMENT})
-    |(?P<comment>/\*)
-    |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]'[^']*'|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")
-    |(?P<quoted>`(?:[^`]++|``)*+`)
-    |(?P<number>{_NUMBER})
-    |(?P<word>\w+)
-    |(?P<op>.)""",
-    re.X | re.S,
+_DECIMAL = r"(?:[dDfF]|[bB][dD])?"  # the suffix of what has a fraction or an exponent
+_NUMBER = (
+    rf"(?:\d+[eE][+-]\d+{_DECIMAL}|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?{_DECIMAL}(?![A-Za-z0-9_])|\d+(?:[eE]\d+)?{_DECIMAL}(?!\w)|\d+[lLsSyY](?!\w))"
 )
-_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+_IS_NUMBER = re.compile(_NUMBER).fullmatch
+_TOUCHING = re.compile(r"(?:[\w.]|(?<=[eE])[+-](?=\d))*").match
+_PIECES = re.compile(rf"(?P<number>{_NUMBER})|(?P<word>\w+)|(?P<op>\S)")
+_QUOTES = frozenset("'\"`")
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str, read: str = "") -> list[Token]:
     """All tokens of ``text``, closed by one END token. Comments and blanks are dropped.
 
+    ``read``: the name of the SQL that the text is written in, where that is not Spark's.
     Raises ClauseError for an unterminated string, quoted identifier or comment.
     """
+    from sparkcep.clause.cutting import cut
+
     out: list[Token] = []
-    pos, size = 0, len(text)
-    scan = _TOKEN.match
-    while pos < size:
-        m = scan(text, pos)
-        kind = m.lastgroup
-        end = m.end()
-        if kind == "space":
-            pos = end
+    end = 0
+    for token, stretch, offset in cut(text, read):
+        start = token.start + offset
+        if start < end:  # the type that sqlglot makes of a number's suffix
             continue
-        if kind == "comment":
-            pos = comment_end(text, pos)
-            continue
-        piece = m.group()
-        if kind == "op" and piece in "'\"`":
-            what = "quoted identifier" if piece == "`" else "string literal"
-            raise error_at(text, pos, pos + 20, "UNTERMINATED_LITERAL", f"the {what} that starts here has no closing {piece}")
-        out.append(Token(kind, piece, piece.upper() if kind == "word" else piece, pos, end))
-        pos = end
-    out.append(Token(END, "", "", size, size))
+        end = token.end + offset + 1
+        piece = text[start:end]
+        first = piece[0]
+        if first in _QUOTES or (read and token.token_type.name.endswith("STRING")):
+            quoted = first == "`" or (first == '"' and token.token_type.name == "IDENTIFIER")
+            if not quoted and out and out[-1].end == start and out[-1].upper in ("R", "X") and (first == "'" or out[-1].upper == "R"):
+                start = out.pop().start  # behind 1., where sqlglot sees no prefix
+            out.append(Token(QUOTED if quoted else STRING, text[start:end], text[start:end], start, end))
+        elif first.isalpha() or first == "_":
+            if piece[-1] in "'\"":  # r'...', X'...'; n'...' is a word and a string
+                prefix = start + 1 if first in "nN" else start
+                if prefix > start:
+                    out.append(Token(WORD, first, first.upper(), start, prefix))
+                out.append(Token(STRING, text[prefix:end], text[prefix:end], prefix, end))
+            elif piece.isalnum() or piece.replace("_", "").isalnum():
+                out.append(Token(WORD, piece, piece.upper(), start, end))
+            else:
+                out += _pieces(stretch, start, end, offset)
+        elif len(piece) == 1 and not first.isdigit():
+            out.append(Token(OP, piece, piece, start, end))
+        else:
+            if out and out[-1].end == start and out[-1].text == "." and first.isdigit():
+                start = out.pop().start
+            if first.isdigit() and not _IS_NUMBER(piece):  # such as 1e3-2.5, of which sqlglot takes 1e3-2 for a number
+                end = _TOUCHING(stretch, end - offset).end() + offset
+            out += _pieces(stretch, start, end, offset)
+    out.append(Token(END, "", "", len(text), len(text)))
     return out
 
 
-def comment_end(text: str, start: int) -> int:
-    """The offset behind the comment that begins with ``/*`` at ``start``; a hint inside it does not nest, as in Spark."""
-    depth, pos = 1, start + 2
-    while depth:
-        m = _COMMENT_EDGE.search(text, pos)
-        if m is None:
-            message = "the comment that starts here has no closing */"
-            raise error_at(text, start, start + 20, "UNTERMINATED_COMMENT", message, SYNTAX)
-        depth += 1 if m.group() == "/*" else -1
-        pos = m.end()
-    return pos
+def _pieces(stretch: str, start: int, end: int, offset: int) -> list[Token]:
+    """The tokens of what is one token to sqlglot: ORDER BY, an operator of several signs, a number that ends otherwise in Spark. ``stretch``, of which that is
+    a part, begins at the offset, and has blanks for comments."""
+    out = []
+    for m in _PIECES.finditer(stretch, start - offset, end - offset):
+        piece = m.group()
+        out.append(Token(m.lastgroup, piece, piece.upper() if m.lastgroup == WORD else piece, m.start() + offset, m.end() + offset))
+    return out
 
 
 def name_of(token: Token) -> str:
-    """The identifier a word or backtick token stands for."""
+    """The identifier that a word or a quoted token stands for."""
     if token.kind == QUOTED:
-        return token.text[1:-1].replace("``", "`")
+        return token.text[1:-1].replace(token.text[0] * 2, token.text[0])
     return token.text
 
 
@@ -113,7 +117,7 @@ def split_statements(text: str) -> list[str]:
 
 def statement_spans(text: str) -> list[Span]:
     """The places of those statements. Raises ClauseError."""
-    out, start, depth = [], 0, 0
+    out, start, depth, empty = [], 0, 0, True
     tokens = tokenize(text)
     for i, token in enumerate(tokens):
         if token.upper == "BEGIN":
@@ -125,11 +129,11 @@ def statement_spans(text: str) -> list[Span]:
         elif depth and token.upper == "END":
             if tokens[i + 1].upper not in ("WHILE", "FOR"):
                 depth -= 1
-        elif token.kind == OP and token.text == ";" and depth == 0:
+        ends = token.kind == END or (token.text == ";" and depth == 0)
+        if ends and not empty:
             out.append(_stripped(text, start, token.start))
-            start = token.end
-    out.append(_stripped(text, start, len(text)))
-    return [span for span in out if len(tokenize(span.of(text))) > 1]
+        start, empty = (token.end, True) if ends else (start, False)
+    return out
 
 
 def _stripped(text: str, start: int, end: int) -> Span:

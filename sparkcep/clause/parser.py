@@ -9,6 +9,7 @@ from sparkcep.clause import nodes, tree
 from sparkcep.clause.automaton import AutomatonParser
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
+from sparkcep.clause.slices import Slices
 from sparkcep.errors import LIMIT, SEMANTIC, error_at
 
 MAX_CLAUSE = 262_144  # characters
@@ -22,15 +23,16 @@ _OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CH
 def parse_clause(text: str) -> tree.MatchClause:
     """The clause whose text is ``text``, as it stands between the parentheses. Raises ClauseError."""
     _check_size(text, 0, len(text))
-    return _whole(Cursor(text, tokenize(text)), "the end of the clause")
+    return _whole(_ClauseParser(Cursor(text, tokenize(text))), "the end of the clause")
 
 
-def parse_between(text: str, tokens: list[Token], open_index: int, close_index: int) -> tree.MatchClause:
-    """The clause between the parenthesis tokens at the two indexes of the statement's token list."""
+def parse_between(text: str, tokens: list[Token], open_index: int, close_index: int, read: str = "") -> tree.MatchClause:
+    """The clause between the parenthesis tokens at the two indexes of the statement's token list; ``read``: the SQL's name where it is not Spark's."""
     close = tokens[close_index]
     _check_size(text, tokens[open_index].end, close.start)
     inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]
-    return _whole(Cursor(text, inner), "')' to close MATCH_RECOGNIZE")
+    cursor = Cursor(text, inner)
+    return _whole(_ForeignClauseParser(cursor) if read else _ClauseParser(cursor), "')' to close MATCH_RECOGNIZE")
 
 
 def _check_size(text: str, start: int, end: int) -> None:
@@ -39,10 +41,11 @@ def _check_size(text: str, start: int, end: int) -> None:
         raise error_at(text, start, start + 20, "CLAUSE_TOO_LARGE", f"{message}. Move long lists into a table and join it", LIMIT)
 
 
-def _whole(cursor: Cursor, end: str) -> tree.MatchClause:
-    """The clause that all tokens of the cursor are."""
+def _whole(parser: _ClauseParser, end: str) -> tree.MatchClause:
+    """The clause that all tokens of the parser's cursor are."""
+    cursor = parser.c
     try:
-        clause = _ClauseParser(cursor).parse()
+        clause = parser.parse()
     except RecursionError:  # a caller deep in the stack leaves less than the depth limits count on
         raise cursor.error("the clause is nested too deep; flatten it", "CLAUSE_TOO_DEEP", LIMIT) from None
     if cursor.token.kind != END:
@@ -51,9 +54,9 @@ def _whole(cursor: Cursor, end: str) -> tree.MatchClause:
 
 
 class _ClauseParser:
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, expressions: ExpressionParser | Slices | None = None) -> None:
         self.c = cursor
-        self.expressions = ExpressionParser(cursor)
+        self.expressions = expressions or ExpressionParser(cursor)
         self.expr = self.expressions.parse
 
     def name(self, what: str) -> tuple[str, Span]:
@@ -280,7 +283,7 @@ class _ClauseParser:
                 c.expect_op(",", "between the depth and the width of a SKETCH")
                 sketch = (depth, operand())
                 c.expect_op(")", "to close SKETCH")
-        return tree.HistoryTable(table, published, sketch, c.span(start))
+        return tree.HistoryTable(table, table.of(c.text), published, sketch, c.span(start))
 
     def _weight(self) -> tuple[str, Expr]:
         negated = self.c.take_op("~")
@@ -325,6 +328,23 @@ class _ClauseParser:
         name, span = self.name("a row pattern variable")
         self.c.expect_word("AS", f"after {name} in DEFINE")
         return tree.Define(name, self.expr(), span)
+
+
+class _ForeignClauseParser(_ClauseParser):
+    """The clause of another engine, whose expressions are no closer read than where they end."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__(cursor, Slices(cursor))
+
+    def _measure(self) -> tree.Measure:
+        start = self.c.i
+        expr = self.expr()
+        last = self.c.tokens[self.c.i - 1]
+        if self.c.at_word("AS") or self.c.i - start < 2 or last.kind not in (WORD, QUOTED):
+            self.c.expect_word("AS", "and a name after the measure's expression")
+            return tree.Measure(expr, *self.name("a name for the measure"))
+        before = Span(expr.span.start, self.c.tokens[self.c.i - 2].end)  # Snowflake's MEASURES expr name
+        return tree.Measure(Expr("slice", span=before), name_of(last), Span(last.start, last.end))
 
 
 class _PatternParser:

@@ -94,9 +94,10 @@ class Speculate:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``."""
+    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``; ``text``: the table's name as it is written."""
 
-    table: Span
+    table: Span = field(compare=False)
+    text: str
     published: bool = False
     sketch: tuple[Expr, ...] = ()  # depth and width, or cells
     span: Span = _span()

@@ -11,7 +11,7 @@ from typing import Any
 from sparkcep.clause.lexer import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 
 _FLAGS = ("plot", "pandas", "explain")
-_VALUES = ("limit", "into", "x", "y", "variable", "match")
+_VALUES = ("limit", "into", "x", "y", "variable", "match", "read")
 _NAME = re.compile(r"\s*(\w+)\s*<<\s*")
 _OPTION = re.compile(r"\s*--([A-Za-z][\w-]*)(?:=|(?=\s|$))")
 _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|(\S+))""")
@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
 class Options:
     """``sql`` holds the statements, ``into`` the variable that takes the result, ``limit`` the number of rows shown. ``plot``,
     ``pandas`` and ``explain`` say what to do with the result. ``x``, ``y``, ``variable`` and ``match`` are columns of the picture,
-    None where the line names none."""
+    None where the line names none. ``read``: whose SQL it is, None for Spark's."""
 
     sql: str
     into: str | None = None
@@ -47,6 +47,7 @@ class Options:
     y: str | None = None
     variable: str | None = None
     match: str | None = None
+    read: str | None = None
 
 
 def parse(line: str, cell: str | None) -> Options:

@@ -72,19 +72,33 @@ class Cells:
     def sql(self, line: str, cell: str | None = None) -> Any:
         """Run SQL, with MATCH_RECOGNIZE, in the notebook's Spark session.
 
-        %%sql [name <<] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable COL] [--match COL]]
+        %%sql [name <<] [--read ENGINE] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable COL] [--match COL]]
         statements, separated by ;
 
         The last result is shown as a table. ``:name`` in a statement is the notebook's variable of that name.
         """
         options = parse(line, cell)
         try:
-            statements = split_statements(options.sql)
+            statements = split_statements(self._sparks(options))
         except ClauseError as error:
             raise CellError(error.over(options.sql)) from None
         if not statements:
             raise CellError("there is no SQL in this cell, only comments")
         return self._explained(statements) if options.explain else self._run(statements, options)
+
+    def _sparks(self, options: Options) -> str:
+        """The cell's statements in Spark's SQL; prints the notes on those of another engine."""
+        if options.read is None:
+            return options.sql
+        from sparkcep.dialect.transpile import transpile
+
+        try:
+            done = transpile(options.sql, options.read)
+        except ValueError as error:
+            raise CellError(f"--{error}") from None
+        for note in done.notes:
+            print(f"note: {note}")
+        return done.sql
 
     def _explained(self, statements: list[str]) -> _Explained:
         from sparkcep.draw.explain import explain

@@ -252,6 +252,8 @@ def _perhaps_collated(plan: Plan, schema: T.StructType) -> dict[str, str]:
     that read such columns or have COLLATE."""
     collations, found = _collations(schema), {}
     for column, sql in plan.inputs:
+        if not collations and "collate" not in sql.lower():
+            continue
         words = {t.text.strip("`").lower() for t in tokenize(sql)}
         named = [c for name, c in collations.items() if name.lower() in words]
         if re.search(r"^\(.*\bCOLLATE\s+UTF8_BINARY\)$|\bCOLLATE\s+UTF8_BINARY$", sql, re.IGNORECASE | re.DOTALL):

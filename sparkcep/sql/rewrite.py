@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from sparkcep.clause.lexer import OP, STRING, WORD, Span, Token, matching, quote, tokenize
+from sparkcep.clause.lexer import OP, STRING, WORD, Span, matching, quote, tokenize
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.arcs import IS
 from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
 from sparkcep.plan.build import make_plan
@@ -38,6 +38,7 @@ from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql.arcs import with_arcs, with_promises
+from sparkcep.sql.occurrences import KEYWORD, Statement
 from sparkcep.sql.places import REGISTER_FIELD, Places
 from sparkcep.sql.probe import Chooser, Question
 from sparkcep.sql.rewritten import Origin, Rewritten
@@ -47,14 +48,10 @@ from sparkcep.sql.table_names import definitions, reads_itself, runs_at_once, ta
 
 log = logging.getLogger("sparkcep")
 
-KEYWORD = "MATCH_RECOGNIZE"
 AVERAGE = "average"  # of months, to be given back as Spark gives it: an interval of years and months, rounded half up
 # An aggregate function of the user's own would make one row of a whole table. Beside columns Spark refuses it; it drops them where nothing reads them.
 _WHOLE = "struct(*) AS __whole"
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
-_STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
-_NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
-_HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 MARKER_PREFIX = "sparkcep_marker_"
 _MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 _KEPT = 64
@@ -169,11 +166,9 @@ class _Rewriter:
         self.choose = choose
         self.settings = settings
         self.months = months
-        self.tokens = tokenize(text)
-        self.close = matching(self.tokens)
-        brackets = (self.close, matching(self.tokens, "[", "]"))
-        self.open = {end: start for pairs in brackets for start, end in pairs.items()}
-        self.heads = _heads(self.tokens)
+        self.statement = Statement(text)
+        self.tokens = self.statement.tokens
+        self.close = self.statement.close
         self.recursive = any(t.upper == "RECURSIVE" for t in self.tokens)
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
@@ -182,32 +177,20 @@ class _Rewriter:
     def run(self) -> tuple[str, list[Rewritten]]:
         i = 0
         while i < len(self.tokens):
-            t = self.tokens[i]
-            if t.kind == WORD and t.upper == KEYWORD and self.tokens[i + 1].text == "(":
-                i = self._occurrence(i)
-            else:
-                i += 1
+            i = self._occurrence(i) if self.statement.has_word(i) else i + 1
         if not self.pieces:
             return self.text, self.found
         return self._assemble(0, len(self.text)), self.found
 
     def _occurrence(self, i: int) -> int:
-        start = self._primary_start(i)
+        start = self.statement.table_before(i)
         if start == i:
             return self._function(i)
         if start is None:
             return i + 1
-        open_at = i + 1
-        close = self.close.get(open_at)
-        if close is None:
-            raise self._error(open_at, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
-        for k in range(open_at, close - 1):
-            if self.tokens[k].kind == WORD and self.tokens[k].upper == KEYWORD and self.tokens[k + 1].text == "(":
-                instead = "put it in a CTE or in the input table"
-                message = f"a MATCH_RECOGNIZE cannot stand inside another one's parentheses; {instead}"
-                raise self._error(k, "NESTED_CLAUSE", message, UNSUPPORTED)
+        close = self.statement.closing(i)
         self._check_recursion(start, i, i)
-        clause = parse_between(self.text, self.tokens, open_at, close)
+        clause = parse_between(self.text, self.tokens, i + 1, close)
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
 
@@ -298,66 +281,7 @@ class _Rewriter:
         own = reads_itself(self.tokens, self.close, start, stop) if self.recursive else None
         if own is not None:
             message = f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE"
-            raise self._error(at, "RECURSION", f"{message}; match over the finished table instead", UNSUPPORTED)
-
-    def _error(self, at: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
-        """An error at a token."""
-        return error_at(self.text, self.tokens[at].start, self.tokens[at].end, error_class, message, sqlstate)
-
-    # -- where the input table begins -----------------------------------------------------------------------
-
-    def _primary_start(self, i: int) -> int | None:
-        """Index of the first token of the table before the clause at token ``i``; ``i`` itself for the function
-        form; None where the word is no clause (a column or CTE of that name)."""
-        join_done, j = False, i - 1
-        while j >= 0:
-            t = self.tokens[j]
-            if t.kind == OP and t.text in ")]":
-                j = self.open.get(j, 0)
-            elif t.kind == OP and t.text in "([;":
-                break
-            elif t.kind == OP and t.text == ",":
-                values = self._values_before(j)
-                if values is None:
-                    break
-                j = values
-                continue
-            elif t.kind == WORD and not self._after_dot(j):
-                if t.upper in ("ON", "USING") and j > 0 and not join_done:
-                    join_done = True
-                elif t.upper == "JOIN" and join_done:
-                    pass
-                elif t.upper in _STARTS or (t.upper == "USING" and join_done):
-                    break
-                elif t.upper in _NOT_A_TABLE and j < i - 1:
-                    message = f"MATCH_RECOGNIZE stands behind the table it reads, not behind {t.upper}; move it into FROM"
-                    raise self._error(i, "NOT_AFTER_TABLE", message)
-                elif t.upper in _NOT_A_TABLE:
-                    return None
-            j -= 1
-        start = j + 1
-        if start < i:
-            if j < 0:
-                raise self._error(i, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must stand behind a table in FROM")
-            return start
-        before = self.tokens[j] if j >= 0 else None
-        is_from = before is not None and (before.upper in _STARTS or before.text == ",")
-        after = self.tokens[i + 2] if i + 2 < len(self.tokens) else None
-        named = i + 3 < len(self.tokens) and self.tokens[i + 3].text == "="
-        if is_from and after is not None and (after.upper == "TABLE" or named):
-            return i
-        if before is not None and before.kind == WORD and before.upper in ("FROM", "JOIN") and after is not None:
-            message = "expected a table before MATCH_RECOGNIZE, or the function form match_recognize(TABLE(t), '...')"
-            raise self._error(i, "NOT_AFTER_TABLE", message)
-        return None
-
-    def _after_dot(self, j: int) -> bool:
-        return j > 0 and self.tokens[j - 1].text == "."
-
-    def _values_before(self, j: int) -> int | None:
-        """Index of VALUES when the comma at ``j`` separates rows of an inline table."""
-        k = self.heads[j]
-        return k if k is not None and self.tokens[k].upper == "VALUES" else None
+            raise self.statement.error(at, "RECURSION", f"{message}; match over the finished table instead", UNSUPPORTED)
 
     # -- match_recognize(TABLE(t), '...') -------------------------------------------------------------------
 
@@ -439,7 +363,7 @@ class _Rewriter:
             elif t.upper == "WITH" and self.tokens[j + 1].upper == "SINGLE":
                 j += 3
             else:
-                raise self._error(j, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text")
+                raise self.statement.error(j, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text")
         return "".join(f"{words} {body} " for words, body in sorted(parts, key=lambda p: p[0] == "ORDER BY"))
 
 
@@ -468,22 +392,6 @@ def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
 def _unasked(names: str | None) -> str:
     """Why a clause's table cannot be sampled; ``names``: the WITH under which it could be read, None where that is not known."""
     return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
-
-
-def _heads(tokens: list[Token]) -> list[int | None]:
-    """For each token the last word before it, inside the same parentheses, that tells what a list is of: VALUES, FROM, SELECT and the like."""
-    out: list[int | None] = []
-    outer, head = [], None
-    for i, t in enumerate(tokens):
-        out.append(head)
-        if t.kind == OP and t.text == "(":
-            outer.append(head)
-            head = None
-        elif t.kind == OP and t.text == ")" and outer:
-            head = outer.pop()
-        elif t.kind == WORD and t.upper in _HEADS:
-            head = i
-    return out
 
 
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|[01][0-7]{2}|.)|''|\"\"", re.S)

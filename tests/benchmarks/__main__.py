@@ -1,5 +1,6 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes (docs/benchmarks.md),
-the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, statements of the shell, the first query of a session."""
+the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, statements of the shell, the first query of a session, the
+rewriting of statements."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from .stream import DATA
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "shell", "cold", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "shell", "cold", "rewriting", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase and acep")
     parser.add_argument("--json", default="benchmarks.json")
@@ -76,6 +77,10 @@ def main() -> None:
         from . import cold
 
         results["cold"] = cold.run(options.repeats)
+    if options.part in ("rewriting", "all"):
+        from . import rewriting
+
+        results["rewriting"] = rewriting.run()
     with open(options.json, "w") as out:
         json.dump(results, out, indent=1)
     print(f"\nwritten to {options.json}")

@@ -15,10 +15,10 @@ from sparkcep import rewrite
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.nodes import Within, walk
 from sparkcep.clause.parser import parse_clause
+from sparkcep.clause.printed import to_sql
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
 from tests.grammar.generate import Generator, Mutator, accepts, plain, tree, words_of
-from tests.grammar.printed import to_sql
 from tests.selection import first
 from tests.test_sql_examples import STATEMENT_FILES
 

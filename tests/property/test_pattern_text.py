@@ -4,7 +4,7 @@ import random
 
 from sparkcep.clause import nodes
 from sparkcep.clause.parser import parse_clause
-from tests.grammar.printed import to_text
+from sparkcep.clause.printed import to_text
 from tests.oracle import pattern
 from tests.oracle.selection import random_query
 

@@ -36,7 +36,7 @@ from sparkcep.clause.tree import (
     SortItem,
 )
 
-_ROWS_TEXT = {
+ROWS_TEXT = {
     ONE_ROW: "ONE ROW PER MATCH",
     SHOW_EMPTY: "ALL ROWS PER MATCH SHOW EMPTY MATCHES",
     OMIT_EMPTY: "ALL ROWS PER MATCH OMIT EMPTY MATCHES",
@@ -44,28 +44,32 @@ _ROWS_TEXT = {
 }
 
 
-def to_sql(clause: MatchClause) -> str:
-    """The clause's text in canonical layout; expressions stand as the user wrote them."""
-    text = clause.text
+Cut = Callable[[Expr], str]  # the text of an expression
+Quoted = Callable[[str], str]  # how a name is quoted
 
-    def cut(e: Expr) -> str:
-        return e.span.of(text)
 
+def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) -> str:
+    """The clause's text in canonical layout; expressions stand as the user wrote them, or as ``cut`` has them."""
+
+    def named(name: str) -> str:
+        return variable_text(name, quoted)
+
+    cut = cut or (lambda e: e.span.of(clause.text))
     lines = []
     if clause.partition_by:
         lines.append("PARTITION BY " + ", ".join(map(cut, clause.partition_by)))
     if clause.order_by:
-        lines.append("ORDER BY " + ", ".join(_sort_text(s, text) for s in clause.order_by))
+        lines.append("ORDER BY " + ", ".join(_sort_text(s, cut) for s in clause.order_by))
     if clause.measures:
-        lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {quote(m.name)}" for m in clause.measures))
-    lines.append(_ROWS_TEXT[clause.rows])
+        lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {quote(m.name) if quoted is quote else named(m.name)}" for m in clause.measures))
+    lines.append(ROWS_TEXT[clause.rows])
     if clause.skip:
-        lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip))
+        lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip, named))
     if clause.selection:
         words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
         lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
-    lines.append(f"PATTERN ({to_text(clause.pattern, text)})" if clause.automaton is None else f"AUTOMATON ({_items(clause.automaton, cut)})")
+    lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON ({_items(clause.automaton, cut)})")
     if clause.lifetime:
         lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
     if clause.changes:
@@ -95,7 +99,7 @@ def to_sql(clause: MatchClause) -> str:
             line += f" BUDGET {cut(a.budget.checks)} CHECKS"
             used = a.budget.history
             if used is not None:
-                line += f" USING HISTORY {used.table.of(text)}" + (" AS PUBLISHED" if used.published else "")
+                line += f" USING HISTORY {used.text}" + (" AS PUBLISHED" if used.published else "")
                 sizes = [cut(size) for size in used.sketch]
                 line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
         lines.append(line)
@@ -109,15 +113,15 @@ def to_sql(clause: MatchClause) -> str:
         lines.append(
             "SUBSET "
             + ", ".join(
-                f"{variable_text(s.name)} = ({', '.join(variable_text(m.name) for m in s.members)})" for s in clause.subsets
+                f"{named(s.name)} = ({', '.join(named(m.name) for m in s.members)})" for s in clause.subsets
             )
         )
     if clause.defines:
-        lines.append("DEFINE " + ", ".join(f"{variable_text(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
+        lines.append("DEFINE " + ", ".join(f"{named(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
     return "\n".join(lines)
 
 
-def _items(automaton: Automaton, cut: Callable[[Expr], str]) -> str:
+def _items(automaton: Automaton, cut: Cut) -> str:
     out = []
     for item in automaton.items:
         if isinstance(item, Register):
@@ -142,25 +146,25 @@ def _weight_name(name: str) -> str:
     return "~" + variable_text(name[1:]) if name.startswith("~") else variable_text(name)
 
 
-def _sort_text(item: SortItem, text: str) -> str:
-    out = item.expr.span.of(text) + (" DESC" if item.descending else "")
+def _sort_text(item: SortItem, cut: Cut) -> str:
+    out = cut(item.expr) + (" DESC" if item.descending else "")
     if item.nulls_first is not None:
         out += " NULLS FIRST" if item.nulls_first else " NULLS LAST"
     return out
 
 
-def _skip_text(skip: Skip) -> str:
+def _skip_text(skip: Skip, named: Quoted) -> str:
     if skip.mode == PAST_LAST:
         return "PAST LAST ROW"
     if skip.mode == NEXT_ROW:
         return "TO NEXT ROW"
-    return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {variable_text(skip.target or '')}"
+    return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {named(skip.target or '')}"
 
 
-def variable_text(name: str) -> str:
+def variable_text(name: str, quoted: Quoted = quote) -> str:
     """A variable as it is printed: quoted where it is no plain word."""
     plain = name.isascii() and name.isidentifier()
-    return name if plain and name.upper() not in _QUOTED else quote(name)
+    return name if plain and name.upper() not in _QUOTED else quoted(name)
 
 
 # words that begin something else where a variable may stand
@@ -169,14 +173,14 @@ _QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME
 
 def to_text(node: Node, text: str) -> str:
     """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
-    return _print(node, text, 0)
+    return _print(node, lambda e: e.span.of(text), variable_text, 0)
 
 
 # binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4
-def _print(node: Node, text: str, level: int) -> str:
+def _print(node: Node, cut: Cut, named: Quoted, level: int) -> str:
     match node:
         case Var(name):
-            return variable_text(name)
+            return named(name)
         case Empty():
             return "()"
         case Start():
@@ -184,21 +188,21 @@ def _print(node: Node, text: str, level: int) -> str:
         case End():
             return "$"
         case Alternate(items):
-            return _group(" | ".join(_print(i, text, 1) for i in items), level > 0)
+            return _group(" | ".join(_print(i, cut, named, 1) for i in items), level > 0)
         case Conjunct(items):
-            return _group(" & ".join(_print(i, text, 2) for i in items), level > 1)
+            return _group(" & ".join(_print(i, cut, named, 2) for i in items), level > 1)
         case Concat(items):
-            return _group(" ".join(_print(i, text, 3) for i in items), level > 2)
+            return _group(" ".join(_print(i, cut, named, 3) for i in items), level > 2)
         case Not(item):
-            return _group("~" + _print(item, text, 5), level > 3)
+            return _group("~" + _print(item, cut, named, 5), level > 3)
         case Permute(items):
-            return "PERMUTE(" + ", ".join(_print(i, text, 0) for i in items) + ")"
+            return "PERMUTE(" + ", ".join(_print(i, cut, named, 0) for i in items) + ")"
         case Exclude(item):
-            return "{- " + _print(item, text, 0) + " -}"
+            return "{- " + _print(item, cut, named, 0) + " -}"
         case Within(item, size):
-            return f"({_print(item, text, 0)}) WITHIN {size.span.of(text)}"
+            return f"({_print(item, cut, named, 0)}) WITHIN {cut(size)}"
         case Repeat(item, low, high, greedy):
-            body = _print(item, text, 5)
+            body = _print(item, cut, named, 5)
             return _group(body + quantifier(low, high) + ("" if greedy else "?"), level > 4)
     raise TypeError(node)
 

@@ -1,0 +1,69 @@
+"""What Spark's lexer takes as one whole, whatever stands inside: literals, quoted names and comments; and a text in stretches without comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sparkcep.errors import SYNTAX, error_at
+
+_STRETCH = 65_536  # characters, after which a stretch ends at the next blank
+_LONG = 1_000  # characters of a literal
+_BLANK = re.compile(r"\s")
+LINE_COMMENT = r"--(?:[^\r\n\\]++|\\\n?)*+"  # a backslash at the line's end continues it
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+_ISLAND = re.compile(
+    rf"""(?P<comment>{LINE_COMMENT}|/\*)
+    |(?P<literal>(?<!\w)(?:[rR]'[^']*'|[rR]"[^"]*")|(?:(?<!\w)[xX])?'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")
+    |`(?:[^`]++|``)*+`
+    |(?P<open>['"`])""",
+    re.X | re.S,
+)
+
+
+def stretches(text: str) -> Iterator[tuple[int, str]]:
+    """The text in stretches with their offsets, each of bounded length but for what has no blank. Comments are blanks, the insides of long literals and
+    of those with a prefix noughts. Raises ClauseError for a literal, a quoted name or a comment without an end."""
+    out: list[str] = []
+    begin = pos = 0
+    for start, end, instead in _islands(text):
+        while blank := _BLANK.search(text, max(pos, begin + _STRETCH), start):
+            yield begin, "".join([*out, text[pos : blank.start()]])
+            begin = pos = blank.start()
+            out = []
+        out += [text[pos:start], instead]
+        pos = end
+    yield begin, "".join(out)
+
+
+def _islands(text: str) -> Iterator[tuple[int, int, str]]:
+    """The places of literals, quoted names and comments, and the text's end, each with what stands for it."""
+    pos = 0
+    while m := _ISLAND.search(text, pos):
+        start, pos = m.span()
+        instead = m.group()
+        if m["open"]:
+            what = "quoted identifier" if instead == "`" else "string literal"
+            raise error_at(text, start, start + 20, "UNTERMINATED_LITERAL", f"the {what} that starts here has no closing {instead}")
+        if m["comment"]:
+            if instead == "/*":
+                pos = comment_end(text, start)
+            instead = " " * (pos - start)
+        elif m["literal"] and (pos - start > _LONG or instead[0] in "xXrR"):
+            head = 1 if instead[0] in "'\"" else 2
+            instead = instead[:head] + "0" * (pos - start - head - 1) + instead[-1]
+        yield start, pos, instead
+    yield len(text), len(text), ""
+
+
+def comment_end(text: str, start: int) -> int:
+    """The offset behind the comment that begins with ``/*`` at ``start``; a hint inside it does not nest, as in Spark."""
+    depth, pos = 1, start + 2
+    while depth:
+        m = _COMMENT_EDGE.search(text, pos)
+        if m is None:
+            message = "the comment that starts here has no closing */"
+            raise error_at(text, start, start + 20, "UNTERMINATED_COMMENT", message, SYNTAX)
+        depth += 1 if m.group() == "/*" else -1
+        pos = m.end()
+    return pos

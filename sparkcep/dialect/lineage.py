@@ -1,0 +1,104 @@
+"""What sqlglot's tools need to look through a clause: the clause as a derived table, and from where each column of a statement comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot import lineage as sqlglot_lineage
+
+from sparkcep.clause import nodes, tree
+from sparkcep.dialect.clauses import clause_of
+from sparkcep.dialect.composed import beside, innermost
+from sparkcep.dialect.expressions import READ
+from sparkcep.dialect.sparkcep import NAME
+
+_OF_VARIABLES = frozenset(["CLASSIFIER", "MATCH_NUMBER", "MISSING", "MATCH_ERRORS"])  # functions whose arguments are no columns
+
+
+def see_through(expression: exp.Expr) -> exp.Expr:
+    """The tree with a derived table in place of each clause: its keys and measures over its input, without row pattern variables, and what its conditions
+    and its order look at as the query's WHERE and ORDER BY. It has the clause's columns, not its rows: for qualify, scopes and lineage, never to be run."""
+    root = exp.Paren(this=expression.copy())
+    while (found := next(innermost(root), None)) is not None:
+        found.replace(beside(exp.Subquery(this=_derived(found.this), alias=found.args.get("alias")), found))
+    return root.this.pop()
+
+
+def _derived(query: exp.Select) -> exp.Select:
+    match = query.args["match"]
+    clause = clause_of(match)
+    automaton = clause.automaton
+    hidden = {node.name.lower() for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)}
+    hidden |= {subset.name.lower() for subset in clause.subsets}
+    registers = {register.name.lower() for register in automaton.registers} if automaton else set()
+
+    def bare(part: exp.Expr) -> exp.Expr:
+        return _bare(part, hidden, registers)
+
+    out = query.copy()
+    out.set("match", None)
+    measures = [exp.alias_(bare(measure.expr), exp.to_identifier(measure.name)) for measure in clause.measures]
+    if automaton:
+        emitted = {e.name: e for arc in automaton.arcs for e in arc.emits}
+        measures += [exp.alias_(bare(e.value), exp.to_identifier(e.name)) for e in emitted.values()]
+    keys = [bare(key) for key in clause.partition_by]
+    out.set("expressions", [*(keys if clause.rows == tree.ONE_ROW else [exp.Star()]), *measures])
+    conditions = [bare(define.condition) for define in clause.defines]
+    if automaton:
+        conditions += [bare(arc.when) for arc in automaton.arcs if arc.when is not None]
+    if conditions:
+        out.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+    if clause.order_by:
+        out.set("order", exp.Order(expressions=[exp.Ordered(this=bare(item.expr), desc=item.descending) for item in clause.order_by]))
+    return out
+
+
+def _bare(part: exp.Expr, hidden: set[str], registers: set[str]) -> exp.Expr:
+    """A part of the clause in which a column has no variable before it, and nothing stands for a variable or a register alone."""
+    root = exp.Paren(this=part.copy())
+    for call in list(root.find_all(exp.Anonymous)):
+        if call.name.split()[-1].upper() in _OF_VARIABLES:
+            call.set("expressions", [])
+    for column in list(root.find_all(exp.Column)):
+        first = next(iter(column.parts)).name.lower()
+        if len(column.parts) == 1:
+            if first in registers:
+                column.replace(exp.null())
+        elif first in hidden:
+            behind = column.parts[1:]
+            column.replace(exp.Star() if isinstance(behind[0], exp.Star) else exp.Dot.build([exp.column(behind[0].copy()), *behind[1:]]) if behind[1:] else exp.column(behind[0].copy()))
+    return root.this.pop()
+
+
+def lineage(sql: str, schema: Mapping | None = None) -> dict[str, tuple[str, ...]]:
+    """For each column of a query, or of what a statement creates or inserts, the columns of tables from which its values come, as ``table.column``.
+
+    ``schema``: the columns of tables, as sqlglot takes them (``{"ticks": {"price": "double"}}``); needed where the statement has ``*``.
+    """
+    statement = sqlglot.parse_one(sql, read=NAME)
+    query = statement if isinstance(statement, exp.Query) else statement.find(exp.Query)
+    if query is None:
+        return {}
+    if statement is not query and (with_ := statement.args.get("with_")):
+        query.set("with_", with_)
+    plain = see_through(query)
+    found = {}
+    for name in _columns(plain, schema):
+        root = sqlglot_lineage.lineage(name, plain.copy(), schema=dict(schema or {}), dialect=READ)
+        found[name] = tuple(sorted(set(_sources(root))))
+    return found
+
+
+def _columns(query: exp.Query, schema: Mapping | None) -> list[str]:
+    from sqlglot.optimizer.qualify import qualify
+
+    qualified = qualify(query.copy(), schema=dict(schema or {}), dialect=READ, validate_qualify_columns=False, identify=False)
+    return [name for name in qualified.named_selects if name != "*"]
+
+
+def _sources(root: sqlglot_lineage.Node) -> Iterator[str]:
+    for node in root.walk():
+        if isinstance(node.expression, exp.Table) and not node.downstream:
+            yield f"{exp.table_name(node.expression)}.{node.name.rpartition('.')[2]}"

@@ -1,0 +1,48 @@
+"""The dialect ``sparkcep`` of sqlglot: Databricks' SQL with the whole clause.
+
+Nothing of sqlglot's is subclassed but Dialect and Tokenizer, and no table that other dialects share is changed, so it works beside either build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token
+
+from sparkcep.clause.parser import parse_between
+from sparkcep.dialect.clauses import clause_text, node_of
+from sparkcep.dialect.composed import Trees, print_around, read_around
+from sparkcep.errors import ClauseError
+from sparkcep.sql.occurrences import KEYWORD, Statement
+
+NAME = "sparkcep"
+
+
+class Sparkcep(Databricks):
+    """``parse_one(sql, read="sparkcep")``: a clause is a subquery whose query has ``match``, as a query of sqlglot's has it."""
+
+    class Tokenizer(Databricks.Tokenizer):
+        KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if word != KEYWORD}  # what is no clause is a name, as in the function form
+        STRING_ESCAPES = ["\\", "'", '"']  # a quote may be doubled
+
+    def parse(self, sql: str, **options) -> Trees:
+        return self._read(sql, lambda tokens: self.parser(**options).parse(tokens, sql))
+
+    def parse_into(self, expression_type, sql: str, **options) -> Trees:
+        return self._read(sql, lambda tokens: self.parser(**options).parse_into(expression_type, tokens, sql))
+
+    def generate(self, expression: exp.Expr, copy: bool = True, **options) -> str:
+        return print_around(expression, lambda tree: self.generator(**options).generate(tree), clause_text)
+
+    def _read(self, sql: str, read: Callable[[list[Token]], Trees]) -> Trees:
+        tokens = self.tokenize(sql)
+        if KEYWORD not in sql.upper():
+            return read(tokens)
+        try:
+            statement = Statement(sql)
+            return read_around(statement, self, tokens, lambda word, close: node_of(parse_between(sql, statement.tokens, word + 1, close)), read)
+        except ClauseError as error:
+            raise ParseError.new(str(error), description=error.message, line=error.line, col=error.column, highlight=error.fragment) from error

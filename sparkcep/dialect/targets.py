@@ -1,0 +1,82 @@
+"""What other engines' clauses cannot say, and how they say the rest (docs/coming_from.md names the sources)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+
+from sparkcep.clause import nodes, tree
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import Span
+from sparkcep.clause.printed import to_sql
+
+_STANDARD = {"pattern", "partition_by", "order_by", "measures", "rows", "skip", "window", "subsets", "defines"}
+_OURS = (nodes.Not, nodes.Conjunct, nodes.Within)
+TRUE = Expr("lit", "TRUE")  # the condition of a variable, where there must be one
+
+
+@dataclass(frozen=True)
+class Target:
+    """``nodes``: those of a row pattern that it has not; ``groups``, ``reluctant``: whether groups are quantified, and quantifiers reluctant;
+    ``functions``: what the clause's functions are called there, None for those that it has not."""
+
+    name: str
+    nodes: tuple[type[nodes.Node], ...] = _OURS
+    groups: bool = True
+    reluctant: bool = True
+    subsets: bool = True
+    rows: tuple[str, ...] = (tree.ONE_ROW, tree.SHOW_EMPTY, tree.OMIT_EMPTY, tree.WITH_UNMATCHED)
+    skips_to_variables: bool = True
+    within: bool = False
+    functions: tuple[tuple[str, str | None], ...] = ()
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("trino"),
+        Target("snowflake", subsets=False, functions=(("PREV", "LAG"), ("NEXT", "LEAD"))),
+        Target(
+            "flink", (*_OURS, nodes.Alternate, nodes.Permute, nodes.Start, nodes.End, nodes.Exclude, nodes.Empty), groups=False, subsets=False, rows=(tree.ONE_ROW,), within=True,
+            functions=(("PREV", None), ("NEXT", None), ("CLASSIFIER", None), ("MATCH_NUMBER", None), ("RUNNING", None), ("FINAL", None)),
+        ),
+        Target(
+            "databricks", (*_OURS, nodes.Exclude), reluctant=False, subsets=False, rows=(tree.ONE_ROW, tree.SHOW_EMPTY, tree.OMIT_EMPTY), skips_to_variables=False,
+        ),
+    )
+}  # fmt: skip
+
+
+def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str]]:
+    """The places of what the target cannot say, each with its words."""
+    for field in fields(clause):
+        value = getattr(clause, field.name)
+        if field.compare and field.name not in _STANDARD and value is not None:
+            yield value.span, field.name.upper()
+    if clause.window is not None and (not target.within or clause.window.rows or clause.window.slide is not None):
+        yield clause.window.span, "this WINDOW"
+    if clause.subsets and not target.subsets:
+        yield clause.subsets[0].span, "SUBSET"
+    if clause.rows not in target.rows:
+        yield clause.span, "these ROWS PER MATCH"
+    if clause.skip is not None and clause.skip.target is not None and not target.skips_to_variables:
+        yield clause.skip.span, "SKIP TO a variable"
+    for node in nodes.walk(clause.pattern):
+        if isinstance(node, target.nodes):
+            yield node.span, f"{type(node).__name__.lower()} in a pattern"
+        elif isinstance(node, nodes.Repeat):
+            if not target.groups and not isinstance(node.item, nodes.Var):
+                yield node.span, "a quantifier of a group"
+            if not node.greedy and (not target.reluctant or (not target.groups and (node.min, node.max) == (0, 1))):
+                yield node.span, "this reluctant quantifier"
+
+
+def printed(clause: tree.MatchClause, target: Target, cut: Callable[[Expr], str], quoted: Callable[[str], str]) -> str:
+    """The clause's text; ``quoted`` writes a name that is no plain word."""
+    if not clause.defines:
+        first = next((node.name for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)), None)
+        clause = replace(clause, defines=(tree.Define(first, TRUE),) if first else ())
+    lines = to_sql(replace(clause, window=None), lambda e: "TRUE" if e is TRUE else cut(e), quoted).split("\n")
+    if clause.window is not None:
+        lines = [f"{line} WITHIN {cut(clause.window.size)}" if line.startswith("PATTERN (") else line for line in lines]
+    return "\n".join(lines)

@@ -1,0 +1,271 @@
+"""Statements with the clause from one engine's SQL into another's, Spark's among them.
+
+The clause is read by the project's reader over that engine's tokens, what is around it and the expressions in it by sqlglot. Defaults that differ are
+written out. What changes its meaning, and what cannot be told from the text, is a note with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from sparkcep.clause import tree
+from sparkcep.clause.cutting import dialect_of, sqlglot_tokens
+from sparkcep.clause.expression import Expr
+from sparkcep.clause.lexer import WORD, Span, Token, matching, tokenize
+from sparkcep.clause.parser import parse_between
+from sparkcep.dialect.clauses import clause_text, node_of
+from sparkcep.dialect.composed import print_around, read_around
+from sparkcep.dialect.targets import TARGETS, Target, printed, unsaid
+from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.sql.occurrences import Statement
+
+READS = ("trino", "snowflake", "oracle", "flink", "databricks", "duckdb", "bigquery", "spark")
+_TRINO, _SNOWFLAKE, _ORACLE, _FLINK = READS[:4]
+_SPARK = "spark"
+WRITES = (_SPARK, *TARGETS)
+
+_MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
+_FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
+_OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
+_RENAMED = {_SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
+_INTEGER_DIVISION = (_TRINO, _FLINK)
+_SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
+_INTERVAL = re.compile(r"INTERVAL\s+'(\d+(?:\.\d+)?)'\s+(\w+?)S?", re.I)
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a reader of the statement should know of it; ``line`` and ``column`` count in the text that was given."""
+
+    line: int
+    column: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Transpiled:
+    """The statement, and the notes on it, in the order of their places."""
+
+    sql: str
+    notes: tuple[Note, ...]
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+def transpile(sql: str, read: str, write: str = _SPARK) -> Transpiled:
+    """Statements of one engine (``read``: one of READS) in the SQL of another (``write``: one of WRITES). Raises ClauseError."""
+    for name, given, known in (("read", read, READS), ("write", write, WRITES)):
+        if given not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}")
+    return _Translation(sql, read, write).run()
+
+
+class _Translation:
+    def __init__(self, sql: str, read: str, write: str) -> None:
+        self.sql = sql
+        self.read = read
+        self.dialect: Dialect = dialect_of("databricks" if read == _SPARK else read)
+        self.into: Dialect = dialect_of("databricks" if write in (_SPARK, _FLINK) else write)
+        self.target = TARGETS.get(write)
+        self.renamed = dict(self.target.functions) if self.target else {}
+        self.texts: dict[int, str] = {}  # of clauses in the target's SQL
+        self.statement = Statement(sql, "" if read == _SPARK else read)
+        self.tokens = self.statement.tokens
+        self.notes: list[tuple[int, str]] = []
+        self.order = ""  # of the clause at hand: the text of its first key
+
+    def run(self) -> Transpiled:
+        try:
+            trees = read_around(self.statement, self.dialect, sqlglot_tokens(self.sql, self.dialect), self._match, lambda tokens: self.dialect.parser().parse(tokens, self.sql))
+        except SqlglotError as error:
+            found = (getattr(error, "errors", None) or [{}])[0]
+            token = str(found.get("highlight") or "")
+            line, column = found.get("line") or 1, max((found.get("col") or 1) - len(token) + 1, 1)  # sqlglot tells where the token ends
+            message = f"sqlglot cannot read the statement in the SQL of {self.read} from here on"
+            raise ClauseError("TRANSPILE", message, line=line, column=column, fragment=token) from None
+        texts = [print_around(found, self._text, self._clause_text) for found in trees if found is not None]
+        notes = {(*position(self.sql, at), text): None for at, text in sorted(self.notes)}
+        return Transpiled(";\n".join(texts), tuple(Note(*note) for note in notes))
+
+    def _text(self, found: exp.Expr, at: int = 0) -> str:
+        """The text of a tree in the target's SQL; what sqlglot cannot say there is a note."""
+        generator = self.into.generator(unsupported_level=ErrorLevel.IGNORE)
+        text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
+        for message in generator.unsupported_messages:
+            self._note(at, message)
+        return text
+
+    def _note(self, at: int, text: str) -> None:
+        self.notes.append((at, text))
+
+    # -- the clause -----------------------------------------------------------------------------------------
+
+    def _match(self, word: int, close: int) -> exp.MatchRecognize:
+        clause = parse_between(self.sql, self.tokens, word + 1, close, "" if self.read == _SPARK else self.read)
+        if clause.skip is None:
+            clause = replace(clause, skip=tree.Skip(tree.PAST_LAST))
+        self.order = self._expression(clause.order_by[0].expr) if clause.order_by else ""
+        clause = replace(clause, order_by=tuple(map(self._sorted, clause.order_by)))
+        if self.target is not None:
+            return self._foreign(clause, self.target)
+        if self.read == _SPARK:
+            return node_of(clause)
+        window = clause.window
+        clause = replace(clause, window=None)
+        match = node_of(clause, lambda expr: exp.Var(this=self._expression(expr)))
+        if window is not None:
+            match.set("window", exp.Expression(this="Window", size=exp.Var(this=self._size(window))))
+        return match
+
+    def _foreign(self, clause: tree.MatchClause, target: Target) -> exp.MatchRecognize:
+        """A node that stands for the clause's text in the target's SQL."""
+        for span, words in unsaid(clause, target):
+            message = f"{target.name} cannot say {words}"
+            raise error_at(self.sql, span.start, max(span.end, span.start + 1), "TRANSPILE", message, UNSUPPORTED)
+        if clause.window is not None and self.read != target.name:
+            self._note(clause.window.span.start, "WITHIN takes a match of just this length; WINDOW does not")
+
+        def quoted(name: str) -> str:
+            return exp.to_identifier(name, quoted=True).sql(self.into)
+
+        if target.name == _FLINK != self.read:
+            self._note(clause.span.start, "sqlglot has no SQL of Flink's: functions and types have Spark's names")
+        number = len(self.texts)
+        self.texts[number] = printed(clause, target, self._expression, quoted)
+        return exp.MatchRecognize(pattern=exp.Literal.number(number))
+
+    def _clause_text(self, match: exp.MatchRecognize) -> str:
+        return clause_text(match) if self.target is None else self.texts[int(match.args["pattern"].name)]
+
+    def _sorted(self, item: tree.SortItem) -> tree.SortItem:
+        """A key with NULLs where the one engine has them, if the other has them elsewhere."""
+
+        def first(dialect: Dialect) -> bool:
+            return {"nulls_are_small": not item.descending, "nulls_are_large": item.descending}.get(dialect.NULL_ORDERING, False)
+
+        if item.nulls_first is not None or first(self.dialect) == first(self.into):
+            return item
+        return replace(item, nulls_first=first(self.dialect))
+
+    def _size(self, window: tree.Window) -> str:
+        """The size of a window: Flink's WITHIN takes a match of just that length, WINDOW does not."""
+        text = self._expression(window.size)
+        if self.read != _FLINK:
+            return text
+        found = _INTERVAL.fullmatch(window.size.span.of(self.sql).strip())
+        if found is None or found[2].upper() not in _SECONDS:
+            self._note(window.span.start, "WITHIN takes a match of just this length; WINDOW does not: make it a little larger where that matters")
+            return text
+        self._note(window.span.start, "WITHIN takes a match of just this length: WINDOW is a microsecond longer")
+        micros = round(float(found[1]) * _SECONDS[found[2].upper()] * 1_000_000) + 1
+        return f"INTERVAL '{micros // 1_000_000}.{micros % 1_000_000:06}' SECOND"
+
+    # -- expressions ----------------------------------------------------------------------------------------
+
+    def _expression(self, expr: Expr) -> str:
+        start = expr.span.start
+        try:
+            query = sqlglot.parse_one(f"SELECT {self._masked(expr.span)}\n", read=self.dialect)
+        except SqlglotError:
+            query = None
+        if query is None or len(query.selects) != 1 or isinstance(query.selects[0], exp.Alias):
+            raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"sqlglot cannot read this expression in the SQL of {self.read}")
+        found = query.selects[0].pop()
+        self._look_at(found, start)
+        text = _unmasked(self._text(found, start), self.renamed)
+        missing = next((name for name, other in self.renamed.items() if other is None and re.search(rf"\b{name}\b(?=\(| \w+\()", text)), None)
+        if missing:
+            raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"{self.target.name if self.target else ''} has no {missing}", UNSUPPORTED)
+        return text
+
+    def _look_at(self, found: exp.Expr, at: int) -> None:
+        """Notes what the text alone does not tell."""
+        if self.read in _INTEGER_DIVISION and found.find(exp.Div):
+            self._note(at, "/ of two integers cuts off there and does not here; write DIV where both are integers")
+        if self.read == _TRINO and found.find(exp.ArrayAgg):
+            self._note(at, "array_agg keeps NULLs there and drops them here")
+        if self.read == _ORACLE and found.find(exp.ToChar):
+            self._note(at, "formats of to_char are not those of Oracle")
+        for call in found.find_all(exp.Anonymous):
+            if call.name.upper() in _OWN_FUNCTIONS and self.target is not None:
+                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"{self.target.name} has no {call.name}", UNSUPPORTED)
+            if not call.name.upper().startswith(_MARK) and call.name.upper() not in self.into.parser_class.FUNCTIONS:
+                self._note(at, f"{call.name}: sqlglot knows no function of this name, so it stays as it is")
+
+    def _masked(self, span: Span) -> str:
+        """The text of an expression in which the functions of row patterns have names that no engine knows."""
+        first = bisect_left(self.tokens, span.start, key=lambda token: token.start)
+        last = bisect_left(self.tokens, span.end, key=lambda token: token.start)
+        inside = self.tokens[first:last]
+        close = matching(inside)
+        renamed = _FUNCTIONS | _RENAMED.get(self.read, {})
+        out, at, ends = [], span.start, []
+        for i, token in enumerate(inside):
+            calls = token.kind == WORD and i + 1 in close
+            instead, end = None, token.end
+            if token.kind == WORD and token.upper in ("RUNNING", "FINAL") and i + 2 in close and inside[i + 1].kind == WORD:
+                instead = f"{_MARK}{token.upper}("
+                ends.append(close[i + 2])
+            elif calls and token.upper == "COUNT" and close[i + 1] == i + 2:
+                instead, end = "count(*)", inside[i + 2].end
+            elif calls and token.upper in ("MATCH_SEQUENCE_NUMBER", "MATCH_ROWTIME", "MATCH_PROCTIME"):
+                instead, end = self._number_or_time(token), inside[close[i + 1]].end
+            elif calls and token.upper in renamed:
+                instead = _MARK + renamed[token.upper]
+            if instead is not None and token.start >= at:
+                out += [self.sql[at : token.start], instead]
+                at = end
+            if ends and ends[-1] == i:
+                ends.pop()
+                out += [self.sql[at : token.end], ")"]
+                at = token.end
+        return "".join([*out, self.sql[at : span.end]])
+
+    def _number_or_time(self, token: Token) -> str:
+        """What stands for MATCH_SEQUENCE_NUMBER(), MATCH_ROWTIME(...) and MATCH_PROCTIME()."""
+        if token.upper == "MATCH_SEQUENCE_NUMBER":
+            return "count(*)"
+        if token.upper == "MATCH_PROCTIME" or not self.order:
+            message = f"{token.upper}() has no counterpart here; a query over a table has no processing time"
+            raise error_at(self.sql, token.start, token.end, "TRANSPILE", message, UNSUPPORTED)
+        return f"{_MARK}LAST({self.order})"
+
+
+def _dates(node: exp.Expr) -> exp.Expr:
+    """A date and a number of units as a sum with an interval, which is a date in Spark, too; DATEADD is a timestamp."""
+    if not isinstance(node, exp.DateAdd):
+        return node
+    amount, unit = node.expression, node.args.get("unit")
+    if isinstance(amount, exp.Literal) and unit is not None:
+        amount = exp.Interval(this=exp.Literal.string(amount.name), unit=unit)
+    return exp.Paren(this=exp.Add(this=node.this, expression=amount)) if isinstance(amount, exp.Interval) else node
+
+
+def _unmasked(text: str, renamed: dict[str, str | None]) -> str:
+    """The text with the clause's own functions, as they are called in the target's SQL."""
+    while (found := next(_wrapped(text), None)) is not None:
+        begin, inner, end = found
+        text = f"{text[:begin.start]}{begin.text[len(_MARK) :].upper()} {inner}{text[end.end :]}"
+    return re.sub(rf"\b{_MARK}(\w+)", lambda m: renamed.get(m[1].upper()) or m[1], text)
+
+
+def _wrapped(text: str) -> Iterator[tuple[Token, str, Token]]:
+    """The calls that stand for RUNNING and FINAL, each with what is inside."""
+    tokens = tokenize(text)
+    close = matching(tokens)
+    for i, token in enumerate(tokens):
+        if token.kind == WORD and token.upper in (f"{_MARK}RUNNING", f"{_MARK}FINAL"):
+            end = tokens[close[i + 1]]
+            yield token, text[tokens[i + 1].end : end.start], end

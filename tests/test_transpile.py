@@ -1,0 +1,139 @@
+"""Statements of other engines give their rows when they are transpiled (``tests/transpiled``), and notes say what a reader should know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sparkcep
+from sparkcep.cli import main
+from sparkcep.errors import ClauseError
+from tests.selection import one_in
+from tests.sql_case_files import read_case_file
+from tests.test_sql_cases import Views, check_case, starts_no_job
+from tests.transpiled.expressions import EXPRESSIONS, ROWS
+
+FILES = [read_case_file(path) for path in sorted((Path(__file__).resolve().parent / "transpiled").glob("*.test"))]
+CASES = [(file, case) for file in FILES for case in file.cases]
+
+
+@pytest.fixture(scope="module")
+def views(spark):
+    return Views(spark)
+
+
+@pytest.mark.parametrize(("file", "case"), one_in(3, [pytest.param(file, case, id=f"{file.path.stem}/{case.name}") for file, case in CASES if not starts_no_job(case)]))
+def test_rows(spark, views, file, case):
+    views.load(file)
+    done = sparkcep.transpile(case.statements[-1], case.read)
+    check_case(spark, replace(case, statements=[done.sql]))
+    assert len(done.notes) == len(case.notes), done.notes
+    for note, text in zip(done.notes, case.notes):
+        assert text in str(note)
+
+
+@pytest.mark.parametrize(("read", "number"), [(read, sum(1 for r, _, _ in EXPRESSIONS if r == read)) for read in dict.fromkeys(r for r, _, _ in EXPRESSIONS)])
+def test_expressions_of_other_engines_have_their_values(spark, read, number):
+    """Those of one engine as the columns of one query."""
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW t AS {ROWS}")
+    given = [(text, value) for engine, text, value in EXPRESSIONS if engine == read]
+    measures = ", ".join(f"{text} AS x{i}" for i, (text, _) in enumerate(given))
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} PATTERN (A+) DEFINE A AS id > 0)", read)
+    frame = spark.sql(done.sql)
+    (row,) = frame.selectExpr(*[f"CAST({name} AS STRING) AS {name}" for name in frame.columns]).collect()
+    assert {text: "NULL" if found is None else found for (text, _), found in zip(given, row)} == dict(given)
+    assert len(row) == number and done.notes == ()
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{file.path.stem}/{case.name}") for file, case in CASES if starts_no_job(case)])
+def test_errors(case):
+    with pytest.raises(ClauseError) as raised:
+        sparkcep.transpile(case.statements[-1], case.read)
+    error = raised.value
+    assert error.error_class == f"SPARKCEP.{case.error.error_class}" and case.error.text in error.message
+    assert case.error.position is None or (error.line, error.column) == case.error.position, str(error)
+
+
+def test_the_command_prints_statements_and_notes(capsys):
+    sql = "SELECT 1; SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES a.x / b.y AS q PATTERN (a b))"
+    assert main(["transpile", "--read", "trino", "-e", sql]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("SELECT 1;\nSELECT * FROM t MATCH_RECOGNIZE (\n") and "ORDER BY x NULLS LAST\n" in out
+    assert err.startswith("note: line 1, column 64: ")
+
+
+def test_a_function_that_sqlglot_does_not_know_stays_and_is_told():
+    done = sparkcep.transpile("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES ORA_HASH(LAST(y)) AS h PATTERN (a))", "oracle")
+    assert "ORA_HASH(LAST(y))" in done.sql and [str(note) for note in done.notes] == [
+        "line 1, column 54: ORA_HASH: sqlglot knows no function of this name, so it stays as it is"
+    ]
+
+
+CLAUSE = """SELECT m.p FROM t MATCH_RECOGNIZE (
+PARTITION BY k
+ORDER BY ts{nulls}
+MEASURES LAST(price, 1) AS p, count(`b c`.*) AS n
+ONE ROW PER MATCH
+AFTER MATCH SKIP TO NEXT ROW
+PATTERN (A `b c`{{2,}})
+DEFINE `b c` AS price < PREV(price)
+) AS m"""
+
+
+@pytest.mark.parametrize(
+    ("write", "changes"),
+    [
+        ("spark", (("AS p,", "AS `p`,"), ("AS n", "AS `n`"))),
+        ("databricks", (("count", "COUNT"),)),
+        ("trino", (("count", "COUNT"), ("`", '"'), (" NULLS?", " NULLS FIRST"))),
+        ("snowflake", (("count", "COUNT"), ("`", '"'), (" NULLS?", " NULLS FIRST"), ("PREV", "LAG"))),
+    ],
+)
+def test_a_clause_in_the_sql_of_another_engine(write, changes):
+    wanted = CLAUSE.format(nulls=" NULLS?")
+    for before, after in (*changes, (" NULLS?", "")):
+        wanted = wanted.replace(before, after)
+    done = sparkcep.transpile(CLAUSE.format(nulls=""), "spark", write)
+    assert done.sql == wanted and done.notes == ()
+    if write != "spark":  # and back again
+        assert sparkcep.transpile(done.sql, write).sql.replace("COUNT", "count") == sparkcep.transpile(CLAUSE.format(nulls=" NULLS FIRST" if "FIRST" in wanted else ""), "spark").sql
+
+
+def test_flink_has_within():
+    sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(B.price) AS p PATTERN (A B+) WINDOW INTERVAL '1' HOUR)"
+    done = sparkcep.transpile(sql, "spark", "flink")
+    assert "PATTERN (A B+) WITHIN INTERVAL '1' HOUR\nDEFINE A AS TRUE\n" in done.sql
+    assert [note.text.split(";")[0].split(":")[0] for note in done.notes] == ["sqlglot has no SQL of Flink's", "WITHIN takes a match of just this length"]
+
+
+@pytest.mark.parametrize(
+    ("clause", "write", "place", "said"),
+    [
+        ("PATTERN (A) APPROX 1", "trino", "APPROX 1", "trino cannot say APPROX"),
+        ("PATTERN (A) WINDOW 3 ROWS", "flink", "WINDOW 3 ROWS", "flink cannot say this WINDOW"),
+        ("PATTERN (A) WINDOW 3", "snowflake", "WINDOW 3", "snowflake cannot say this WINDOW"),
+        ("PATTERN (A ~B C)", "trino", "~B", "trino cannot say not in a pattern"),
+        ("PATTERN (A | C)", "flink", "A | C", "flink cannot say alternate in a pattern"),
+        ("PATTERN ((A B)+)", "flink", "(A B)+", "flink cannot say a quantifier of a group"),
+        ("PATTERN (A??)", "flink", "A??", "flink cannot say this reluctant quantifier"),
+        ("PATTERN (A+?)", "databricks", "A+?", "databricks cannot say this reluctant quantifier"),
+        ("PATTERN (A {- B -})", "databricks", "{- B -}", "databricks cannot say exclude in a pattern"),
+        ("AFTER MATCH SKIP TO A PATTERN (A)", "databricks", "A PATTERN", "databricks cannot say SKIP TO a variable"),
+        ("PATTERN (A) SUBSET U = (A)", "snowflake", "U = (A)", "snowflake cannot say SUBSET"),
+        ("ALL ROWS PER MATCH PATTERN (A)", "flink", "ALL ROWS", "flink cannot say these ROWS PER MATCH"),
+        ("PATTERN (A) DEFINE A AS NEXT(x) > 1", "flink", "NEXT(x) > 1", "flink has no NEXT"),
+        ("MEASURES MATCH_COUNT() AS n PATTERN (A)", "trino", "MATCH_COUNT", "trino has no MATCH_COUNT"),
+    ],
+)
+def test_what_another_engine_cannot_say(clause, write, place, said):
+    sql = f"SELECT * FROM t MATCH_RECOGNIZE ({clause})"
+    with pytest.raises(ClauseError) as raised:
+        sparkcep.transpile(sql, "spark", write)
+    assert said in raised.value.message and raised.value.column == sql.index(place) + 1
+
+
+def test_an_engine_that_is_not_known(capsys):
+    assert main(["transpile", "--read", "mysql", "-e", "SELECT 1"]) == 2
+    assert "trino, snowflake, oracle, flink" in capsys.readouterr().err
