@@ -191,8 +191,8 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
     count = 0
     done = False
     v = 0
-    if looking is None:
-        if state[K_ENTRIES] + by_edge.shape[0] > runs.pool.shape[0]:
+    if runs is not None:
+        if looking is None and state[K_ENTRIES] + by_edge.shape[0] > runs.pool.shape[0]:
             state[S_DETAIL] = CARGO_FULL
             return -1 - GROW, done
     while here != 0:
@@ -215,7 +215,8 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                 if when[row] > last:
                     head[node] = NONE  # outside its window
                     continue
-                _put(state[K_ENTRIES] + count, place, e, row, last, net, classes, runs)
+                if runs is not None:
+                    _put(state[K_ENTRIES] + count, place, e, row, last, net, classes, runs)
                 accepting = accept[edges[e, E_TARGET]]
                 if accepting != NONE:
                     complete(count, accepting, not done, edges, numbers, graph, runs, state)
@@ -371,9 +372,10 @@ def front_partitions(
                     if state[R_OVER] == 1:
                         bury(False, when[row], classes, state)
                         state[R_OVER] = 0
-                if looking is None:
-                    _replace(row, head, count, when, net, classes, runs, state)
-                else:
+                if runs is not None:
+                    if looking is None:
+                        _replace(row, head, count, when, net, classes, runs, state)
+                if looking is not None:
                     _settle(row, head, count, merging, when, looking, classes, numbers, graph, runs, state)
                 if not done:
                     row += 1
