@@ -81,6 +81,7 @@ class Arc:
     parameters: tuple[Parameter, ...] | None = None
     span: Span = _span()
     name_span: Span = _span()
+    head: Span = _span()  # of the name with its parameters
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,10 @@ class Automaton:
         """Where the types of registers and parameters stand."""
         parameters = [parameter.type_span for item in self.items if isinstance(item, Arc) for parameter in item.parameters or ()]
         return [register.type_span for register in self.registers] + parameters
+
+    def verbatim(self) -> list[Span]:
+        """Where a formatter changes nothing: tables of arcs, and names with parameters."""
+        return [item.table for item in self.tables] + [arc.head for arc in self.arcs if arc.parameters is not None]
 
     def expressions(self) -> list[Expr]:
         """All expressions, in the order of the text."""
@@ -224,6 +229,7 @@ class AutomatonParser:
         if name is not None and c.take_op("("):
             parameters = () if c.at_op(")") else tuple(self._many(self._parameter))
             c.expect_op(")", "to close the parameters")
+        head = self._span(named.start)
         c.expect_word("FROM", "and the state that the arc leaves")
         source = self._name("the state that the arc leaves")
         c.expect_word("TO", "and the state that the arc leads to")
@@ -243,7 +249,7 @@ class AutomatonParser:
             c.expect_op("(", "after EMIT")
             emits = tuple(self._many(self._emitted))
             c.expect_op(")", "to close EMIT")
-        return Arc(source, target, (source[0], target[0]), name, on, when, sets, emits, parameters, self._span(start), named)
+        return Arc(source, target, (source[0], target[0]), name, on, when, sets, emits, parameters, self._span(start), named, head)
 
     def _parameter(self) -> Parameter:
         name, span = self._name("a name for the parameter")

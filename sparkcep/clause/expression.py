@@ -31,7 +31,7 @@ _CONSTANTS = frozenset(
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 _CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
 _NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
-_OPENING = frozenset(["PATTERN", "AUTOMATON", "EMIT"])  # a part of the clause begins behind the column RUNNING or FINAL
+_OPENING = frozenset("PATTERN AUTOMATON EMIT AND BETWEEN DIV ILIKE IN LIKE OR RLIKE".split())  # what may stand behind a column called RUNNING or FINAL
 _STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split())
 
 

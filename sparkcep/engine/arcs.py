@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, ranks, words
 from sparkcep.columns.registers import register_type
-from sparkcep.columns.types import Type, type_of
+from sparkcep.columns.types import MAX_DIGITS, Type, type_of
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.lifetimes import in_order
 from sparkcep.engine.prepared import Task
@@ -72,8 +73,7 @@ def _fits(t: Type, time: Type) -> bool:
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ArcRow:
+class ArcRow(NamedTuple):
     """A row of ARCS FROM: the number of the ``row`` in its chunk, what it does, what names the arc, the times as they were ``written`` (None: NULL), the
     largest time of all rows before it (``now``, None where there was none), and its arc in the automaton (-1 of a punctuation)."""
 
@@ -138,8 +138,10 @@ class ArcRows:
         """A column of times in the type of the rows' times."""
         if column not in self.chunk.columns:
             return pa.nulls(self.chunk.rows, self.time.type)
-        found = self.chunk.columns[column]
+        found, t = self.chunk.columns[column], type_of(self.time.type)
         try:
+            if t.kind == "decimal" and not pa.types.is_null(found.type):
+                found = found.cast(pa.decimal128(MAX_DIGITS, t.scale))  # a type of few digits takes no whole number, whatever its value is
             return found.cast(self.time.type)
         except pa.ArrowInvalid:
             raise MatchRuntimeError(
@@ -176,44 +178,42 @@ class ArcRows:
         """``now``: the largest time before each of the rows, where all rows of the statement are here."""
         columns, taken, automaton = self.chunk.columns, pa.array(rows), self.task.plan.automaton
         arcs = columns[names.NAME].take(taken).to_pylist()
+        known = {name: -1 if name is None else self.templates.get(name.lower(), -1) for name in set(arcs)}
         parameters = [columns[parameter_column(i)].take(taken).to_pylist() for i in range(len(automaton.parameters))]
         written = [null_marks(columns[names.written_column(i)].take(taken)) for i in range(len(parameters))]
-        for at, row in enumerate(rows.tolist()):
-            op, arc, values = int(self.ops[row]), -1, ()
+        keys = list(zip(*(columns[names.key_column(i)].take(taken).to_pylist() for i in range(len(self.task.plan.arcs.keys))))) or [()] * len(rows)
+        begins, ends = _or_none(self.clock[rows], self.absent[rows]), _or_none(self.ends[rows], self.endless[rows])
+        nows = _or_none(self.now[rows], self.never[rows]) if now is None else _or_none(now, now == ALWAYS)
+        for at, (row, op) in enumerate(zip(rows.tolist(), self.ops[rows].tolist())):
+            arc, values = -1, ()
             if op != PUNCTUATE:
-                arc = self._arc(arcs[at])
+                arc = known[arcs[at]]
+                if arc < 0:
+                    raise self._unknown(arcs[at])
                 numbers = range(*automaton.arcs[arc].parameters)
                 for i in numbers:
                     if parameters[i][at] is None and not written[i][at]:
-                        self._beyond(i, row)
-                values = tuple(_key(parameters[i][at]) for i in numbers)
-            yield ArcRow(
-                row, op, arc, (arc, values, *self._keys(row)), None if self.absent[row] else int(self.clock[row]), None if self.endless[row] else int(self.ends[row]),
-                self._now(row) if now is None else None if now[at] == ALWAYS else int(now[at]),
-            )
+                        raise self._beyond(i, row)
+                values = tuple([_key(parameters[i][at]) for i in numbers])
+            yield ArcRow(row, op, arc, (arc, values, keys[at]), begins[at], ends[at], nows[at])
 
-    def _now(self, row: int) -> int | None:
-        return None if self.never[row] else int(self.now[row])
+    def _unknown(self, name: str | None) -> MatchRuntimeError:
+        known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
+        message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters; it may name {known}"
+        return MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
 
-    def _keys(self, row: int) -> tuple:
-        return tuple(self.chunk.columns[names.key_column(i)][row].as_py() for i in range(len(self.task.plan.arcs.keys)))
-
-    def _arc(self, name: str | None) -> int:
-        found = self.templates.get((name or "").lower())
-        if found is None:
-            known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
-            message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters; it may name {known}"
-            raise MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
-        return found
-
-    def _beyond(self, parameter: int, row: int) -> None:
+    def _beyond(self, parameter: int, row: int) -> MatchRuntimeError:
         value, declared = self.chunk.columns[names.written_column(parameter)][row].as_py(), self.task.plan.automaton.parameters[parameter]
         message = f"the value {value!r} is beyond {declared.type.upper()}, the type of the parameter {declared.name}; declare a wider type"
-        raise MatchRuntimeError("CAST_OVERFLOW", message, sqlstate="22003")
+        return MatchRuntimeError("CAST_OVERFLOW", message, sqlstate="22003")
 
     def given(self) -> dict[str, pa.Array]:
         """The columns of the parameters, by all rows."""
         return {name: self.chunk.columns[name] for name in map(parameter_column, range(len(self.task.plan.automaton.parameters)))}
+
+
+def _or_none(numbers: np.ndarray, absent: np.ndarray) -> list[int | None]:
+    return [None if none else number for number, none in zip(numbers.tolist(), absent.tolist())]
 
 
 def _key(value: object) -> tuple:
@@ -225,7 +225,7 @@ def _key(value: object) -> tuple:
     return (1, value.encode() if isinstance(value, str) else value)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Standing:
     """An arc from its row on: from when it is valid, until when, and until when by all that is foreseen. It ``appears`` by an effect, or is there from the start;
     a delete has ``ended`` it, a retract has undone it (``gone``)."""
@@ -265,16 +265,18 @@ class _Plotter:
         order: list[tuple[tuple, _Standing | None]] = [((i,), None) for i, arc in enumerate(arcs) if not arc.template]
         order += [((one.of.arc, one.begin, one.of.identity[1]), one) for one in self.standing]
         order.sort(key=lambda item: item[0])
-        place = {id(one): i for i, (_, one) in enumerate(order)}
-        nowhere = (ENDLESS, ENDLESS)
-
-        def present(key: tuple, one: _Standing | None, times: Callable[[_Standing], tuple[int, int]]) -> Present:
-            return Present(key[0]) if one is None else Present(key[0], *times(one), one.of.row)
-
-        written = {id(one): ENDLESS if one.of.end is None else one.of.end for one in self.standing}
-        first = tuple(present(key, one, lambda one: nowhere if one.appears else (one.begin, min(written[id(one)], one.foreseen))) for key, one in order)
-        last = tuple(present(key, one, lambda one: nowhere if one.gone else (one.begin, min(one.end, one.foreseen))) for key, one in order)
-        return Plot(first, last, {row: Effect(place[id(one)], begin, min(end, one.foreseen)) for row, one, begin, end in self.done})
+        first, last, place = [], [], {}
+        for i, (key, one) in enumerate(order):
+            if one is None:
+                first.append(Present(key[0]))
+                last.append(first[-1])
+                continue
+            place[id(one)], of = i, one.of
+            written = ENDLESS if of.end is None else of.end
+            first.append(Present(of.arc, ENDLESS, ENDLESS, of.row) if one.appears else Present(of.arc, one.begin, min(written, one.foreseen), of.row))
+            last.append(Present(of.arc, ENDLESS, ENDLESS, of.row) if one.gone else Present(of.arc, one.begin, min(one.end, one.foreseen), of.row))
+        effects = {row: Effect(place[id(one)], begin, min(end, one.foreseen)) for row, one, begin, end in self.done}
+        return Plot(tuple(first), tuple(last), effects)
 
     def _insert(self, row: ArcRow) -> None:
         end = ENDLESS if row.end is None else row.end

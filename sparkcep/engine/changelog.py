@@ -322,14 +322,13 @@ class Changelog:
         return old.shape == new.shape and not (self.search.labelled and len(old)) and np.array_equal(old[:, others], new[:, others])
 
     def _exchange(self, row: int, found: list[Match], cause: int) -> None:
-        """Other matches end at the row now; what has expired is final."""
+        """Other matches end at the row now. None of them has expired, as no arc changes before a punctuation."""
         here = self.here
-        old = [match for match in here.found[row] if not match.words[c.M_EXPIRED]]
-        expired = [match for match in here.found[row] if match.words[c.M_EXPIRED]]
+        old = here.found[row]
         before, after = ({self._same(match) for match in some} for some in (old, found))
         self._tell("retract", [match for match in old if self._same(match) not in after], cause)
         self._tell("insert", [match for match in found if self._same(match) not in before], cause)
-        here.found[row] = found + expired
+        here.found[row] = found
 
     def _same(self, match: Match) -> tuple:
         """What equal matches have in common."""

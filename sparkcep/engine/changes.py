@@ -154,14 +154,6 @@ def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarr
         raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
     if not plan.changes.arrival:
         return
-    nowhere = np.ones(len(said), dtype=bool) & bool(plan.partition)
-    for key in plan.partition:
-        nowhere &= null_marks(columns[key.column])[said].astype(bool)
-    if nowhere.any():
-        raise MatchRuntimeError(
-            "CHANGE_VALUE", "a punctuation without partition keys, for all partitions, is not understood yet; give each partition its own, or leave PARTITION BY out",
-            sqlstate="0A000",
-        )
     order = found.order
     promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
     late = order[(found.times[order] < promised) & (found.kinds[order] < PUNCTUATE) & ~absent[order]]

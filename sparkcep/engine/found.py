@@ -43,7 +43,7 @@ class Found:
 
     def chosen(self, which: np.ndarray) -> Found:
         """The events with these numbers, and nothing of the others."""
-        events = self.events[which].copy()
+        events = self.events[which]
         sizes = np.maximum(events[:, E_ROWS], 0)
         at = ranges(events[:, E_LABELS], sizes)
         events[:, E_LABELS] = np.cumsum(sizes) - sizes

@@ -139,7 +139,9 @@ class _Pass(Round):
         self.reported_bundles = np.zeros(chunk.parts, dtype=np.int64)
         self.reported_bundles[: len(open.rows)] = open.reported
         self.measured: Measured = search.reporter.places(chunk)
-        self.letters = np.where(self.measured.null, 0, self.data.rows.letters)
+        self.letters = self.data.rows.letters
+        if self.measured.null.any():
+            self.letters = np.where(self.measured.null, 0, self.letters)
         self.taken = np.zeros(chunk.rows, dtype=np.uint8)
         self.taken[ranges(chunk.offsets[: len(open.rows)], open.known)] = open.taken
         size = max(1024, chunk.rows // 4)

@@ -120,7 +120,7 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
         edges = [(e, automaton.edges[e]) for e in range(automaton.first[node], automaton.first[node + 1])]
         taking = [(e, edge) for e, edge in edges if edge[E_VAR] >= 0]
         looking = [e for e, edge in taking if conditions.entry[edge[E_VAR]] >= 0]
-        if len(looking) == 1 and all(edge[E_CHECK] <= 1 for _, edge in taking):
+        if len(looking) == 1 and all(edge[E_CHECK] <= 1 and edge[E_OPEN] <= 1 for _, edge in taking):
             alone[node] = looking[0]
             local[node] = sum({1 << int(edge[E_VAR]) for e, edge in taking if e != looking[0]})
     live = prepared.state_live

@@ -92,6 +92,8 @@ def _added(values: np.ndarray, more: int) -> np.ndarray:
     """``values`` int64 with 0 or more added, the largest int64 where that is too much."""
     if more > _UNSIGNED_TOP:
         return np.full(len(values), _TOP)
+    if more <= _TOP and int(values.max(initial=0)) <= _TOP - more:
+        return values + more
     places = values.view(np.uint64) ^ _HALF
     return (np.where(places > np.uint64(_UNSIGNED_TOP - more), np.uint64(_UNSIGNED_TOP), places + np.uint64(more)) ^ _HALF).view(np.int64)
 

@@ -356,10 +356,11 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Aut
 class AutomatonMeasures(MeasureSplitter):
     """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, ranked: tuple[str, ...]) -> None:
-        """``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY; ``ranked``: as in the base class."""
+    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...]) -> None:
+        """``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY, which is in the column ``arrived`` if that is known; ``ranked``: as in the base
+        class."""
         super().__init__(scope, inputs, one_row=one_row, ranked=ranked)
-        self.automaton, self.arrival = automaton, arrival
+        self.automaton, self.arrival, self.arrived = automaton, arrival, arrived
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.registers)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
@@ -376,7 +377,9 @@ class AutomatonMeasures(MeasureSplitter):
     def _call(self, call: Expr) -> str:
         if call.value in CHANGED and self.arrival is not None:
             kind = CHANGED[call.value]
-            return self._leaf(ChangedBy(kind, self.inputs.column(self.scope.row_text(self.arrival))) if kind == "changed_by" else OfChange(kind))
+            if kind != "changed_by":
+                return self._leaf(OfChange(kind))
+            return self._leaf(ChangedBy(kind, self.arrived or self.inputs.column(self.scope.row_text(self.arrival))))
         if call.value == "MATCH_NUMBER" and self.arrival is not None:
             raise self.scope.error(call, "MATCH_NUMBER", "under REPORT CHANGES matches come and go, so that they have no number; CHANGE_NUMBER() counts the output rows")
         if call.value in LIFETIMES:

@@ -28,11 +28,16 @@ def key_column(key: int) -> str:
     return f"__y{key}"
 
 
-def _inputs(parameters: int, keys: int, arrive: bool) -> tuple[str, ...]:
-    """All columns of the input that rows of ARCS FROM have of their own."""
+def moment_column(number: int) -> str:
+    """The column that holds an expression of ARRIVAL BY, of rows and of arcs."""
+    return f"__a_t{number}"
+
+
+def _inputs(parameters: int, keys: int, arrival: int) -> tuple[str, ...]:
+    """All columns of the input that rows of ARCS FROM have of their own, by how many parameters, partition keys and expressions of ARRIVAL BY there are."""
     numbers = range(parameters)
     found = [IS, NAME, OP, FROM, TO, NUMBER, *map(parameter_column, numbers), *map(written_column, numbers), *map(key_column, range(keys))]
-    return (*found, *((ARRIVED,) if arrive else ()), *((NOW,) if arrive and keys else ()))
+    return (*found, *map(moment_column, range(arrival)), *((ARRIVED,) if arrival else ()), *((NOW,) if arrival and keys else ()))
 
 
 def check_arcs(clause: MatchClause) -> None:
@@ -81,5 +86,5 @@ def arcs_of(clause: MatchClause, scope: Scope, inputs: Inputs, automaton: Automa
     rows = clause.changes.arrival if arrival else ()
     return Arcs(
         table.table.of(clause.text), arrival, tuple(inputs.column(scope.plain_text(expr, "ARRIVAL BY")) for expr in rows), keys,
-        _inputs(len(automaton.parameters), len(keys), bool(arrival)), *position(clause.text, table.span.start), table.span.of(clause.text).split("\n")[0][:40],
+        _inputs(len(automaton.parameters), len(keys), len(arrival)), *position(clause.text, table.span.start), table.span.of(clause.text).split("\n")[0][:40],
     )

@@ -172,5 +172,5 @@ class Plan:
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),
             outputs=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
-            arcs=self.arcs and self.arcs._replace(table="", arrival=()),
+            arcs=self.arcs and self.arcs._replace(table="", arrival=()), changes=self.changes and self.changes._replace(came=()),
         )

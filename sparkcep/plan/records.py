@@ -486,7 +486,8 @@ class Arcs(NamedTuple):
 class Changes(NamedTuple):
     """CHANGES IN and what goes with it. Input columns: ``column`` says what a row does; ``same``, a number that rows of a partition have in common that are
     equal in all that a retraction must be equal in; ``arrival``, a number by which rows of a partition arrive ("": they are a bag); ``consecutive``, the
-    number of CONSECUTIVE BY, or "". ``report`` is NET or CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is."""
+    number of CONSECUTIVE BY, or "". ``report`` is NET or CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``came``: the columns of ARRIVAL BY
+    where punctuations of one partition may be for all."""
 
     column: str
     same: str
@@ -495,6 +496,7 @@ class Changes(NamedTuple):
     report: Literal["NET", "CHANGES"]
     speculate: Literal["ALL", "NONE", "SIZE"]
     size: Window | None
+    came: tuple[str, ...]
     line: int
     column_at: int
     text: str

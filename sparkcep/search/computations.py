@@ -385,6 +385,13 @@ def _open(q, stamp, graph, values, rows, room, state):
 
 
 @inlined
+def _lacking(what, state):
+    """There is no room for what a row gives."""
+    state[S_DETAIL] = what
+    return GROW
+
+
+@inlined
 def _follow(arc, origin, k, target, on, group, q, rows, room):
     """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set."""
     for i in range(room.made.shape[0]):
@@ -488,8 +495,7 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
             end = room.ids[origin_of, k, I_END]
             if end == ENDLESS or after < end or end < graph.arcs[arc, A_FROM] or end >= graph.arcs[arc, A_UNTIL]:
                 continue
-        if graph.arcs[arc, A_GIVEN] < graph.arcs[arc, A_GIVEN_END]:
-            _load_given(arc, q, graph, values, rows)
+        _load_given(arc, q, graph, values, rows)
         sets = values.sets[arc]
         sets_end = values.sets[arc + 1]
         if values.fences[arc] >= 0 or sets_end > sets:
@@ -522,16 +528,14 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
         if on == ON_EXPIRY or graph.goes[target] == 0:
             continue
         if made == room.ids.shape[1]:
-            state[S_DETAIL] = RECORDS
-            return GROW
+            return _lacking(RECORDS, state)
         n = _known(into, made, stamp, room)
         if n < made:
             continue
         if labelled and on == ON_ROW:
             way = state[S_WAYS]
             if way == room.ways.shape[0]:
-                state[S_DETAIL] = WAYS
-                return GROW
+                return _lacking(WAYS, state)
             room.ways[way, 0] = room.made[I_WAY]
             room.ways[way, 1] = graph.arcs[arc, A_LABEL]
             room.made[I_WAY] = way

@@ -123,7 +123,7 @@ PASSED_SHIFT = 3
 class NetArrays(NamedTuple):
     """The net: ``first``, ``edges``, ``masks`` as in automaton.net, ``accepts`` uint8 (nodes), ``live`` uint8
     (nodes, slots): slots that decide a node's future; ``alone`` int64 (nodes): a node's only edge whose condition looks at the
-    match, -1 where there is none, several, or a group's window; ``local`` int64 (nodes): variables of the other edges;
+    match, -1 where there is none, several, or a group's window that a row opens or lies in; ``local`` int64 (nodes): variables of the other edges;
     ``valued`` uint8 (nodes): 1 where any slot is needed."""
 
     first: np.ndarray

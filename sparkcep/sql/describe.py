@@ -261,7 +261,8 @@ def _changes(plan: Plan) -> list[str]:
     changes, texts = plan.changes, dict(plan.inputs)
     if changes is None:
         return []
-    order = f"in the order of {changes.arrival}" if changes.arrival else "as a bag"
+    arrival = ", ".join(texts[column] for column in plan.arcs.came) if plan.arcs is not None and plan.arcs.came else changes.arrival
+    order = f"in the order of {arrival}" if arrival else "as a bag"
     lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
     if changes.consecutive:
         lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")

@@ -37,7 +37,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
-from sparkcep.sql.arcs import with_arcs
+from sparkcep.sql.arcs import with_arcs, with_promises
 from sparkcep.sql.occurrences import KEYWORD, Statement
 from sparkcep.sql.places import REGISTER_FIELD, Places
 from sparkcep.sql.probe import Chooser, Question
@@ -583,6 +583,10 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
+    if plan.changes is not None and plan.changes.came:
+        inner = with_promises(plan, inner)
+        order_only |= set(plan.changes.came) - _needed(plan)
+        shipped = [n for n in shipped if n not in order_only]
     if plan.arcs is not None:
         inner = with_arcs(plan, inner)
         shipped += plan.arcs.columns if plan.rows == ONE_ROW else ()
@@ -654,8 +658,7 @@ def _needed(plan: Plan) -> set[str]:
         automaton = plan.automaton
         visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
-    visit(plan.changes)
-    visit(plan.arcs.came if plan.arcs is not None else ())
+    visit(plan.changes and plan.changes._replace(came=()))
     if plan.ranking:
         visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed

@@ -72,7 +72,7 @@ def atoms(text: str, place: Place) -> list[Atom]:
         words = token.upper if kind == KEYWORD else text[span.start : span.end]
         out.append(Atom(words, kind, gap, begins, part))
         if part is None:
-            opened = token.text == "("
+            opened = token.text == "(" and span.end == token.end
             in_pattern = in_pattern or (opened and depth == 0 and len(out) > 1 and out[-2].begins and out[-2].text == "PATTERN")
             depth += opened - (token.text == ")")
             in_pattern = in_pattern and depth > 0
@@ -145,8 +145,8 @@ def _roles(clause: MatchClause) -> _Roles:
         r.names |= {span.start for span in clause.automaton.name_spans()}
         r.verbatim += clause.automaton.type_spans()
         r.named += clause.automaton.type_spans()
-        r.verbatim += [item.table for item in clause.automaton.tables]
-        r.named += [item.table for item in clause.automaton.tables]
+        r.verbatim += clause.automaton.verbatim()
+        r.named += clause.automaton.verbatim()
     if clause.approx is not None:
         rest += [clause.approx.k, *(w for _, w in clause.approx.weights)]
         if clause.approx.weights:

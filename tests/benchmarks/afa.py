@@ -25,6 +25,9 @@ IGNORED = ", q1 IGNORE WHEN v = 0, q2 IGNORE WHEN v = 0"
 AS_PATTERN = """PARTITION BY p ORDER BY id MEASURES count(*) AS n EVENT SELECTION STRICT CONTIGUITY ALL MATCHES PATTERN (S DN+ UP+ DN+ UP* E) WINDOW {window}
   DEFINE S AS v < -0.25, DN AS v < 0, UP AS v > 0, E AS v > 0 AND count(UP.*) + 1 = count(DN.*)"""
 CHANGED = "CHANGES IN op ARRIVAL BY at REPORT CHANGES {}"
+# Q3: 8 arcs in a line, each an up or a down and no register; as templates, of which a row of ARCS FROM makes one of the two present
+Q3 = "PARTITION BY p ORDER BY id MEASURES {measures} AUTOMATON (STATE q0 START, q8 FINAL  {arcs}{table}) WINDOW 500 {changes}"
+LENGTH = 8
 
 
 def quotes(rows: int, p: float, ignorable: float = 0.0, seed: int = 1) -> dict[str, np.ndarray]:
@@ -42,12 +45,51 @@ def late(columns: dict[str, np.ndarray], share: float, most: int, seed: int = 2)
     return columns | {"at": np.argsort(np.argsort(when))}
 
 
-def measure(text: str, columns: dict[str, np.ndarray]) -> tuple[float, int]:
-    """Seconds (median of 3 warm runs) and rows of output."""
+def flips(rows: int, every: int, seed: int = 3) -> list[dict]:
+    """Rows of ARCS FROM: at first a direction for each of Q3's arcs, then after each ``every``-th event the other one of a random arc; none ever changes for 0."""
+    rng = np.random.default_rng(seed)
+    ups = (rng.random(LENGTH) < 0.5).tolist()
+    found = [{"arc": f"{'u' if up else 'd'}{i}", "op": "insert", "at": -1} for i, up in enumerate(ups)]
+    for at in range(every, rows, every) if every else ():
+        i = int(rng.integers(LENGTH))
+        found.append({"arc": f"{'u' if ups[i] else 'd'}{i}", "op": "delete", "at": at})
+        ups[i] = not ups[i]
+        found.append({"arc": f"{'u' if ups[i] else 'd'}{i}", "op": "insert", "at": at})
+    return found
+
+
+def q3(report: str, ups: list[bool] | None = None) -> str:
+    """Q3 over arcs that come and go; with ``ups`` over those directions, which never change."""
+    arcs = [
+        f"ARC {'u' if up else 'd'}{i}{'' if ups else '()'} FROM q{i} TO q{i + 1} WHEN v {'>' if up else '<'} 0"
+        for i in range(LENGTH) for up in ((ups[i],) if ups else (True, False))
+    ]  # fmt: skip
+    measures = "FIRST(id) AS a" if report == "NET" else "CHANGE() AS c, FIRST(id) AS a"
+    changes = f"CHANGES IN op ARRIVAL BY at REPORT {report}"
+    return Q3.format(measures=measures, arcs=" ".join(arcs), table="" if ups else " ARCS FROM active ARRIVAL BY at", changes=changes)
+
+
+def dynamic(rows: int) -> dict:
+    """Figure 9: what arcs that change cost, as the share of the static pattern's rate. The paper's loses less than a tenth where one changes every 10 events."""
+    columns = quotes(rows, 0.5) | {"at": np.arange(rows)}
+    results = {}
+    print(f"\nFigure 9, {rows:,} events, W = 500: rate of Q3 whose arcs change every d events, by that of the static one")
+    print("report     static us      never   d = 1000        100         10")
+    for report in ("NET", "CHANGES"):
+        ups = [row["arc"][0] == "u" for row in flips(rows, 0)]
+        static = measure(q3(report, ups), columns)[0]
+        shares = [static / measure(q3(report), columns, flips(rows, every))[0] for every in (0, 1000, 100, 10)]
+        results[f"9 {report}"] = shares
+        print(f"{report:<10}{static / rows * 1e6:>10.2f}" + "".join(f"{share:>11.2f}" for share in shares))
+    return results
+
+
+def measure(text: str, columns: dict[str, np.ndarray], arcs: list[dict] | None = None) -> tuple[float, int]:
+    """Seconds (median of 3 warm runs) and rows of output; ``arcs``: rows of ARCS FROM."""
     names = [name for name in ("id", "v", "at") if name in columns]
     rows = [dict(zip(names, values), p=0, w=0, s="", op="insert", n=0) for values in zip(*(columns[name].tolist() for name in names))]
     plan = make_plan(parse_clause(text))
-    table = inputs(plan, {0: rows})
+    table = inputs(plan, {0: rows}, arcs=arcs)
     prepared = prepare(plan, table.schema)
     seconds, found = [], 0
     for _ in range(4):
@@ -101,4 +143,4 @@ def run(rows: int) -> dict:
     rates = [rows / measure(clause(1, 500, 0.0, ignore=True), quotes(rows, 0.5, share))[0] / 1e6 for share in (0.0, 0.2, 0.5, 0.8, 0.9)]
     results["16"] = rates
     print("".join(f"{x:>8.2f}" for x in rates))
-    return results
+    return results | dynamic(rows // 2)

@@ -150,6 +150,9 @@ def random_events(rng, automaton, turns, times, *, explicit=True, default=True, 
         end = None if rng.random() < 0.5 or not explicit else rng.choice(times) + rng.randrange(4)
         event = {"arc": arc.name, "op": rng.choice(("insert", None)), "valid_from": begin, "valid_to": end, "at": at, "p": rng.choice((None, *own))}
         event |= {name: rng.choice((None, 0, 1, 2, 3)) if name in arc.parameters else None for name in names}
+        if there and rng.random() < 0.35:  # a second one that is like it but for its times
+            like = rng.choice(there)
+            event = dict(like, at=at, valid_from=event["valid_from"], valid_to=event["valid_to"])
         events.append(event)
         there.append(event)
     if explicit and promise and events:

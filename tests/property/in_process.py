@@ -6,7 +6,9 @@ import functools
 import random
 import re
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Generator
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
 from sparkcep.columns.registers import register_type
 from sparkcep.engine.open import OpenPartitions, engine_for, match_batches, match_table, prepare
-from sparkcep.plan.arcs import ARRIVED, IS, NAME, NOW, NUMBER, OP, OWN_COLUMNS, key_column, written_column
+from sparkcep.plan.arcs import ARRIVED, IS, NAME, NOW, NUMBER, OP, OWN_COLUMNS, key_column, moment_column, written_column
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
@@ -78,6 +80,8 @@ def _with_arcs(plan, table: pa.Table, arcs: list[dict]) -> pa.Table:
     names, rows = [parameter.name for parameter in plan.automaton.parameters], table.to_pylist()
     turns = (("insert", "delete", "retract", "punctuate"), ("insert", "retract", "punctuate"))
     came = plan.arcs.came[0] if plan.arcs.came else None
+    timed = sorted((row[came], row["__o0"]) for row in rows if row["__o0"] is not None) if came else []
+    moments, largest = [at for at, _ in timed], list(accumulate((time for _, time in timed), max))
 
     def own(row: dict, arc: dict | None, number: int) -> dict:
         found = {IS: arc is not None, NUMBER: number}
@@ -86,8 +90,9 @@ def _with_arcs(plan, table: pa.Table, arcs: list[dict]) -> pa.Table:
         found |= {column(i): of.get(name) for i, name in enumerate(names) for column in (parameter_column, written_column)}
         if came is not None:
             at, op = (row[came], row[plan.changes.column]) if arc is None else (arc["at"], arc["op"])
-            found |= {came: at, ARRIVED: 10 * at + turns[arc is None].index((op or "insert").lower()) - (4 if arc else 0)}
-            found[NOW] = None if arc is None else max((r["__o0"] for r in rows if r[came] < at and r["__o0"] is not None), default=None)
+            found |= {moment_column(0): at, ARRIVED: 10 * at + turns[arc is None].index((op or "insert").lower()) - (4 if arc else 0)}
+            before = 0 if arc is None else bisect_left(moments, at)
+            found[NOW] = largest[before - 1] if before else None
         return row | found
 
     out, before = [], object()
@@ -159,11 +164,12 @@ def in_slices(plan, table: pa.Table, slices: Slices) -> pa.Table:
     return taken.append_column(SLICE, pa.array(own, pa.int64())).append_column(AWAY, pa.array(away, pa.int32()))
 
 
-def inputs(plan, partitions: dict[int, list[dict]], chosen: Filter | None = None) -> pa.Table:
-    """The columns a plan wants of these rows, by rising id."""
+def inputs(plan, partitions: dict[int, list[dict]], chosen: Filter | None = None, arcs: list[dict] | None = None) -> pa.Table:
+    """The columns a plan wants of these rows, by rising id; ``arcs``: the rows of ARCS FROM."""
     database = sqlite3.connect(":memory:")
     try:
-        return _inputs(plan, partitions, database, chosen)
+        table = _inputs(plan, partitions, database, chosen)
+        return table if arcs is None else _with_arcs(plan, table, arcs)
     finally:
         database.close()
 

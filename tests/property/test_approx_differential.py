@@ -148,7 +148,7 @@ def test_a_negated_group_of_one_row_is_its_variable(seed):
             refused += 1
             continue
         tally.compare(case, approx_cases.partitions(rng, case, 40))
-    assert tally.matched >= 0.3 * tally.pairs and refused < 200
+    assert tally.matched >= 0.3 * tally.pairs and refused < 400
 
 
 @pytest.mark.slow

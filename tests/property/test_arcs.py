@@ -147,6 +147,40 @@ def test_changes_are_those_of_all_matches(seed):
     assert told > compared
 
 
+@pytest.mark.parametrize("seed", first(range(6), wider=4))
+def test_arcs_that_take_no_row(seed):
+    """ON EMPTY and ON EXPIRY: computations go on from what an arc has made that is valid no more."""
+    rng = random.Random(9500 + seed)
+    compared = told = 0
+    while compared < AUTOMATA * PARTITIONS // 2:
+        automaton = random_automaton(rng)
+        mode = {"explicit": True, "default": False, "promise": True, "punctuate": True}
+        silent = {arc.source for arc in automaton.arcs if arc.parameters == () and arc.on == "empty"} & {arc.source for arc in automaton.arcs if arc.on == "row"}
+        reached = {arc.target for arc in automaton.arcs if arc.parameters == () and arc.on == "empty"} & {arc.source for arc in automaton.arcs if arc.on == "row"}
+        expiring = any(arc.parameters == () and arc.on == "expiry" for arc in automaton.arcs)
+        if not (silent and reached or expiring and rng.random() < 0.3):
+            continue
+        partitions, events = log(rng, automaton, **mode)
+        if any(partitions.values()) and events:
+            pairs, changes = compare_log(rng, automaton, {p: some for p, some in partitions.items() if some}, events, mode)
+            compared, told = compared + pairs, told + changes
+    assert told > compared // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(8))
+def test_20_000_logs(batch):
+    """Rows and arcs that come and go, in batches of a few thousand logs."""
+    rng, logs, told = random.Random(9800 + batch), 0, 0
+    while logs < 20_000 // 8:
+        automaton, mode = random_automaton(rng, consecutive=rng.random() < 0.2), modes(rng)
+        partitions, events = log(rng, automaton, own=rng.choice(((), range(PARTITIONS))), **mode)
+        if any(partitions.values()) and events:
+            pairs, changes = compare_log(rng, automaton, {p: some for p, some in partitions.items() if some}, events, mode)
+            logs, told = logs + pairs, told + changes
+    assert told > logs
+
+
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH"), (changelog_engine, "RUN")):

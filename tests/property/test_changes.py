@@ -127,6 +127,19 @@ def test_changes_are_those_of_all_matches(seed):
     assert told > 2 * compared
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(8))
+def test_20_000_logs(batch):
+    """What changes tell of random logs, in batches of a few thousand."""
+    rng, logs, told = random.Random(8800 + batch), 0, 0
+    while logs < 20_000 // 8:
+        automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.3)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 14), rng.choice((0.0, 0.3, 0.7))) for p in range(PARTITIONS)}
+        pairs, changes = _compare_changes(rng, automaton, partitions)
+        logs, told = logs + pairs, told + changes
+    assert told > 2 * logs
+
+
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH"), (changelog_engine, "RUN")):

@@ -55,7 +55,7 @@ def queries(rng, count):
     found = 0
     while found < count:
         strategy = rng.choice([selection.NEXT, selection.ANY])
-        query = equated(rng, selection.random_query(rng, strategy=strategy, shapes=("plain", "plain", "negation")))
+        query = equated(rng, selection.random_query(rng, strategy=strategy, shapes=("plain", "plain", "negation", "group")))
         if cut(query) and (len(pattern.variables(query.pattern)) > 1 or rng.random() < 0.2):
             found += 1
             yield query

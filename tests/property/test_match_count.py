@@ -25,7 +25,7 @@ def test_numbers_agree_with_the_oracle(seed):
     rng = random.Random(seed)
     compared = 0
     for _ in range(200):
-        query = selection.random_query(rng, report="all", shapes=("plain", "plain", "negation"))
+        query = selection.random_query(rng, report="all", shapes=("plain", "plain", "negation", "group"))
         query.mode, query.skip = measures.ONE_ROW, None
         text = re.sub(r"MEASURES .*", "MEASURES LAST(id) AS last, MATCH_COUNT() AS n", query.to_sql())
         partitions = {p: selection.random_rows(rng, rng.randrange(1, 9)) for p in range(10)}

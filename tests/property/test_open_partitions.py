@@ -106,7 +106,7 @@ def test_adjacent_rows(seed):
 def test_event_selection(seed):
     rng, compared = random.Random(100 + seed), 0
     for _ in range(60):
-        query = selection.random_query(rng)
+        query = selection.random_query(rng, shapes=("plain", "plain", "negation", "group", "conjunction"))
         compared += _same(query.to_sql(), partitions(rng, 12, longest=8), rng)
     assert compared > 200
 

@@ -130,7 +130,7 @@ def spread(rng, rows):
     return rows
 
 
-@pytest.mark.parametrize("shapes", [("plain",), ("negation",), ("conjunction",)], ids="-".join)
+@pytest.mark.parametrize("shapes", [("plain",), ("negation",), ("group",), ("conjunction",)], ids="-".join)
 def test_windows(shapes):
     rng, tally = random.Random(f"windows {shapes}"), Tally()
     while tally.windowed < 40:

@@ -187,6 +187,46 @@ def test_negated_groups_agree_with_the_oracle(seed):
     assert tally.matched >= 0.2 * tally.pairs
 
 
+def renamed(tree, names):
+    """A pattern with other variables."""
+    if tree[0] == "var":
+        return ("var", names[tree[1]])
+    return tuple([renamed(part, names) for part in item] if isinstance(item, list) else renamed(item, names) if isinstance(item, tuple) else item for item in tree)
+
+
+def random_gap(rng):
+    """Two rows with a negated group between them that ignores rows by its state, or has windows."""
+    names = dict(zip("ABCD", "MNOP"))
+    while True:
+        inner = loop_and_what_follows(rng)
+        if rng.random() < 0.4:  # without a loop a row that leads nowhere may not be passed over
+            a, b, c, d = (("var", name) for name in "ABCD")
+            inner = ("cat", [a, ("alt", rng.sample([("cat", [b, c]), rng.choice([d, ("cat", [d, b])])], 2))])
+        if selection._least(inner) > 0:
+            break
+    inner = renamed(inner, names)
+    strategy, looks, apart = rng.choice([selection.NEXT, selection.NEXT, selection.ANY]), rng.random() < 0.7, rng.random() < 0.6
+    defines = {"Z": ("=", ("col", "s"), ("lit", rng.choice("abc")))} if strategy == selection.NEXT else {}
+    for name in pattern.variables(inner):
+        column, low = ("col", "v"), "MNOP".index(name) if apart else rng.randrange(4)
+        defines[name] = (rng.choice(["="] if apart else [">=", "<=", "=", "<>"]), column, ("lit", low))
+        if looks and rng.random() < 0.5:
+            other = ("nav", "LAST", rng.choice([*pattern.variables(inner), "A", "Z"]), 0, ("col", rng.choice("vw")))
+            defines[name] = ("and", defines[name], (rng.choice(["<=", ">=", "<>"]), column, other))
+    p = ("cat", [("var", "A"), ("neg", inner), ("var", "Z")])
+    return selection.Query(p, pattern.to_text(p), defines, strategy, "all", measures=dict(selection.BASE_MEASURES), budget=50_000)
+
+
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
+def test_negated_groups_ignore_rows_by_their_state(seed):
+    rng = random.Random(4500 + seed)
+    tally = Tally()
+    for _ in range(120):
+        tally.compare(random_gap(rng), partitions(rng, 12, 10))
+    assert tally.pairs >= 1200
+    assert tally.matched >= 0.3 * tally.pairs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", [selection.NEXT, selection.ANY])
 def test_twenty_thousand_partitions_of_negated_groups(strategy):

@@ -88,7 +88,7 @@ def random_query(rng, shapes):
     return query
 
 
-@pytest.mark.parametrize("shapes", [("plain",), ("negation",), ("conjunction",)], ids="-".join)
+@pytest.mark.parametrize("shapes", [("plain",), ("negation",), ("group",), ("conjunction",)], ids="-".join)
 @pytest.mark.parametrize("descending", [False, True], ids=["", "descending"])
 def test_random_clauses(shapes, descending):
     rng, tally = random.Random(f"slices {shapes} {descending}"), Tally()

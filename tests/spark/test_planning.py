@@ -313,6 +313,6 @@ def test_the_jvm_refuses_a_plan_of_another_format(planned, monkeypatch):
     written = Plan.to_json
     monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{checked.FORMAT},', '"format":99,'))
     monkeypatch.setattr(checked, "check_version", lambda found, known: None)
-    with pytest.raises(PySparkException, match=r"made by sparkcep .* \(format 7\) was given to a JVM that reads format") as caught:
+    with pytest.raises(PySparkException, match=r"made by sparkcep .* \(format 99\) was given to a JVM that reads format") as caught:
         planned.sql(f"SELECT * FROM {CLAUSE.format(rows='')}").collect()
     assert caught.value.getCondition() == "SPARKCEP.VERSION"
