@@ -12,6 +12,7 @@ import pytest
 
 from sparkcep.automaton.strategy import (
     ADJACENT,
+    BUDGETED,
     CLASSES,
     COMPUTATIONS,
     CONJUNCTION,
@@ -29,6 +30,7 @@ from sparkcep.automaton.strategy import (
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.search import codes
@@ -118,6 +120,7 @@ def test_where_branches_end_is_told_only_to_those_who_ask(clause, asked, monkeyp
 # -- the whole corpus: what EXPLAIN says, and which search ran ----------------------------------------------------------
 
 SAID = {
+    "row by row, all runs side by side": BUDGETED,
     "rank join of the best matches of the sides": SIDES,
     "the sides of & side by side": CONJUNCTION,
     "with one run for each node, ": PROXIES,
@@ -181,6 +184,8 @@ def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
             columns[plan.changes.column] = pa.array(["insert"] * 2 * ROWS)
         if plan.letters:
             columns[LETTERS] = pa.array([sum(1 << bit for _, bit, _ in plan.letters)] * 2 * ROWS)
+        if HISTORY_COLUMN in columns:
+            columns[HISTORY_COLUMN] = pa.nulls(2 * ROWS)
         yield pa.table(columns or {"x": values(pa.int64())})
 
 

@@ -296,6 +296,12 @@ def _names(strategy: Strategy) -> str:
     return ", ".join(strategy.plan.variables[v] for v in strategy.looking)
 
 
+_OF_HISTORY = {
+    "history_place": "place", "history_so_far": "errors so far", "history_remaining": "intervals that remain", "history_idle": "intervals since its last row",
+    "history_visits": "visits", "history_points": "match points", "history_starts": "first match points of the bundles",
+}
+
+
 def _asked(plan: Plan, strategy: Strategy) -> str:
     """What is asked."""
     if strategy.question == by.BEST:
@@ -430,6 +436,8 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return "positions of the match's rows"
     if kind in ("register", "emit"):
         return f"{'register' if kind == 'register' else 'EMIT column'} {spec.number + 1} at the end of the match"
+    if kind in _OF_HISTORY:
+        return f"{_OF_HISTORY[kind]} of each vector of the partition"
     for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES | CHANGED).items():
         if kind == leaf:
             return f"{name}()"
