@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.runs import empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
-from sparkcep.engine.windows import Measured, window_measure
+from sparkcep.engine.windows import Measured, float_size, window_measure
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.costs import ALL
@@ -31,6 +30,7 @@ from sparkcep.search.chains import NONE
 
 ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
 _TOP = 1 << 62
+_NO_CLOCK = searching.Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
 
 
 def budget_net(prepared: Prepared, proxies: bool) -> searching.BudgetNet:
@@ -162,7 +162,8 @@ class _Search(SideBySide):
             intervals, self.told = search.reader.told(chunk)
         if search.learning:
             intervals = search.approx.history.intervals
-        self.clock = self._clock(intervals)
+        # without vectors nobody asks for the time
+        self.clock = self._clock(intervals) if search.learning or len(self.told.codes) else _NO_CLOCK
         buckets = int(search.net.buckets.max(initial=0)) + 1
         asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
         self.ground = searching.Ground(
@@ -194,13 +195,18 @@ class _Search(SideBySide):
         values, size = window_measure(window, self.chunk.columns.get(window.order), self.chunk.positions)
         levels = max(len(self.search.costs), 1)
         if values.dtype.kind == "f":
-            return searching.Clock(True, np.zeros(1, dtype=np.int64), values, 1, float(size), intervals, levels)
-        parts = Fraction(size).denominator
+            wide = float_size(size)
+            if np.isinf(wide):  # all that is left of the window is as long as the window
+                return searching.Clock(True, np.zeros(1, dtype=np.int64), np.zeros(len(values)), 1, 1.0, intervals, levels)
+            return searching.Clock(True, np.zeros(1, dtype=np.int64), values, 1, wide, intervals, levels)
+        parts = size.denominator
         reach = int(size * parts)
-        if reach * intervals >= _TOP or (len(values) and max(abs(int(values.min())), abs(int(values.max()))) * parts >= _TOP):
+        if reach * intervals >= _TOP:
             message = f"{intervals} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
             raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
-        return searching.Clock(False, values * parts, np.zeros(1), reach, 1.0, intervals, levels)
+        # modulo 2**64: differences inside a window are less than its size
+        whole = (np.ascontiguousarray(values).view(np.uint64) * np.uint64(parts % (1 << 64))).view(np.int64)
+        return searching.Clock(False, whole, np.zeros(1), reach, 1.0, intervals, levels)
 
     def run(self) -> int:
         search, task = self.search, self.task
@@ -226,10 +232,11 @@ class _Search(SideBySide):
         self.check(self.nbytes())
 
     def _more_entries(self) -> None:
-        """Entries that no run has any more make room for others."""
+        """Entries that no run has any more make room for others; what a row may add has room in any case."""
         runs = with_room(self.cargo, self.room)
         searching.compact_entries(self.classes, self.learned, runs, self.ground, self.state)
-        if int(self.state[searching.K_ENTRIES]) * 2 > len(runs.at):
+        used = int(self.state[searching.K_ENTRIES])
+        if used + max(used, len(self.ground.candidates)) > len(runs.at):
             self.cargo = self.cargo._replace(pool=doubled(runs.pool), at=doubled(runs.at))
             self.ground = self.ground._replace(labels=doubled(self.ground.labels))
             if self.learned.wanted:

@@ -82,7 +82,7 @@ def window_measure(window: Window, column: pa.Array | None, positions: np.ndarra
 def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
     if when.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # of infinite places, which are in no window
-            near = when + _float(size)
+            near = when + float_size(size)
         return Measured(when, np.maximum(np.nextafter(near, -np.inf), when), near, null)
     # whole values inside are less than the next whole number apart
     return Measured(when, _added(when, _next_whole(size) - 1), _added(when, size.numerator // size.denominator), null)
@@ -117,7 +117,8 @@ def _next_whole(size: Fraction) -> int:
     return -(-size.numerator // size.denominator)
 
 
-def _float(size: Fraction) -> float:
+def float_size(size: Fraction) -> float:
+    """The size of a window as a DOUBLE."""
     try:
         return float(size)
     except OverflowError:
@@ -143,7 +144,7 @@ def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarr
     ends, backs = at.copy(), at + 1
     reach = _next_whole(scaled)
     if values.dtype.kind == "f":
-        searching.float_windows(values, null, offsets, _float(scaled), ends, backs)
+        searching.float_windows(values, null, offsets, float_size(scaled), ends, backs)
     else:
         searching.whole_windows(values, null, offsets, np.uint64(min(reach, _UNSIGNED_TOP)), reach > _UNSIGNED_TOP, ends, backs)
     return ends, backs
@@ -189,7 +190,7 @@ class _Grid:
             size, step = size * unit, step * unit
         target = window_type(column, common_unit(slide.step, window.size))
         if t is not None and t.is_float:
-            return _Grid(t, target, 1, _float(step), _float(size))
+            return _Grid(t, target, 1, float_size(step), float_size(size))
         # in whole parts of a value, so that both are whole
         parts = lcm(size.denominator, step.denominator)
         return _Grid(t, target, parts, int(step * parts), int(size * parts))

@@ -1,0 +1,168 @@
+"""BUDGET and MATCH HISTORY over every kind of window and order, with as little room as there can be, against their oracle."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine import budgeted as budgeted_engine
+from sparkcep.engine import front as front_engine
+from sparkcep.engine.drive import Room
+from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.plan.budget import HISTORY_COLUMN
+from sparkcep.plan.build import make_plan
+from tests.oracle import budget as oracle
+from tests.property import test_budget as choices
+from tests.selection import first
+
+NOTHING = "-"  # the letter of a row that no variable takes
+DAY = timedelta(days=1)
+_ZERO = datetime(1969, 12, 31, 23, 59, 50, tzinfo=timezone.utc)
+
+
+def _whole(of, low):
+    return lambda t: low + of * t, lambda w: str(of * w), pa.int64()
+
+
+# of each kind: the value at a time, the text of a window, the type; windows and times are whole numbers of one unit
+KINDS = {
+    "int": _whole(1, -7),
+    "far": _whole(10**15, -(10**16)),
+    "least": _whole(1, -(1 << 63) + 3),
+    "greatest": _whole(1, (1 << 63) - 60),
+    "timestamp": (lambda t: _ZERO + t * timedelta(microseconds=1_500_001), lambda w: f"INTERVAL '{w * 1_500_001 / 10**6:.6f}' SECOND", pa.timestamp("us", tz="UTC")),
+    "timestamp_ntz": (lambda t: _ZERO.replace(tzinfo=None) + t * timedelta(hours=5), lambda w: f"INTERVAL '{w * 5}' HOUR", pa.timestamp("us")),
+    "date": (lambda t: date(1969, 12, 28) + t * DAY, lambda w: f"INTERVAL '{w}' DAY", pa.date32()),
+    "double": (lambda t: -3.5 + t * 0.25, lambda w: str(w * 0.25), pa.float64()),
+    "float": (lambda t: -3.5 + t * 0.5, lambda w: str(w * 0.5), pa.float32()),
+    "decimal": (lambda t: Decimal("-2.50") + t * Decimal("0.25"), lambda w: str(w * Decimal("0.25")), pa.decimal128(10, 2)),
+}  # fmt: skip
+
+
+def random_places(rng, kind, count) -> list[tuple[str, list[int | None]]]:
+    """Partitions of (letters, times); rows of no time stand before the others, or behind them."""
+    found: list[tuple[str, list[int | None]]] = []
+    for letters, times in choices.random_partitions(rng, count):
+        letters = "".join(NOTHING if rng.random() < 0.1 else letter for letter in letters)
+        found.append((letters, [*times] if kind != "rows" else list(range(len(times)))))
+    return found
+
+
+def ran(text, query, partitions, values, history, chunk_rows) -> dict[int, list[dict]]:
+    """As :func:`tests.property.test_budget.ran`, over the times ``values`` of all rows."""
+    plan = make_plan(parse_clause(text))
+    rows = [(p, i, s) for p, (letters, _) in enumerate(partitions) for i, s in enumerate(letters)]
+    columns = dict(zip(("p", "id", "s"), map(list, zip(*rows)))) | {"t": values}
+    data = {}
+    for name, text_of in plan.inputs:
+        brought = name == HISTORY_COLUMN
+        data[name] = pa.array([history, *[None] * (len(rows) - 1)], type=choices.HISTORY_TYPE) if brought else pa.array(columns[text_of.strip("() ")])
+    bits = [(1 << letter.bit, query.takes[plan.variables[letter.variable].upper()]) for letter in plan.letters]
+    data["__letters"] = pa.array([sum(bit for bit, takes in bits if s in takes) for s in columns["s"]])
+    table = pa.table(data)
+    prepared = prepare(plan, table.schema)
+    tables = match_batches(engine_for(prepared, chunk_rows), table.to_batches(max_chunksize=chunk_rows))
+    found: dict[int, list[dict]] = {}
+    for row in pa.concat_tables([prepared.output_schema.empty_table(), *tables]).to_pylist():
+        found.setdefault(row["__p0"], []).append({name: row.get(leaf) for name, leaf in plan.outputs})
+    return found
+
+
+def compare(rng, queries, count) -> Counter:
+    tally: Counter = Counter()
+    for i in range(queries):
+        kind = rng.choice([*KINDS, "rows"])
+        learning = rng.random() < 0.4
+        query = choices.random_budgeted(rng, checks=not learning or rng.random() < 0.5)
+        query.intervals = rng.choice([1, 2, 3, 4, 8])
+        if not learning and i % 2:
+            query.history = choices.random_history(rng, query) | {(1, Fraction(0), query.intervals, query.intervals - 1): (7, (0,))}
+        down = kind != "rows" and rng.random() < 0.4
+        some = random_places(rng, kind, count)
+        value, window, kept = KINDS["int" if kind == "rows" else kind]
+        whole = query.window
+        if kind == "date" and rng.random() < 0.5:
+            query.window = Fraction(whole * 2 + 1, 2)
+            window = lambda w: f"INTERVAL '{int(w * 24)}' HOUR"  # noqa: E731
+        some = [(letters, [20 - t for t in times] if down else times) for letters, times in some]
+        values = pa.array([value(t) for _, times in some for t in times], type=kept)
+        report = f"MATCH HISTORY OF {'PROXY' if query.proxies else 'ALL'} MATCHES INTERVALS {query.intervals}" if learning else "PROXY MATCHES" if query.proxies else "ALL MATCHES"
+        written = choices.clause(query, report, "" if learning else f"MEASURES {choices.REPORTED}")
+        text = written.replace(f"WINDOW {query.window}", f"WINDOW {window(query.window)}" if kind != "rows" else f"WINDOW {query.window} ROWS")
+        text = text.replace("ORDER BY t, id", "ORDER BY t DESC, id") if down else text
+        got = ran(text, query, some, values, choices.as_rows(query.history) if query.history is not None else None, rng.choice([None, 1, 5]))
+        for p, (letters, times) in enumerate(some):
+            answer = query.answer(letters, times)
+            about = f"{kind} {text}\n{letters} {times}\n{query.history}"
+            if learning:
+                assert recorded(got.get(p, [])) == wanted(answer, query, times, (lambda t: times.index(t)) if kind == "rows" else value), about
+                tally["vectors"] += len(answer.visits)
+            else:
+                expected = []
+                for point, matches in sorted(answer.matches.items()):
+                    said = choices.said(answer, query, times, [point])
+                    if query.proxies:
+                        best = oracle.proxy(matches)
+                        expected.append((best.rows, best.error, *said))
+                    else:
+                        expected += [(rows, error, *said) for (rows, _), error in oracle.distinct(matches).items()]
+                have = [choices.seen(row) for row in got.get(p, [])]
+                assert sorted(have, key=lambda x: x[:2]) == sorted(expected, key=lambda x: x[:2]), about
+                tally["matched"] += bool(expected)
+            tally["left"] += sum(answer.left.values()) > 0
+            tally["pairs"] += 1
+        tally[kind] += 1
+    return tally
+
+
+def recorded(rows) -> dict:
+    names = ("place", "errors", "remaining", "idle")
+    return {tuple(Fraction(row[name]) for name in names): (row["visits"], row["points"], row["bundles"]) for row in rows}
+
+
+def wanted(answer, query, times, value) -> dict:
+    points = {point for reached in answer.points.values() for point in reached}
+    starts = {point: group[0] for group in oracle.bundle_points(points, times, query.window) for point in group}
+    found = {}
+    for vector, visits in answer.visits.items():
+        reached = answer.points.get(vector, set())
+        found[vector] = (visits, len(reached), [value(times[start]) for start in sorted({starts[point] for point in reached})])
+    return found
+
+
+@pytest.fixture
+def little_room(monkeypatch):
+    """Room of one place wherever a search asks for more."""
+    for name in ("ENTRIES", "CANDIDATES", "VECTORS", "CLASSES"):
+        monkeypatch.setattr(budgeted_engine, name, 1)
+    monkeypatch.setattr(front_engine, "CLASSES", 1)
+    monkeypatch.setattr(budgeted_engine, "Room", lambda events, labels, width, **kinds: Room(1, 1, width, **kinds))
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
+def test_windows_of_every_kind(seed):
+    tally = compare(random.Random(f"windows {seed}"), 60, 10)
+    assert tally["matched"] >= 0.2 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 300
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
+def test_room_that_runs_out(seed, little_room):
+    tally = compare(random.Random(f"room {seed}"), 60, 10)
+    assert tally["matched"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 300
+
+
+def test_many_candidates_of_few_runs():
+    """More candidates at one row than there is room for beside the runs, of which there are few: once no end was found."""
+    query = oracle.Budgeted(("cat", [("var", name) for name in "ABCD"]), {name: {"a"} for name in "ABCD"}, Fraction(2), {}, 100, False)
+    text = choices.clause(query, "MATCH HISTORY OF ALL MATCHES INTERVALS 1", "")
+    (rows,) = choices.ran(text, query, [("a" * 30, list(range(30)))]).values()
+    assert sum(row["visits"] for row in rows) == 5542 and {row["points"] for row in rows} <= set(range(31))
