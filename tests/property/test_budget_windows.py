@@ -48,9 +48,9 @@ KINDS = {
 }  # fmt: skip
 
 
-def random_places(rng, kind, count) -> list[tuple[str, list[int | None]]]:
-    """Partitions of (letters, times); rows of no time stand before the others, or behind them."""
-    found: list[tuple[str, list[int | None]]] = []
+def random_places(rng, kind, count) -> list[tuple[str, list[int]]]:
+    """Partitions of (letters, times)."""
+    found = []
     for letters, times in choices.random_partitions(rng, count):
         letters = "".join(NOTHING if rng.random() < 0.1 else letter for letter in letters)
         found.append((letters, [*times] if kind != "rows" else list(range(len(times)))))
@@ -94,13 +94,19 @@ def compare(rng, queries, count) -> Counter:
             query.window = Fraction(whole * 2 + 1, 2)
             window = lambda w: f"INTERVAL '{int(w * 24)}' HOUR"  # noqa: E731
         some = [(letters, [20 - t for t in times] if down else times) for letters, times in some]
-        values = pa.array([value(t) for _, times in some for t in times], type=kept)
+        apart = [rng.randrange(3) if kind != "rows" and rng.random() < 0.3 else 0 for _ in some]
+        # rows without a time come first, as NULLs do, or last, as NaN does; whatever they are, they are in no match
+        none, before = (float("nan"), down) if kind in ("double", "float") and rng.random() < 0.5 else (None, not down)
+        timed = [[none] * (n * before) + [value(t) for t in times] + [none] * (n * (not before)) for n, (_, times) in zip(apart, some)]
+        values = pa.array([t for times in timed for t in times], type=kept)
+        shipped = [("a" * (n * before) + letters + "a" * (n * (not before)), times) for n, (letters, times) in zip(apart, some)]
         report = f"MATCH HISTORY OF {'PROXY' if query.proxies else 'ALL'} MATCHES INTERVALS {query.intervals}" if learning else "PROXY MATCHES" if query.proxies else "ALL MATCHES"
         written = choices.clause(query, report, "" if learning else f"MEASURES {choices.REPORTED}")
         text = written.replace(f"WINDOW {query.window}", f"WINDOW {window(query.window)}" if kind != "rows" else f"WINDOW {query.window} ROWS")
         text = text.replace("ORDER BY t, id", "ORDER BY t DESC, id") if down else text
-        got = ran(text, query, some, values, choices.as_rows(query.history) if query.history is not None else None, rng.choice([None, 1, 5]))
+        got = ran(text, query, shipped, values, choices.as_rows(query.history) if query.history is not None else None, rng.choice([None, 1, 5]))
         for p, (letters, times) in enumerate(some):
+            later = apart[p] * before
             answer = query.answer(letters, times)
             about = f"{kind} {text}\n{letters} {times}\n{query.history}"
             if learning:
@@ -112,9 +118,9 @@ def compare(rng, queries, count) -> Counter:
                     said = choices.said(answer, query, times, [point])
                     if query.proxies:
                         best = oracle.proxy(matches)
-                        expected.append((best.rows, best.error, *said))
+                        expected.append((tuple(row + later for row in best.rows), best.error, *said))
                     else:
-                        expected += [(rows, error, *said) for (rows, _), error in oracle.distinct(matches).items()]
+                        expected += [(tuple(row + later for row in rows), error, *said) for (rows, _), error in oracle.distinct(matches).items()]
                 have = [choices.seen(row) for row in got.get(p, [])]
                 assert sorted(have, key=lambda x: x[:2]) == sorted(expected, key=lambda x: x[:2]), about
                 tally["matched"] += bool(expected)
