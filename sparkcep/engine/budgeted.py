@@ -157,12 +157,9 @@ class _Search(SideBySide):
         self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
         self.room = Room(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
         self.cargo = told_apart(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
-        intervals, self.told = 1, NO_HISTORY
-        if search.reader is not None:
-            intervals, self.told = search.reader.told(chunk)
-        if search.learning:
-            intervals = search.approx.history.intervals
+        self.told = search.reader.told(chunk) if search.reader is not None else NO_HISTORY
         # without vectors nobody asks for the time
+        intervals = search.approx.history.intervals if search.learning else self.told.intervals
         self.clock = self._clock(intervals) if search.learning or len(self.told.codes) else _NO_CLOCK
         buckets = int(search.net.buckets.max(initial=0)) + 1
         asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
@@ -201,8 +198,9 @@ class _Search(SideBySide):
             return searching.Clock(True, np.zeros(1, dtype=np.int64), values, 1, wide, intervals, levels)
         parts = size.denominator
         reach = int(size * parts)
-        if reach * intervals >= _TOP:
-            message = f"{intervals} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
+        most = max(intervals, self.told.intervals)
+        if reach * most >= _TOP:
+            message = f"{most} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
             raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
         # modulo 2**64: differences inside a window are less than its size
         whole = (np.ascontiguousarray(values).view(np.uint64) * np.uint64(parts % (1 << 64))).view(np.int64)

@@ -11,13 +11,15 @@ import numpy as np
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.prepared import Task
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_CELLS, MAX_INTERVALS, MAX_VECTORS
-from sparkcep.plan.records import History
+from sparkcep.plan.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_INTERVALS, MAX_VECTORS
+from sparkcep.plan.records import Approx, History
 from sparkcep.search import budgeted as searching
 
-MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most
+MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most, each row of it counting
+MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # what words and floats hold
+_NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
 _NONE = np.zeros(0, dtype=np.int64)
-NO_HISTORY = searching.Told(_NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64))
+NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64))
 _SEED = 42  # of Spark's xxhash64
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
@@ -40,27 +42,26 @@ class HistoryReader:
 
     def __init__(self, task: Task, costs: np.ndarray, places: int, column: str) -> None:
         self.task, self.costs, self.places, self.column = task, costs, places, column
-        self.read: tuple[int, searching.Told] | None = None
+        self.read: searching.Told | None = None
 
-    def told(self, chunk: Chunk) -> tuple[int, searching.Told]:
-        """The intervals of the history and its vectors; the first chunk of a task brings it. Raises MatchRuntimeError for one that is none, or of another clause."""
+    def told(self, chunk: Chunk) -> searching.Told:
+        """The vectors of the history; the first chunk of a task brings it. Raises MatchRuntimeError for one that is none, or of another clause."""
         if self.read is None:
             values = chunk.columns[self.column]
             rows = values[0].as_py() if len(values) else None
             self.read = self._prepared(rows or [])
-        intervals, told = self.read
-        return intervals, told._replace(cover=np.full_like(told.cover, -1))
+        return self.read._replace(cover=np.full_like(self.read.cover, -1))
 
-    def _prepared(self, rows: list[dict[str, Any]]) -> tuple[int, searching.Told]:
+    def _prepared(self, rows: list[dict[str, Any]]) -> searching.Told:
         approx = self.task.plan.approximate
         assert approx is not None and approx.budget is not None and approx.history is not None
         intervals = _intervals(rows, approx.history)
-        vectors = _vectors(rows, bounded=not approx.budget.sketch)
+        vectors = _vectors(rows, approx, bounded=not approx.budget.sketch)
         if approx.budget.sketch:
             vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.places, [approx.errors(c) for c in self.costs.tolist()], intervals)
-        return intervals, self._told(vectors, approx, intervals)
+        return self._told(vectors, approx, intervals)
 
-    def _told(self, vectors: Vectors, approx: Any, intervals: int) -> searching.Told:
+    def _told(self, vectors: Vectors, approx: Approx, intervals: int) -> searching.Told:
         """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do."""
         level = {approx.errors(cost): i for i, cost in enumerate(self.costs.tolist())}
         codes, kept = [], []
@@ -74,9 +75,11 @@ class HistoryReader:
         dense = {b: i for i, b in enumerate(numbers)}
         bundles = [sorted({dense[b] for b in vectors.bundles[i]}) for i in kept]
         visits = vectors.visits[kept].astype(np.int64)
+        # as fine as the scores of all fit 64 bits
+        unit = 1 << 62 - max([1, *map(len, bundles)]).bit_length()
         residues = [pow(v, -1, searching.PRIME) for v in visits.tolist()]
         return searching.Told(
-            np.array(codes, dtype=np.int64)[order], visits, searching.UNIT // np.maximum(visits, 1),
+            intervals, np.array(codes, dtype=np.int64)[order], visits, unit // np.maximum(visits, 1),
             np.array(residues, dtype=np.int64), np.array([r * len(some) % searching.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
             np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
         )  # fmt: skip
@@ -99,7 +102,8 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
     return max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
 
 
-def _vectors(rows: list[dict[str, Any]], bounded: bool) -> Vectors:
+def _vectors(rows: list[dict[str, Any]], approx: Approx, bounded: bool) -> Vectors:
+    """The rows of a history, checked. Bundles are numbered from 0 on, and errors are those that a clause has which are as good as equal: a FLOAT holds few of them as they are."""
     for row in rows:
         gap = next((name for name in ("place", "errors", "remaining", "idle", "visits", "bundles") if row[name] is None), None)
         if gap is not None:
@@ -108,15 +112,26 @@ def _vectors(rows: list[dict[str, Any]], bounded: bool) -> Vectors:
             raise _wrong(f"visits is {row['visits']}, where 1 is the least")
         if any(b is None or b < 0 for b in row["bundles"]):
             raise _wrong("bundles are numbers from 0 on")
-    keys = [(row["place"], row["errors"], row["remaining"], row["idle"]) for row in rows]
+        if not 0 <= row["errors"] < MAX_ERRORS:
+            raise _wrong(f"errors is {row['errors']}, which no run has")
+    if sum(row["visits"] for row in rows) > MAX_VISITS:
+        raise _wrong(f"it has more than {MAX_VISITS} visits")
+    keys = [(row["place"], _known_errors(row["errors"], approx), row["remaining"], row["idle"]) for row in rows]
     if len(set(keys)) < len(keys):
         place, errors, remaining, idle = next(key for i, key in enumerate(keys) if key in keys[:i])
         raise _wrong(f"the vector place = {place}, errors = {errors}, remaining = {remaining}, idle = {idle} is there twice")
-    bundles = [row["bundles"] for row in rows]
-    if bounded and (len(rows) > MAX_VECTORS or len({b for some in bundles for b in some}) > MAX_BUNDLES):
+    dense = {b: i for i, b in enumerate(sorted({b for row in rows for b in row["bundles"]}))}
+    bundles = [[dense[b] for b in row["bundles"]] for row in rows]
+    if bounded and (len(rows) > MAX_VECTORS or len(dense) > MAX_BUNDLES):
         raise _wrong(f"it has more than {MAX_VECTORS} vectors or {MAX_BUNDLES} bundles; use fewer INTERVALS, or add SKETCH AUTO 800")
     columns = (np.array([key[i] for key in keys], dtype=np.float64 if i == 1 else np.int64) for i in range(4))
     return Vectors(*columns, np.array([row["visits"] for row in rows], dtype=np.int64), bundles)
+
+
+def _known_errors(errors: float, approx: Approx) -> float:
+    """The errors that a run may have which are as good as equal to these; these themselves where there are none."""
+    nearest = round(errors * approx.scale) / approx.scale
+    return nearest if abs(nearest - errors) <= min(_NEAR * max(errors, 1.0), 0.25 / approx.scale) else errors
 
 
 def _wrong(why: str) -> MatchRuntimeError:
@@ -144,11 +159,9 @@ def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[
     idle, i), width), with Spark's hash of INT, DOUBLE, INT, INT and INT.
     """
     depth, width = size
-    if depth * width > MAX_CELLS:
-        raise _wrong(f"SKETCH has {depth * width} cells, and {MAX_CELLS} are the most")
     asked = places * len(errors) * intervals * intervals
-    if asked > MAX_DERIVED:
-        raise _wrong(f"its sketch would be asked for {asked} vectors, and {MAX_DERIVED} are the most; use fewer INTERVALS")
+    if asked * depth > MAX_DERIVED:
+        raise _wrong(f"the {depth} rows of its sketch would be asked for {asked} vectors each, and {MAX_DERIVED} in all are the most; use fewer INTERVALS, or a SKETCH of fewer rows")
     counts = np.zeros((depth, width), dtype=np.int64)
     bits = [[0] * width for _ in range(depth)]
     for i in range(depth):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 
 from sparkcep.clause import nodes, tree
 from sparkcep.clause.lexer import Span, tokenize
@@ -65,8 +66,11 @@ def _check_checks(clause: MatchClause, budget: tree.Budget) -> None:
     if clause.rows == WITH_UNMATCHED:
         raise _fail(clause, budget.span, "with BUDGET a row without a match may have one that nobody found; leave WITH UNMATCHED ROWS out")
     if budget.history is not None:
-        for size in budget.history.sketch:
-            _whole(clause, size, "SKETCH", MAX_CELLS)
+        sizes = budget.history.sketch
+        cells = math.prod(_whole(clause, size, "SKETCH", MAX_CELLS) for size in sizes)
+        if cells > MAX_CELLS:
+            span = Span(sizes[0].span.start, sizes[-1].span.end)
+            raise _fail(clause, span, f"a SKETCH of {cells} cells is larger than the history that it stands for; {MAX_CELLS} are the most")
 
 
 def _whole(clause: MatchClause, expr, what: str, most: int) -> int:

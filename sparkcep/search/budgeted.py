@@ -4,7 +4,8 @@ A candidate is a run and a place of the pattern at which it may take the row at 
 pre(sigma)). At each row all candidates are collected, as many as there are checks are chosen, and those are tried: conditions are
 evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without history the cheapest go first. With one, Algorithm 2 is an
 online maximum coverage of the bundles that the candidates' vectors led to, by lazy greedy choice: a score is computed anew only where a bundle that it counts was
-covered meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else in units of 2**-50.
+covered meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else
+in units as small as 64 bits allow.
 
 Vectors are those of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, both in intervals. What a search learns of them is how often
 each was visited, and at which match points it ended; the bundles of these are put together behind it.
@@ -43,12 +44,11 @@ from sparkcep.search.progress import put_event
 # by which order candidates are tried where no history tells: FIRST_IN is the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
 PLAIN, FIRST_IN = range(2)
 PRIME = (1 << 61) - 1  # of residues
-UNIT = 1 << 50  # of scores
 # state[S_DETAIL] of GROW
 CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL = range(4)
 # state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of vectors, checks and candidates left out so far
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 7)
-# columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector, number of the vector in the history, version of its
+# columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned, number of the vector in the history, version of its
 # score, the score in units, its residue
 A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, CANDIDATE_FIELDS = range(10)
 # columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits, version at which they changed
@@ -85,7 +85,7 @@ class BudgetNet(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The measure of the window, of which vectors tell the ``intervals``: ``whole`` int64 (rows) and ``size``, or ``floats`` float64 (rows) and ``wide`` where ``floating``."""
+    """The measure of the window, of which the vectors that are learned tell the ``intervals``: ``whole`` int64 (rows) and ``size``, or ``floats`` float64 (rows) and ``wide`` where ``floating``."""
 
     floating: bool
     whole: np.ndarray
@@ -97,10 +97,11 @@ class Clock(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A history: ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their
+    """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their
     scores where nothing is covered; ``first`` int64 (n + 1), ``bundles``
     int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS). Nothing of it is there where no history is used."""
 
+    intervals: int
     codes: np.ndarray
     visits: np.ndarray
     units: np.ndarray
@@ -144,9 +145,8 @@ class Ground(NamedTuple):
 
 
 @embedded
-def _code(e, start, last, row, net, clock):
-    """The vector of a run that began at row ``start`` and took row ``last`` last, when an edge is tried at ``row``; of a run that would begin both are ``row``."""
-    g = clock.intervals
+def _code(e, start, last, row, g, net, clock):
+    """The vector, in ``g`` intervals, of a run that began at row ``start`` and took row ``last`` last, when an edge is tried at ``row``; of a run that would begin both are ``row``."""
     if clock.floating:
         gone = abs(clock.floats[row] - clock.floats[start])
         still = abs(clock.floats[row] - clock.floats[last])
@@ -271,11 +271,11 @@ def _vectors(count, row, low, net, clock, told, learned, runs, ground):
         candidates[i, A_VERSION] = 0
         candidates[i, A_SCORE] = 0
         candidates[i, A_RESIDUE] = 0
-        if known or learned.wanted:
-            last = row if entry == NONE else runs.at[entry]
-            candidates[i, A_CODE] = _code(candidates[i, A_EDGE], start, last, row, net, clock)
+        last = row if entry == NONE else runs.at[entry]
+        if learned.wanted:
+            candidates[i, A_CODE] = _code(candidates[i, A_EDGE], start, last, row, clock.intervals, net, clock)
         if known:
-            at = _number(candidates[i, A_CODE], told.codes)
+            at = _number(_code(candidates[i, A_EDGE], start, last, row, told.intervals, net, clock), told.codes)
             candidates[i, A_TOLD] = at
             if at != NONE:
                 candidates[i, A_SCORE] = (told.first[at + 1] - told.first[at]) * told.units[at]

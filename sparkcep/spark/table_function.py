@@ -437,6 +437,8 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         raise _needs_rewriter("PREF and TOP, whose order Spark decides,")
     if plan.arcs:
         raise _needs_rewriter("ARCS FROM, a second table,")
+    if plan.approximate and plan.approximate.budget and plan.approximate.budget.history:
+        raise _needs_rewriter("USING HISTORY, a second table,")
     if plan.changes:
         raise _needs_rewriter("CHANGES IN, for which Spark numbers rows,")
     if plan.ordered_inputs:

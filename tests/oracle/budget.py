@@ -152,7 +152,8 @@ class Budgeted:
     history: dict | None = None
     intervals: int = 1
 
-    def answer(self, letters, times) -> Answer:
+    def answer(self, letters, times, recorded=None) -> Answer:
+        """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         for i, letter in enumerate(letters):
             candidates = []
@@ -169,7 +170,7 @@ class Budgeted:
             tried = self._tried(candidates, times, i, answer)
             answer.left[i] = len(candidates) - len(tried)
             for run, q, cost in tried:
-                vector = self.vector(run, q, cost, times, i)
+                vector = self.vector(run, q, cost, times, i, recorded or self.intervals)
                 who = (run.rows, run.places) if run.rows else i
                 if (who, vector) not in seen:
                     seen.add((who, vector))
@@ -183,8 +184,7 @@ class Budgeted:
                         answer.points.setdefault(reached, set()).add(i)
         return answer
 
-    def vector(self, run, q, cost, times, i):
-        g = self.intervals
+    def vector(self, run, q, cost, times, i, g):
         start, last = (run.rows[0], run.rows[-1]) if run.rows else (i, i)
         remaining = math.ceil(Fraction(g * (self.window - abs(times[i] - times[start])), self.window))
         return q, cost, remaining, math.floor(Fraction(g * abs(times[i] - times[last]), self.window))
@@ -221,7 +221,7 @@ class Budgeted:
 
     def _known(self, candidate, times, i):
         """(1 / visits, bundles) of the candidate's vector."""
-        visits, bundles = (self.history or {}).get(self.vector(*candidate, times, i), (1, ()))
+        visits, bundles = (self.history or {}).get(self.vector(*candidate, times, i, self.intervals), (1, ()))
         return Fraction(1, visits), bundles
 
     def _gain(self, candidate, covered, times, i):

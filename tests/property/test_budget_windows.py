@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -26,7 +24,7 @@ from tests.selection import first
 
 NOTHING = "-"  # the letter of a row that no variable takes
 DAY = timedelta(days=1)
-_ZERO = datetime(1969, 12, 31, 23, 59, 50, tzinfo=timezone.utc)
+_ZERO = datetime(1969, 12, 31, 23, 59, 50, tzinfo=UTC)
 
 
 def _whole(of, low):
@@ -84,7 +82,9 @@ def compare(rng, queries, count) -> Counter:
         learning = rng.random() < 0.4
         query = choices.random_budgeted(rng, checks=not learning or rng.random() < 0.5)
         query.intervals = rng.choice([1, 2, 3, 4, 8])
-        if not learning and i % 2:
+        recorded_by = query.intervals
+        if query.checks and i % 2:
+            query.intervals = rng.choice([1, 2, 3, 4, 8])  # of the history, whatever is recorded
             query.history = choices.random_history(rng, query) | {(1, Fraction(0), query.intervals, query.intervals - 1): (7, (0,))}
         down = kind != "rows" and rng.random() < 0.4
         some = random_places(rng, kind, count)
@@ -100,17 +100,17 @@ def compare(rng, queries, count) -> Counter:
         timed = [[none] * (n * before) + [value(t) for t in times] + [none] * (n * (not before)) for n, (_, times) in zip(apart, some)]
         values = pa.array([t for times in timed for t in times], type=kept)
         shipped = [("a" * (n * before) + letters + "a" * (n * (not before)), times) for n, (letters, times) in zip(apart, some)]
-        report = f"MATCH HISTORY OF {'PROXY' if query.proxies else 'ALL'} MATCHES INTERVALS {query.intervals}" if learning else "PROXY MATCHES" if query.proxies else "ALL MATCHES"
+        report = f"MATCH HISTORY OF {'PROXY' if query.proxies else 'ALL'} MATCHES INTERVALS {recorded_by}" if learning else "PROXY MATCHES" if query.proxies else "ALL MATCHES"
         written = choices.clause(query, report, "" if learning else f"MEASURES {choices.REPORTED}")
         text = written.replace(f"WINDOW {query.window}", f"WINDOW {window(query.window)}" if kind != "rows" else f"WINDOW {query.window} ROWS")
         text = text.replace("ORDER BY t, id", "ORDER BY t DESC, id") if down else text
         got = ran(text, query, shipped, values, choices.as_rows(query.history) if query.history is not None else None, rng.choice([None, 1, 5]))
         for p, (letters, times) in enumerate(some):
             later = apart[p] * before
-            answer = query.answer(letters, times)
+            answer = query.answer(letters, times, recorded_by)
             about = f"{kind} {text}\n{letters} {times}\n{query.history}"
             if learning:
-                assert recorded(got.get(p, [])) == wanted(answer, query, times, (lambda t: times.index(t)) if kind == "rows" else value), about
+                assert recorded(got.get(p, [])) == wanted(answer, query, times, times.index if kind == "rows" else value), about
                 tally["vectors"] += len(answer.visits)
             else:
                 expected = []
@@ -157,13 +157,13 @@ def little_room(monkeypatch):
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_windows_of_every_kind(seed):
     tally = compare(random.Random(f"windows {seed}"), 60, 10)
-    assert tally["matched"] >= 0.2 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 300
+    assert tally["matched"] >= 0.1 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 300
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_room_that_runs_out(seed, little_room):
     tally = compare(random.Random(f"room {seed}"), 60, 10)
-    assert tally["matched"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 300
+    assert tally["matched"] >= 0.1 * tally["pairs"] and tally["vectors"] >= 300
 
 
 def test_many_candidates_of_few_runs():
