@@ -11,14 +11,17 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import budgeted as budgeted_engine
 from sparkcep.engine import front as front_engine
 from sparkcep.engine.drive import Room
 from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.errors import ClauseError
 from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
 from tests.oracle import budget as oracle
+from tests.property import approx_cases
 from tests.property import test_budget as choices
 from tests.selection import first
 
@@ -145,13 +148,17 @@ def wanted(answer, query, times, value) -> dict:
     return found
 
 
-@pytest.fixture
-def little_room(monkeypatch):
+def shrink(monkeypatch) -> None:
     """Room of one place wherever a search asks for more."""
     for name in ("ENTRIES", "CANDIDATES", "VECTORS", "CLASSES"):
         monkeypatch.setattr(budgeted_engine, name, 1)
     monkeypatch.setattr(front_engine, "CLASSES", 1)
     monkeypatch.setattr(budgeted_engine, "Room", lambda events, labels, width, **kinds: Room(1, 1, width, **kinds))
+
+
+@pytest.fixture
+def little_room(monkeypatch):
+    shrink(monkeypatch)
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
@@ -172,3 +179,32 @@ def test_many_candidates_of_few_runs():
     text = choices.clause(query, "MATCH HISTORY OF ALL MATCHES INTERVALS 1", "")
     (rows,) = choices.ran(text, query, [("a" * 30, list(range(30)))]).values()
     assert sum(row["visits"] for row in rows) == 5542 and {row["points"] for row in rows} <= set(range(31))
+
+
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
+def test_room_that_runs_out_where_conditions_look_at_the_match(seed, little_room):
+    tally = choices.compare(random.Random(f"room and conditions {seed}"), 12, 20)
+    assert tally.matched >= 0.3 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
+def test_little_room_changes_nothing(seed, monkeypatch):
+    """Conditions over the match, groups with windows, and few checks: the same rows with little room, whatever the chunks are."""
+    rng = random.Random(f"little room {seed}")
+    compared = told = 0
+    while compared < 400:
+        case = choices.budgeted_case(rng).with_(checks=rng.randrange(1, 5))
+        try:
+            strategy_of(make_plan(parse_clause(case.to_sql())))
+        except ClauseError as error:
+            assert error.error_class in ("SPARKCEP.BUDGET", "SPARKCEP.PATTERN_TOO_COMPLEX"), error
+            continue
+        some = approx_cases.partitions(rng, case, 20)
+        text, some = case.to_sql(), dict(enumerate(some))
+        wanted = approx_cases.run(case, some)
+        with monkeypatch.context() as patched:
+            shrink(patched)
+            assert approx_cases.run(case, some, **rng.choice([{}, {"chunk_rows": rng.randrange(1, 8)}, {"cuts": rng}])) == wanted, text
+        compared += len(some)
+        told += len(wanted)
+    assert told >= 0.2 * compared
