@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import random
 from fractions import Fraction
 
-import numpy as np
-import pytest
-
-from sparkcep.engine import histories
-from sparkcep.errors import MatchRuntimeError
 from tests.oracle import budget as oracle
 from tests.property import test_budget as choices
 

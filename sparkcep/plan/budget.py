@@ -123,9 +123,9 @@ def history_leaves(timed: str) -> tuple[OfHistory, ...]:
 
 
 def history_text(table: str) -> str:
-    """A scalar subquery that gives all rows of a history."""
-    columns = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points")
-    return f"(SELECT collect_list(struct({columns})) FROM {table})"
+    """A scalar subquery that gives all rows of a history. What it lacks is an error that names it, and no column of the rows around it."""
+    columns = ", ".join(f"CAST(history.{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points")
+    return f"(SELECT collect_list(struct({columns})) FROM {table} AS history)"
 
 
 def fingerprint(history: History) -> str:
