@@ -32,6 +32,10 @@ _MODULES = {  # of what is loaded when it is asked for
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})
+
+
 def __getattr__(name: str):
     if name not in _MODULES:
         raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")

@@ -53,7 +53,12 @@ class UsageError(ToolError):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser.print_help()
+        return 0
+    options = parser.parse_args(given)
     try:
         code = options.action(options) or 0
         sys.stdout.flush()
@@ -128,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         command(name, _launch, about, add_help=False, prefix_chars="\0")("arguments", nargs="*")
     add = command("lint", _lint, "look for errors and for what is seldom meant (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
-    add("--format", choices=["text", "json"], default="text", help="how findings are written (default text)")
+    add("--format", choices=["text", "json", "github", "sarif"], default="text", help="how findings are written (default text)")
     add = command("fmt", _fmt, "lay out the clauses of a file anew (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
     add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
@@ -196,16 +201,12 @@ def _each(statements: list[str], show: Callable[[str], str]) -> list[str]:
 
 
 def _lint(options: argparse.Namespace) -> int:
-    import json
-
+    from sparkcep.tools.findings import written
     from sparkcep.tools.lint import ERROR, WARNING, lint
 
     found = [(name, finding) for name in options.files for finding in lint(_text_of(name))]
-    if options.format == "json":
-        print(json.dumps([{"file": name, **vars(finding)} for name, finding in found], indent=1))
-    else:
-        for name, f in found:
-            print(f"{name}:{f.line}:{f.column}: {f.severity} {f.code}: {f.message}")
+    if text := written(found, options.format):
+        print(text)
     severities = {finding.severity for _, finding in found}
     return 2 if ERROR in severities else 1 if WARNING in severities else 0
 

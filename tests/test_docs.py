@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep import rewrite
+from sparkcep import explain, rewrite
 from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
 from tests.selection import one_in
 from tests.test_sql_examples import table_text
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting", "budget"))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting", "budget", "use"))]
 _EXAMPLE = re.compile(r"```sql\n((?:(?!```).)*?)```\n\s*```(text|error)\n(.*?)```", re.S)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 _RAISED = re.compile(r'(?:error|_fail|error_at|ClauseError|MatchRuntimeError)\([^)]*?"([A-Z_]+)"', re.S)
@@ -43,6 +43,23 @@ def test_example(views, sql, kind, expected):
     with pytest.raises(ClauseError) as caught:
         views.sql(sql)
     assert (caught.value.error_class, f"{caught.value.line}:{caught.value.column}") == (error_class, place)
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_compares_like_with_like(views):
+    """Its window functions find what its clause finds, and the picture is that of the clause."""
+    windows, clause = re.findall(r"```sql\n(.*?)```", README, re.S)[:2]
+    wanted = re.search(r"```text\n(.*?)```", README, re.S)[1].splitlines()
+    assert sorted(table_text(views.sql(windows)).splitlines()) == sorted(table_text(views.sql(clause)).splitlines()) == sorted(wanted)
+    assert (ROOT / "docs" / "v_shape.svg").read_text(encoding="utf-8") == explain(clause, "svg")
+
+
+def test_the_readmes_five_lines(spark, capsys):
+    code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.S).groups()
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == shown.strip()
 
 
 def test_the_pages_have_examples():

@@ -99,6 +99,7 @@ def test_random_clauses(seed):
         assert [e.span.of(inner) for e in parse_clause(inner).partition_by] == keys
 
 
+@pytest.mark.further
 def test_few_random_clauses_are_passed_over():
     read = 0
     for i in range(200):

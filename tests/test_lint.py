@@ -11,7 +11,8 @@ import pytest
 
 from sparkcep.cli import main
 from sparkcep.errors import ClauseError
-from sparkcep.tools.lint import RULES, lint
+from sparkcep.tools.findings import written
+from sparkcep.tools.lint import RULES, Finding, lint
 from sparkcep.tools.statements import clauses
 from tests.grammar.generate import Generator, Mutator
 from tests.selection import first
@@ -308,3 +309,24 @@ def test_random_clauses(seed):
                     judged += 1
                     assert span is None or place.start <= span.start < span.end <= place.end
     assert judged > 100
+
+
+def test_formats_of_findings():
+    """GitHub's commands escape what ends their parts; SARIF has each rule once."""
+    findings = [
+        ("a,b:c.sql", Finding("SPARKCEP.SYNTAX", "error", 3, 7, "x", "50 % of\nit")), ("d.sql", Finding("no-window", "warning", 1, 1, "y", "unbounded")),
+        ("d.sql", Finding("no-window", "warning", 9, 2, "y", "unbounded")),
+    ]  # fmt: skip
+    assert written(findings, "github").splitlines() == [
+        "::error file=a%2Cb%3Ac.sql,line=3,col=7,title=SPARKCEP.SYNTAX::50 %25 of%0Ait",
+        "::warning file=d.sql,line=1,col=1,title=no-window::unbounded",
+        "::warning file=d.sql,line=9,col=2,title=no-window::unbounded",
+    ]
+    (run,) = json.loads(written(findings, "sarif"))["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["SPARKCEP.SYNTAX", "no-window"]
+    assert [(result["ruleId"], result["ruleIndex"], result["level"]) for result in run["results"]] == [
+        ("SPARKCEP.SYNTAX", 0, "error"), ("no-window", 1, "warning"), ("no-window", 1, "warning"),
+    ]  # fmt: skip
+    assert run["results"][2]["locations"][0]["physicalLocation"] == {"artifactLocation": {"uri": "d.sql"}, "region": {"startLine": 9, "startColumn": 2}}
+    assert written(findings[1:], "text").splitlines()[0] == "d.sql:1:1: warning no-window: unbounded"
+    assert written([], "github") == written([], "text") == ""

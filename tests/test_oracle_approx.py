@@ -403,6 +403,7 @@ def _contains(word, letters):
     return all(x in at for x in letters)
 
 
+@pytest.mark.further
 def test_skip_till_any_against_words():
     """Definition 1: a subsequence is a match if adding letters of at most k makes it a word of the pattern."""
     matched = 0
@@ -463,6 +464,7 @@ def _labelled(rows, word, weight, extra, k):
     return table[len(rows), len(word)]
 
 
+@pytest.mark.further
 def test_strict_contiguity_against_edit_distances():
     matched = 0
     for p, text, k, weights, q, words in _letters_cases(1200, STRICT):

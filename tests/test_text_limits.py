@@ -40,6 +40,7 @@ def _seconds(text: str) -> float:
     return min(times)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "text",
     [
@@ -135,6 +136,7 @@ def _prepared(condition: str) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "condition",
     [

@@ -175,7 +175,7 @@ class Cursor:
     def error(self, message: str, error_class: str = "SYNTAX", sqlstate: str = SYNTAX) -> ClauseError:
         t = self.token
         if t.kind == END:
-            message += ", but the text ends"
+            message += ", but the clause ends"
             return error_at(self.text, max(t.start - 1, 0), t.end, error_class, message, sqlstate)
         if error_class == "SYNTAX":
             message += f", found '{t.text[:40]}'"

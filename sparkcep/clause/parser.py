@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkcep.clause import nodes, tree
+from sparkcep.clause.advice import advised
 from sparkcep.clause.automaton import AutomatonParser
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
 from sparkcep.clause.slices import Slices
-from sparkcep.errors import LIMIT, SEMANTIC, error_at
+from sparkcep.errors import LIMIT, SEMANTIC, ClauseError, error_at
 
 MAX_CLAUSE = 262_144  # characters
 MAX_NESTING = 50  # of a row pattern
@@ -46,11 +47,13 @@ def _whole(parser: _ClauseParser, end: str) -> tree.MatchClause:
     cursor = parser.c
     try:
         clause = parser.parse()
+        if cursor.token.kind != END:
+            raise cursor.error(f"expected {end}; the order is {_ORDER}")
+        return clause
+    except ClauseError as error:
+        raise advised(cursor, error) from None
     except RecursionError:  # a caller deep in the stack leaves less than the depth limits count on
         raise cursor.error("the clause is nested too deep; flatten it", "CLAUSE_TOO_DEEP", LIMIT) from None
-    if cursor.token.kind != END:
-        raise cursor.error(f"expected {end}; the order is {_ORDER}")
-    return clause
 
 
 class _ClauseParser:

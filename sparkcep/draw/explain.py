@@ -20,9 +20,12 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
 
     ``format``: ``"text"``; ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads
     nothing. No session needed. Raises ValueError for another format and for SVG of a statement without a clause, ClauseError as
-    :func:`sparkcep.rewrite` does.
+    :func:`sparkcep.rewrite` does, TypeError for what is no text.
     """
     from sparkcep.sql.describe import NO_CLAUSE, describe
+
+    if not isinstance(sql, str):
+        raise TypeError(f"explain takes the text of a statement, not {type(sql).__name__}")
 
     if format not in FORMATS:
         raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")

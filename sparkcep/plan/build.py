@@ -367,7 +367,8 @@ def skip(draft: Draft) -> Draft:
     mask = draft.scope.mask_of(written.target or "")
     if mask is None:
         raise draft.error(
-            written.span, "UNKNOWN_VARIABLE", f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name",
+            written.span, "UNKNOWN_VARIABLE",
+            f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name" + ("; write TO NEXT ROW" if written.target.upper() == "NEXT" else ""),
         )
     return draft.with_(skip=Skip(written.mode, mask))
 

@@ -57,7 +57,9 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
         )
     """
     if not isinstance(frame, DataFrame):
-        raise TypeError(f"match_recognize needs a pyspark DataFrame, not {type(frame).__name__}")
+        is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
+        instead = "; make one of the pandas frame by spark.createDataFrame(frame)" if is_pandas else ""
+        raise TypeError(f"match_recognize needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
     if not isinstance(clause, str):
         raise TypeError(f"clause must be the text between the parentheses of MATCH_RECOGNIZE, not {type(clause).__name__}")
     partition = [_text(frame, key, "partition_by") for key in _listed(partition_by, "partition_by")]

@@ -43,8 +43,11 @@ def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
     """Makes ``spark.sql`` understand MATCH_RECOGNIZE in this and every other session of the process.
 
     Registers the table function ``match_recognize`` as well, and in a local session begins to start Python workers with the engine
-    loaded (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``.
+    loaded (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``. Raises TypeError for what is no session.
     """
+    if not callable(getattr(spark, "sql", None)):
+        hint = "; end the builder with .getOrCreate()" if hasattr(spark, "getOrCreate") else ""
+        raise TypeError(f"enable needs a Spark session, not {type(spark).__name__}{hint}")
     with _lock:
         _prepared.discard(spark)
         _prepare(spark)

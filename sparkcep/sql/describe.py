@@ -368,9 +368,10 @@ def window_texts(plan: Plan) -> list[tuple[str, str]]:
     """(name, what it means) of each window that bounds a match or a group."""
     found = []
     for i, window in enumerate(plan.windows):
-        unit = {ROWS: "rows", MICROS: "microseconds", NUMBER: f"of {plan.order[0].name}" if plan.order else ""}.get(window.kind)
-        if unit is not None:
-            found.append((f"window {i}", f"less than {window.size} {unit} from its first to its last row"))
+        of = f" of {plan.order[0].name}" if plan.order else ""
+        size = {ROWS: f"{window.size} rows", MICROS: f"{' '.join(window.text.split())}{of}", NUMBER: f"{window.size}{of}"}.get(window.kind)
+        if size is not None:
+            found.append((f"window {i}", f"less than {size} from its first to its last row"))
     return found
 
 

@@ -157,6 +157,7 @@ def test_ambiguous_nets():
     assert selection_automaton(plan_of(f"{NEXT} PATTERN (A | A B)"))[1].ambiguous
 
 
+@pytest.mark.further
 def test_a_pattern_with_too_many_states_is_an_error():
     many = " ".join(f"(A{i} | B{i})?" for i in range(15))
     with pytest.raises(ClauseError, match="PATTERN_TOO_COMPLEX"):

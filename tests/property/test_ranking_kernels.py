@@ -212,6 +212,7 @@ def test_partitions_and_spans(seed):
         )
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed", first(range(2)))
 def test_algorithms_of_the_thesis(seed):
     """k-SSP and k-DSSP; TOP k is a prefix of TOP k + 1."""
@@ -236,6 +237,7 @@ def test_algorithms_of_the_thesis(seed):
             assert [(repr(p.score), p.rows, p.edges) for p in dynamic.move(a, b)] == best, where
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed", first(range(2)))
 def test_yen_of_the_thesis(seed):
     """Yen's paths, from scratch and from window to window."""

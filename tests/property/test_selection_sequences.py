@@ -83,6 +83,7 @@ def test_plain_patterns_and_negations(seed):
     assert matched >= 0.25 * pairs
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed", SEEDS)
 def test_conjunctions(seed):
     rng = random.Random(4000 + seed)
