@@ -104,12 +104,13 @@ def _own(keys: list[str]) -> str:
 
 
 def _with_now(plan: Plan, table: str, arrival: list[str], rows: str) -> str:
-    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from. Rows are counted by how many such arcs came
+    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from, or deletes without valid_to. Rows are counted by how many such arcs came
     before them, so that there are few sums to choose from."""
     nothing = f"SELECT {', '.join(f'first({row}) AS __r{i}' for i, row in enumerate(plan.arcs.came))} FROM ({rows}) WHERE false"
     typed = f"({table}), ({nothing})"  # NULLs of the rows' types, which give moments the type in which rows and arcs are compared
     own = f"struct({', '.join(f'coalesce(__r{i}, {name}) AS {name}' for i, name in enumerate(arrival))})"
-    moments = f"SELECT array_sort(collect_set(CASE WHEN {a.FROM} IS NULL THEN {own} END)) AS __moments FROM {typed}"
+    asks = f"{a.FROM} IS NULL OR ({a.TO} IS NULL AND lower({a.OP}) = 'delete')"
+    moments = f"SELECT array_sort(collect_set(CASE WHEN {asks} THEN {own} END)) AS __moments FROM {typed}"
     not_behind = _not_behind([f"x.{name}" for name in arrival], list(plan.arcs.came))
     before = f"SELECT size(filter(__moments, x -> {not_behind})) AS __b, {plan.order[0].column} AS __m FROM ({rows}), ({moments})"
     sums = f"SELECT collect_list(struct(__b, __m)) AS __sums FROM (SELECT __b, max(__m) AS __m FROM ({before}) GROUP BY __b)"
