@@ -151,9 +151,10 @@ class Budgeted:
     checks: int | None = None
     history: dict | None = None
     intervals: int = 1
+    above: str = ""  # a variable whose rows have a greater value than the first row of their run
 
-    def answer(self, letters, times, recorded=None) -> Answer:
-        """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history."""
+    def answer(self, letters, times, recorded=None, values=()) -> Answer:
+        """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history. ``values``: of the rows, for ``above``."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         for i, letter in enumerate(letters):
             candidates = []
@@ -175,6 +176,8 @@ class Budgeted:
                 if (who, vector) not in seen:
                     seen.add((who, vector))
                     answer.visits[vector] += 1
+                if places.variable[q][0] == self.above and not values[i] > values[run.rows[0]]:
+                    continue  # it was tried
                 longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector))
                 runs.append(longer)
                 error = cost + places.cost.get((q, places.end), self.k + 1)
