@@ -99,9 +99,10 @@ class Repeat(_One):
 
 @dataclass(frozen=True)
 class Within(_One):
-    """``( p ) WITHIN size``: a group with its own window."""
+    """``( p ) WITHIN size``: a group with its own window, of so many ``rows`` if it says ROWS."""
 
     size: Expr
+    rows: bool = False
 
 
 def walk(node: Node) -> Iterator[Node]:

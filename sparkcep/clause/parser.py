@@ -481,6 +481,7 @@ class _PatternParser:
             inner = self.parse()
             c.expect_op(")", "to close the group")
             if c.take_word("WITHIN"):
-                return nodes.Within(inner, ExpressionParser(c).parse_operand(), span=c.span(start))
+                size = ExpressionParser(c).parse_operand()
+                return nodes.Within(inner, size, c.take_word("ROWS"), span=c.span(start))
             return inner
         raise c.error("expected a row pattern variable or group")

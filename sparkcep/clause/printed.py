@@ -168,7 +168,7 @@ def variable_text(name: str, quoted: Quoted = quote) -> str:
 
 
 # words that begin something else where a variable may stand
-_QUOTED = UNITS | set("PERMUTE WITHIN TO PATTERN AUTOMATON EVENT WINDOW LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP".split())
+_QUOTED = UNITS | set("PERMUTE WITHIN ROWS TO PATTERN AUTOMATON EVENT WINDOW LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP".split())
 
 
 def to_text(node: Node, text: str) -> str:
@@ -199,8 +199,8 @@ def _print(node: Node, cut: Cut, named: Quoted, level: int) -> str:
             return "PERMUTE(" + ", ".join(_print(i, cut, named, 0) for i in items) + ")"
         case Exclude(item):
             return "{- " + _print(item, cut, named, 0) + " -}"
-        case Within(item, size):
-            return f"({_print(item, cut, named, 0)}) WITHIN {cut(size)}"
+        case Within(item, size, rows):
+            return f"({_print(item, cut, named, 0)}) WITHIN {cut(size)}{' ROWS' if rows else ''}"
         case Repeat(item, low, high, greedy):
             body = _print(item, cut, named, 5)
             return _group(body + quantifier(low, high) + ("" if greedy else "?"), level > 4)

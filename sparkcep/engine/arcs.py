@@ -59,6 +59,10 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
             fail(f"the table of ARCS FROM has no column {parameter.name}, which is a parameter of an arc; add it, or cast its NULL")
         if t != wanted and not (t.is_number and wanted.is_number):
             fail(f"the column {parameter.name} is of type {t} and cannot be assigned to the parameter, which is {wanted}; CAST it in a query behind ARCS FROM")
+    for i in range(len(arcs.came)):
+        together, rows = kind(names.moment_column(i)), kind(names.came_column(i))
+        if (together.kind == "string") != (rows.kind == "string"):
+            fail(f"rows and arcs come in one order, and one is text: ARRIVAL BY of the rows is of type {rows}, together with that of the arcs it would be {together}; cast one of them")
     own = [kind(names.key_column(i)).kind != "null" for i in range(len(arcs.keys))]
     if any(own) and not all(own):
         missing = arcs.keys[own.index(False)]
@@ -145,7 +149,8 @@ class ArcRows:
             return found.cast(self.time.type)
         except pa.ArrowInvalid:
             raise MatchRuntimeError(
-                "ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM lies beyond {self.time.type}, the type of the rows' times; leave it NULL where it has no bound",
+                "ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM lies beyond {self.time.type}, the type of the rows' times, or has more decimal places; leave it NULL "
+                "where it has no bound",
                 sqlstate="22003",
             ) from None
 
@@ -181,7 +186,9 @@ class ArcRows:
         known = {name: -1 if name is None else self.templates.get(name.lower(), -1) for name in set(arcs)}
         parameters = [columns[parameter_column(i)].take(taken).to_pylist() for i in range(len(automaton.parameters))]
         written = [null_marks(columns[names.written_column(i)].take(taken)) for i in range(len(parameters))]
-        keys = list(zip(*(columns[names.key_column(i)].take(taken).to_pylist() for i in range(len(self.task.plan.arcs.keys))))) or [()] * len(rows)
+        own = np.zeros(len(rows), dtype=bool)  # the arcs of this partition alone, whose keys are its keys
+        for i in range(len(self.task.plan.arcs.keys)):
+            own |= null_marks(columns[names.key_column(i)].take(taken)) == 0
         begins, ends = _or_none(self.clock[rows], self.absent[rows]), _or_none(self.ends[rows], self.endless[rows])
         nows = _or_none(self.now[rows], self.never[rows]) if now is None else _or_none(now, now == ALWAYS)
         for at, (row, op) in enumerate(zip(rows.tolist(), self.ops[rows].tolist())):
@@ -195,7 +202,7 @@ class ArcRows:
                     if parameters[i][at] is None and not written[i][at]:
                         raise self._beyond(i, row)
                 values = tuple([_key(parameters[i][at]) for i in numbers])
-            yield ArcRow(row, op, arc, (arc, values, keys[at]), begins[at], ends[at], nows[at])
+            yield ArcRow(row, op, arc, (arc, values, bool(own[at])), begins[at], ends[at], nows[at])
 
     def _unknown(self, name: str | None) -> MatchRuntimeError:
         known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)

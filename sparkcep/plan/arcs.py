@@ -33,11 +33,16 @@ def moment_column(number: int) -> str:
     return f"__a_t{number}"
 
 
+def came_column(number: int) -> str:
+    """The column, of NULLs, that has the type which an expression of the rows' ARRIVAL BY has by itself."""
+    return f"__a_w{number}"
+
+
 def _inputs(parameters: int, keys: int, arrival: int) -> tuple[str, ...]:
     """All columns of the input that rows of ARCS FROM have of their own, by how many parameters, partition keys and expressions of ARRIVAL BY there are."""
     numbers = range(parameters)
     found = [IS, NAME, OP, FROM, TO, NUMBER, *map(parameter_column, numbers), *map(written_column, numbers), *map(key_column, range(keys))]
-    return (*found, *map(moment_column, range(arrival)), *((ARRIVED,) if arrival else ()), *((NOW,) if arrival and keys else ()))
+    return (*found, *map(moment_column, range(arrival)), *map(came_column, range(arrival)), *((ARRIVED,) if arrival else ()), *((NOW,) if arrival and keys else ()))
 
 
 def check_arcs(clause: MatchClause) -> None:

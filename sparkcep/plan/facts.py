@@ -48,7 +48,7 @@ def trees_of(pattern: nodes.Node, text: str = "") -> tuple[tuple[str, ...], tupl
                 return ("var", ids[name.lower()])
             case nodes.Not(item):
                 return negated(item, node.span)
-            case nodes.Within(item, _):
+            case nodes.Within(item):
                 number = next(windows)
                 return Within("within", tree(item), number)
             case nodes.Exclude(item):

@@ -45,7 +45,7 @@ def windows(clause: MatchClause) -> tuple[records.Window, ...]:
     found = [records.Window(NO_WINDOW, "", "", 0, 0, "")]
     if clause.window is not None:
         found = [_window(clause, clause.window.size, clause.window.rows)]
-    return (*found, *(_window(clause, n.size, False) for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)))
+    return (*found, *(_window(clause, n.size, n.rows) for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Within)))
 
 
 def _window(clause: MatchClause, size: Expr, rows: bool) -> records.Window:

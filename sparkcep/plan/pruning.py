@@ -95,7 +95,7 @@ def bounded_by_window(plan: Plan) -> bool:
     MATCH_GRAPH) may look farther than W, and ROWS are counted, not measured: not then. Nor where windows slide, or positions are compared
     across partitions. Match numbers count matches, which all stay.
     """
-    if not plan.windows or plan.windows[0].kind not in (MICROS, NUMBER) or plan.slide or (plan.ranking and plan.ranking.overall):
+    if not plan.windows or plan.windows[0].kind not in (MICROS, NUMBER) or any(window.kind == ROWS for window in plan.windows) or plan.slide or (plan.ranking and plan.ranking.overall):
         return False
     return not (plan.ordered_inputs or anchored(plan.pattern) or plan.graphing or looks_around(plan))
 

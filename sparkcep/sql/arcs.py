@@ -23,13 +23,13 @@ def with_arcs(plan: Plan, rows: str) -> str:
     assert plan.arcs is not None and plan.automaton is not None
     keys = [key.column for key in plan.partition]
     arrival = [a.moment_column(i) for i in range(len(plan.arcs.arrival))]
-    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ARRIVED, a.NOW, *arrival)]
+    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ARRIVED, a.NOW, *arrival, *map(a.came_column, range(len(arrival))))]
     table = _table(plan, arrival)
     if plan.arcs.came and keys:
         table, columns = _with_now(plan, table, arrival, rows), [*columns, a.NOW]
     spread = _spread(plan, rows, f"SELECT {', '.join([*columns, *arrival])} FROM ({table})", _own(keys), _ARC)
     told = [f"{_ARC} IS NOT NULL AS {a.IS}", *(f"{_ARC}.{column} AS {column}" for column in columns)]
-    told += [f"IF({_ARC} IS NULL, {row}, {_ARC}.{arc}) AS {arc}" for row, arc in zip(plan.arcs.came, arrival)]
+    told += [f"IF({_ARC} IS NULL, {row}, {_ARC}.{arc}) AS {arc}, IF(false, {row}, NULL) AS {a.came_column(i)}" for i, (row, arc) in enumerate(zip(plan.arcs.came, arrival))]
     flat = f"SELECT * EXCEPT ({_ARC}), {', '.join(told)} FROM ({spread})"
     if not plan.arcs.came:
         return flat
@@ -73,7 +73,7 @@ def _arrival(plan: Plan, came: Iterable[str], turn: str) -> str:
 
 
 def _table(plan: Plan, arrival: list[str]) -> str:
-    """The rows of the table of arcs. A name stands for its column where it has one, else for the NULL beside it."""
+    """The rows of the table of arcs. A name stands for its column where it has one, else for the NULL beside it; in ARRIVAL BY for its column alone."""
     arcs, parameters = plan.arcs, plan.automaton.parameters
     names = {name.lower(): quote(name) for name in (*a.OWN_COLUMNS, *(parameter.name for parameter in parameters), *arcs.keys)}
     selected = [f"NULL AS {name}" for name in names.values()]
@@ -82,8 +82,9 @@ def _table(plan: Plan, arrival: list[str]) -> str:
         name = names[parameter.name.lower()]
         selected += [f"try_cast({name} AS {parameter.type}) AS {parameter_column(i)}", f"{name} AS {a.written_column(i)}"]
     selected += [f"{names[name.lower()]} AS {a.key_column(i)}" for i, name in enumerate(arcs.keys)]
-    selected += [f"({text}) AS {name}" for text, name in zip(arcs.arrival, arrival)]
-    return f"SELECT {', '.join(selected)}, monotonically_increasing_id() AS {a.NUMBER} FROM {arcs.table}"
+    moments = "".join(f", ({text}) AS {name}" for text, name in zip(arcs.arrival, arrival))
+    source = f"(SELECT *{moments} FROM {arcs.table})" if moments else arcs.table
+    return f"SELECT {', '.join([*selected, *arrival])}, monotonically_increasing_id() AS {a.NUMBER} FROM {source}"
 
 
 def _not_behind(moment: list[str], other: list[str]) -> str:
@@ -103,12 +104,15 @@ def _own(keys: list[str]) -> str:
 
 
 def _with_now(plan: Plan, table: str, arrival: list[str], rows: str) -> str:
-    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from. Rows are counted by how many such arcs came
+    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from, or deletes without valid_to. Rows are counted by how many such arcs came
     before them, so that there are few sums to choose from."""
-    own = f"struct({', '.join(arrival)})"
-    moments = f"SELECT array_sort(collect_set(CASE WHEN {a.FROM} IS NULL THEN {own} END)) AS __moments FROM ({table})"
+    nothing = f"SELECT {', '.join(f'first({row}) AS __r{i}' for i, row in enumerate(plan.arcs.came))} FROM ({rows}) WHERE false"
+    typed = f"({table}), ({nothing})"  # NULLs of the rows' types, which give moments the type in which rows and arcs are compared
+    own = f"struct({', '.join(f'coalesce(__r{i}, {name}) AS {name}' for i, name in enumerate(arrival))})"
+    asks = f"{a.FROM} IS NULL OR ({a.TO} IS NULL AND lower({a.OP}) = 'delete')"
+    moments = f"SELECT array_sort(collect_set(CASE WHEN {asks} THEN {own} END)) AS __moments FROM {typed}"
     not_behind = _not_behind([f"x.{name}" for name in arrival], list(plan.arcs.came))
-    counted = f"SELECT size(filter(__moments, x -> {not_behind})) AS __b, max({plan.order[0].column}) AS __m FROM ({rows}), ({moments}) GROUP BY 1"
-    sums = f"SELECT collect_list(struct(__b, __m)) AS __sums FROM ({counted})"
+    before = f"SELECT size(filter(__moments, x -> {not_behind})) AS __b, {plan.order[0].column} AS __m FROM ({rows}), ({moments})"
+    sums = f"SELECT collect_list(struct(__b, __m)) AS __sums FROM (SELECT __b, max(__m) AS __m FROM ({before}) GROUP BY __b)"
     now = f"array_max(transform(filter(__sums, x -> x.__b < array_position(__moments, {own})), x -> x.__m))"
-    return f"SELECT *, {now} AS {a.NOW} FROM ({table}), ({moments}), ({sums})"
+    return f"SELECT * EXCEPT ({', '.join(f'__r{i}' for i in range(len(arrival)))}), {now} AS {a.NOW} FROM {typed}, ({moments}), ({sums})"

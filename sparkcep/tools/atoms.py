@@ -123,6 +123,8 @@ def _roles(clause: MatchClause) -> _Roles:
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Within):
             rest.append(node.size)
+            if node.rows:
+                r.options.append(Span(node.size.span.end, node.span.end))
         elif isinstance(node, nodes.Var):
             r.names.add(node.span.start)
     r.names |= {m.name_span.start for m in clause.measures} | {d.span.start for d in clause.defines}

@@ -225,7 +225,7 @@ def test_broken_clauses_give_an_error_with_its_place(seed):
 
 
 # The words that the parser looks past and the grammar does not (grammar/README.md, "Names").
-OPTION = "(?:PATTERN|AUTOMATON|EVENT|WINDOW|WITHIN|LIFETIME|APPROX|PREF|TOP)"
+OPTION = "(?:PATTERN|AUTOMATON|EVENT|WINDOW|WITHIN|LIFETIME|CHANGES|REPORT|SPECULATE|APPROX|PREF|TOP)"
 LOOKED_PAST = re.compile(rf"\b(?:YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND|MILLISECOND|MICROSECOND)S? TO |\bSKIP TO (?:FIRST|LAST) {OPTION} {OPTION}\b", re.I)
 
 

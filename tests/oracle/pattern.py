@@ -41,6 +41,13 @@ def to_text(p, rng=None) -> str:
     return text
 
 
+class Rows(int):
+    """The size of a group's window of so many rows."""
+
+    def __format__(self, form) -> str:
+        return f"{int(self)} ROWS"
+
+
 def _text(p, rng) -> str:
     kind = p[0]
     if kind == "var":

@@ -468,7 +468,7 @@ class _Search:
         for form in _forms(rest):
             if form[0] == "close" and len(taken) > form[2]:
                 group = [item[1] for item in taken[form[2] :]]
-                if not self.inside(("range", form[1]), group[0], group[-1]):
+                if not self.inside(("rows" if isinstance(form[1], pattern.Rows) else "range", form[1]), group[0], group[-1]):
                     return False
         return True
 

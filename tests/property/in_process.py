@@ -17,7 +17,19 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
 from sparkcep.columns.registers import register_type
 from sparkcep.engine.open import OpenPartitions, engine_for, match_batches, match_table, prepare
-from sparkcep.plan.arcs import ARRIVED, IS, NAME, NOW, NUMBER, OP, OWN_COLUMNS, key_column, moment_column, written_column
+from sparkcep.plan.arcs import (
+    ARRIVED,
+    IS,
+    NAME,
+    NOW,
+    NUMBER,
+    OP,
+    OWN_COLUMNS,
+    came_column,
+    key_column,
+    moment_column,
+    written_column,
+)
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
@@ -90,7 +102,7 @@ def _with_arcs(plan, table: pa.Table, arcs: list[dict]) -> pa.Table:
         found |= {column(i): of.get(name) for i, name in enumerate(names) for column in (parameter_column, written_column)}
         if came is not None:
             at, op = (row[came], row[plan.changes.column]) if arc is None else (arc["at"], arc["op"])
-            found |= {moment_column(0): at, ARRIVED: 10 * at + turns[arc is None].index((op or "insert").lower()) - (4 if arc else 0)}
+            found |= {moment_column(0): at, came_column(0): None, ARRIVED: 10 * at + turns[arc is None].index((op or "insert").lower()) - (4 if arc else 0)}
             before = 0 if arc is None else bisect_left(moments, at)
             found[NOW] = largest[before - 1] if before else None
         return row | found

@@ -18,8 +18,8 @@ def as_tuples(node, text=""):
             return ("neg", as_tuples(item, text))
         case nodes.Conjunct(items):
             return ("and", [as_tuples(i, text) for i in items])
-        case nodes.Within(item, size):
-            return ("within", as_tuples(item, text), int(size.span.of(text)))
+        case nodes.Within(item, size, rows):
+            return ("within", as_tuples(item, text), (pattern.Rows if rows else int)(size.span.of(text)))
         case nodes.Var(name):
             return ("var", name)
         case nodes.Empty():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -151,6 +152,33 @@ def test_rows_without_a_time_open_no_window(seed):
         query = selection.Query(p, pattern.to_text(p), defines, rng.choice([selection.NEXT, selection.ANY]), rng.choice(["first", "all"]), measures=dict(selection.BASE_MEASURES))
         tally.compare(query, [untimed_rows(rng) for _ in range(20)])
     assert tally.pairs >= 1000
+    assert tally.matched >= 0.2 * tally.pairs
+
+
+def with_rows(rng, tree):
+    """A pattern some of whose windows are of rows."""
+    if isinstance(tree, list):
+        return [with_rows(rng, part) for part in tree]
+    if not isinstance(tree, tuple):
+        return tree
+    if tree[0] == "within" and rng.random() < 0.8:
+        return ("within", with_rows(rng, tree[1]), pattern.Rows(tree[2]))
+    return tuple(with_rows(rng, part) for part in tree)
+
+
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
+def test_windows_of_groups_in_rows(seed):
+    rng = random.Random(4500 + seed)
+    tally = Tally()
+    while tally.pairs < 900:
+        query = selection.random_query(rng, shapes=("plain", "plain", "negation", "group", "conjunction"), budget=20_000)
+        if not pattern.contains(query.pattern, ("within",)):
+            continue
+        p = with_rows(rng, query.pattern)
+        try:
+            tally.compare(replace(query, pattern=p, pattern_text=pattern.to_text(p)), partitions(rng, 20, 7))
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", query.to_sql()
     assert tally.matched >= 0.2 * tally.pairs
 
 
