@@ -8,8 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import histories
 from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.plan.build import make_plan
 from tests.oracle import budget as oracle
 from tests.property import test_budget as choices
 
@@ -124,3 +126,12 @@ def test_sketches_by_the_text_of_their_definition(size):
         assert have[vector] == (visits, common if visits else set())
         if vector in known:
             assert have[vector][0] >= known[vector][0] and have[vector][1] >= known[vector][1]
+
+
+@pytest.mark.parametrize(("one", "other", "equal"), [("s = r'\\A'", "s = r'\\a'", False), ("s  =  'a' /* a */", "S = 'a'", True), ("s = X'AB'", "s = X'AC'", False), ("`s` = 1", "`S` = 1", False)])
+def test_fingerprints(one, other, equal):
+    def parts(condition):
+        plan = make_plan(parse_clause(f"ORDER BY t PATTERN (A B) WINDOW 3 APPROX 1 MATCH HISTORY DEFINE A AS {condition}"))
+        return plan.approximate.history.parts
+
+    assert (parts(one) == parts(other)) is equal

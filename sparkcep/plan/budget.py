@@ -149,8 +149,8 @@ def _parts(clause: MatchClause, runs: str) -> list[Part]:
 
 
 def _words(text: str) -> str:
-    """A text without what lies between its words, and with names in one case."""
-    return " ".join(t.text if t.text[:1] in "'\"`" else t.text.lower() for t in tokenize(text)).strip()
+    """A text without what lies between its words, and with names in one case. A string keeps its own, whatever letters stand before it."""
+    return " ".join(t.text if t.text[-1:] in ("'", '"', "`") else t.text.lower() for t in tokenize(text)).strip()
 
 
 def _fail(clause: MatchClause, span: Span, message: str) -> ClauseError:

@@ -151,9 +151,10 @@ class Budgeted:
     checks: int | None = None
     history: dict | None = None
     intervals: int = 1
+    above: str = ""  # a variable whose rows have a greater value than the first row of their run
 
-    def answer(self, letters, times, recorded=None) -> Answer:
-        """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history."""
+    def answer(self, letters, times, recorded=None, values=()) -> Answer:
+        """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history. ``values``: of the rows, for ``above``."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         for i, letter in enumerate(letters):
             candidates = []
@@ -166,7 +167,7 @@ class Budgeted:
                     if letter in self.takes[variable] and cost <= self.k:
                         candidates.append((run, q, cost))
             if self.proxies:
-                candidates = self._best(candidates, i)
+                candidates = self._best(candidates, i, places, values)
             tried = self._tried(candidates, times, i, answer)
             answer.left[i] = len(candidates) - len(tried)
             for run, q, cost in tried:
@@ -175,6 +176,8 @@ class Budgeted:
                 if (who, vector) not in seen:
                     seen.add((who, vector))
                     answer.visits[vector] += 1
+                if places.variable[q][0] == self.above and not values[i] > values[run.rows[0]]:
+                    continue  # it was tried
                 longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector))
                 runs.append(longer)
                 error = cost + places.cost.get((q, places.end), self.k + 1)
@@ -189,14 +192,33 @@ class Budgeted:
         remaining = math.ceil(Fraction(g * (self.window - abs(times[i] - times[start])), self.window))
         return q, cost, remaining, math.floor(Fraction(g * abs(times[i] - times[last]), self.window))
 
-    def _best(self, candidates, i):
-        """Of the candidates of one place and cost the one that began last, then that of the earliest rows."""
+    def _best(self, candidates, i, places, values):
+        """Of the candidates of one place and cost the one that began last, then that of the earliest rows; where ``above`` is at that place or behind it, one
+        for each place, cost and value with which a run comes there."""
         found = {}
         for run, q, cost in candidates:
             order = (-(run.rows[0] if run.rows else i), (*run.rows, i), run.places)
-            if (q, cost) not in found or order < found[q, cost][0]:
-                found[q, cost] = (order, (run, q, cost))
+            key = (q, cost)
+            if self.above and (places.variable[q][0] == self.above or self._told(places, q, cost)):
+                ahead = tuple(places.cost.get((run.place, r)) for r in (*places.variable, places.end))
+                key += (ahead, run.cost, values[run.rows[0]] if run.rows and self._told(places, run.place, run.cost) else None)
+            if key not in found or order < found[key][0]:
+                found[key] = (order, (run, q, cost))
         return [candidate for _, candidate in found.values()]
+
+    def _told(self, places, place, cost):
+        """Whether a row of ``above`` can come behind a place at that cost."""
+        seen, todo = set(), [(place, cost)]
+        while todo:
+            at, so_far = todo.pop()
+            for q, (variable, _, _) in places.variable.items():
+                after = (q, so_far + places.cost.get((at, q), self.k + 1))
+                if after[1] <= self.k and after not in seen:
+                    if variable == self.above:
+                        return True
+                    seen.add(after)
+                    todo.append(after)
+        return False
 
     def _tried(self, candidates, times, i, answer):
         def tie(candidate):

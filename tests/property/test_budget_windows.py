@@ -58,11 +58,11 @@ def random_places(rng, kind, count) -> list[tuple[str, list[int]]]:
     return found
 
 
-def ran(text, query, partitions, values, history, chunk_rows) -> dict[int, list[dict]]:
+def ran(text, query, partitions, values, history, chunk_rows, drawn=()) -> dict[int, list[dict]]:
     """As :func:`tests.property.test_budget.ran`, over the times ``values`` of all rows."""
     plan = make_plan(parse_clause(text))
     rows = [(p, i, s) for p, (letters, _) in enumerate(partitions) for i, s in enumerate(letters)]
-    columns = dict(zip(("p", "id", "s"), map(list, zip(*rows)))) | {"t": values}
+    columns = dict(zip(("p", "id", "s"), map(list, zip(*rows)))) | {"t": values, "v": drawn}
     data = {}
     for name, text_of in plan.inputs:
         brought = name == HISTORY_COLUMN
@@ -225,3 +225,38 @@ def test_little_room_changes_nothing(seed, monkeypatch):
         compared += len(some)
         told += len(wanted)
     assert told >= 0.2 * compared
+
+
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
+def test_conditions_that_fail_use_checks(seed):
+    """Runs that a condition can tell apart are candidates of their own, and a check whose condition fails is one."""
+    rng, tally = random.Random(f"conditions under a budget {seed}"), Counter()
+    for _ in range(40):
+        query = choices.random_budgeted(rng, checks=rng.random() < 0.8)
+        # the variable of the first row is never missing
+        inner = {name for name, _, _ in oracle.Places(query.pattern, query.weights).variable.values()}
+        query.pattern, query.takes["Z"], query.weights["Z"] = ("cat", [("var", "Z"), query.pattern]), {"a", "b"}, query.k + 1
+        query.above = rng.choice(sorted(inner))
+        learning = query.checks is None or rng.random() < 0.4
+        some = choices.random_partitions(rng, 10, 9)
+        if query.checks and rng.random() < 0.4:
+            query.intervals = rng.choice([1, 2, 4])
+            query.history = choices.random_history(rng, query)
+        kept = "PROXY" if query.proxies else "ALL"
+        drawn = [[rng.randrange(4) for _ in letters] for letters, _ in some]
+        text = choices.clause(query, f"MATCH HISTORY OF {kept} MATCHES INTERVALS 2" if learning else f"{kept} MATCHES", "" if learning else f"MEASURES {choices.REPORTED}")
+        listed = ", ".join(f"'{letter}'" for letter in sorted(query.takes[query.above]))
+        text = text.replace(f"{query.above} AS s IN ({listed})", f"{query.above} AS s IN ({listed}) AND v > Z.v")
+        values = pa.array([t for _, times in some for t in times])
+        got = ran(text, query, some, values, choices.as_rows(query.history) if query.history else None, rng.choice([None, 5]), [v for part in drawn for v in part])
+        for p, (letters, times) in enumerate(some):
+            answer, about = query.answer(letters, times, 2 if learning else None, drawn[p]), f"{text}\n{letters} {times} {drawn[p]}"
+            if learning:
+                assert recorded(got.get(p, [])) == wanted(answer, query, times, lambda t: t), about
+                tally["vectors"] += len(answer.visits)
+            else:
+                expected = reported(f"{kept} MATCHES", answer, query, times)
+                have = [choices.seen(row) for row in got.get(p, [])]
+                assert sorted(have, key=lambda x: x[:2]) == sorted(expected, key=lambda x: x[:2]), about
+                tally["matched"] += bool(expected)
+    assert tally["matched"] >= 15 and tally["vectors"] >= 100
