@@ -555,7 +555,6 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {item.column for item in plan.order} - _needed(plan)
     order_only |= {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
-    shipped = [n for n, _ in plan.inputs if n not in order_only] + ([LETTERS] if plan.letters else [])
     order_only |= {name for i, register in enumerate(plan.automaton.registers) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
     shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
