@@ -13,7 +13,7 @@ SELECT * FROM morning MATCH_RECOGNIZE (
   DEFINE A AS letter = 'a', B AS letter = 'b', C AS letter = 'c', D AS letter = 'd'
 );
 
-SELECT 'as it comes' AS checks, ts, days, errors, complete FROM evening MATCH_RECOGNIZE (
+SELECT 'as it comes' AS checks, ts, days, errors, string(complete) AS complete FROM evening MATCH_RECOGNIZE (
   ORDER BY ts
   MEASURES LAST(ts) AS ts, array_agg(ts) AS days, MATCH_ERRORS() AS errors, COMPLETE() AS complete
   PATTERN (A B C D) WINDOW 10
@@ -21,7 +21,7 @@ SELECT 'as it comes' AS checks, ts, days, errors, complete FROM evening MATCH_RE
   DEFINE A AS letter = 'a', B AS letter = 'b', C AS letter = 'c', D AS letter = 'd'
 )
 UNION ALL
-SELECT 'as taught', ts, days, errors, complete FROM evening MATCH_RECOGNIZE (
+SELECT 'as taught', ts, days, errors, string(complete) AS complete FROM evening MATCH_RECOGNIZE (
   ORDER BY ts
   MEASURES LAST(ts) AS ts, array_agg(ts) AS days, MATCH_ERRORS() AS errors, COMPLETE() AS complete
   PATTERN (A B C D) WINDOW 10

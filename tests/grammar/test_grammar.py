@@ -129,7 +129,7 @@ def assert_place(error: ClauseError, text: str) -> None:
 def in_the_grammar(clause: MatchClause) -> bool:
     """What the parser leaves to the plan, or reads though the grammar's part of the expressions leaves it out.
 
-    Sizes and counts are numbers or intervals; no word of expressions is a function's name, and no expression is a row of several.
+    Sizes and counts are numbers or intervals; no word of expressions is a function's or a column's name, and no expression is a row of several.
     """
     numbers: list[Expr] = []
     extents: list[tuple[Expr, bool]] = []
@@ -148,8 +148,14 @@ def in_the_grammar(clause: MatchClause) -> bool:
         and all(e.op == "interval" or is_number(e) for e in groups)
         and (clause.top is None or (is_number(clause.top.k) and clause.top.k.value.isdigit()))
         and not any((e.op, e.value) == ("special", "row") for top in expressions_of(clause) for e in top.walk())
-        and not any(e.op == "call" and e.value in words_of("_expression_word") | {"FROM"} for top in expressions_of(clause) for e in top.walk())
+        and not any(is_expression_word(e, clause.text) for top in expressions_of(clause) for e in top.walk())
     )
+
+
+def is_expression_word(e: Expr, text: str) -> bool:
+    """Whether a column or function has a word of expressions as its name, without backquotes."""
+    name = e.value if e.op == "call" else e.value[0] if e.op == "col" else ""
+    return name.upper() in words_of("_expression_word") | {"FROM"} and not text[e.span.start : e.span.end].startswith("`")
 
 
 def expressions_of(clause: MatchClause) -> Iterator[Expr]:
@@ -160,6 +166,7 @@ def expressions_of(clause: MatchClause) -> Iterator[Expr]:
     yield from (definition.condition for definition in clause.defines)
     yield from clause.automaton.expressions() if clause.automaton else ()
     yield from [clause.lifetime.end] if clause.lifetime else []
+    yield from [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive) if e is not None] if clause.changes else []
 
 
 def breaks_a_side_condition(text: str) -> bool:

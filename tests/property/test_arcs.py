@@ -192,7 +192,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
         partitions, events = log(rng, automaton, parts=3, **mode)
         if any(partitions.values()) and events:
             told += compare_log(rng, automaton, {p: some for p, some in partitions.items() if some}, events, mode)[1]
-    assert told > 100
+    assert told > 20
 
 
 @pytest.mark.parametrize("seed", first(range(4)))
