@@ -79,6 +79,7 @@ def comments_of(text: str) -> list[str]:
     return sorted(c.of(text).rstrip() for start, t in zip(edges, tokens) for c in comments(text, start, t.start))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed", first(range(0, VALID, VALID // BATCHES), wider=4))
 def test_random_clauses(seed):
     for i in range(seed, seed + VALID // BATCHES):

@@ -286,6 +286,7 @@ class TestCommand:
         assert main(["lint", str(file.with_name("nowhere.sql"))]) == 2
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed", first([0, 1]))
 def test_random_clauses(seed):
     """Valid or broken, every text is judged, and every place is one in it."""

@@ -182,6 +182,7 @@ def test_windows_of_groups_in_rows(seed):
     assert tally.matched >= 0.2 * tally.pairs
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed", first(range(3), wider=2))
 def test_permutations_in_loops_ignore_rows_by_the_state(seed):
     """Of a permutation with elements that take no row nothing is left behind its last row."""

@@ -112,6 +112,7 @@ def longer(rng, case):
     return [{**row, "t": t, "id": i} for i, (row, t) in enumerate(zip(rows, times + gone if case.descending else gone + times, strict=True))]
 
 
+@pytest.mark.further
 def test_approximate_matches():
     rng, compared, matched, refused = random.Random(7), 0, 0, Counter()
     while compared < 60:

@@ -79,6 +79,7 @@ def test_a_column_alone_is_read_alone(planning):
     assert total.alone >= 3 and total.fewer >= total.alone // 2, str(total)
 
 
+@pytest.mark.further
 def test_a_wrong_row_is_found(planning):
     """Forms over rows that are not those of the reference."""
     frame = planning.sql("SELECT * FROM VALUES (1, 'a', 1.5D), (2, 'b', -0.0D), (2, 'b', double('NaN')) AS t(c0, c1, c2)")
