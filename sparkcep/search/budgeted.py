@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.net import E_AT_START, E_COST, E_LABEL, E_TARGET, E_VAR
-from sparkcep.search.cargo import CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, preferred, report
-from sparkcep.search.chains import C_DEPTH, C_EDGE, C_EDGES, C_PARENT, C_ROWS, C_START, NONE, append, comes_first, compare_rows
-from sparkcep.search.codes import DONE, E_ACCEPT, ERROR, FULL, GROW, S_DETAIL, S_EVENTS, S_LABELS, S_NUMBER, S_PART, S_START
+from sparkcep.automaton.net import E_AT_START, E_COST, E_TARGET, E_VAR
+from sparkcep.search.cargo import CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, mark, preferred, report, tell
+from sparkcep.search.chains import C_EDGE, C_EDGES, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, append, comes_first, compare_rows
+from sparkcep.search.codes import DONE, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START
 from sparkcep.search.compiled import allocating, embedded, kernel
 from sparkcep.search.front import fulfils, inside, new_class, timed
 from sparkcep.search.futures import (
@@ -39,7 +39,6 @@ from sparkcep.search.futures import (
     unlink,
 )
 from sparkcep.search.memo import BASIS, mixed
-from sparkcep.search.progress import put_event
 
 # by which order candidates are tried where no history tells: FIRST_IN is the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
 PLAIN, FIRST_IN = range(2)
@@ -617,22 +616,8 @@ def _distinct(runs, ground, net, state):
 def _tell_all(part, edges, runs, ground, state):
     """All matches of a row that are not told yet; False where they do not fit."""
     while state[K_UNTOLD] < state[Q_DONE]:
-        entry, accepting = ground.done[state[K_UNTOLD], 0], ground.done[state[K_UNTOLD], 1]
-        depth = runs.pool[entry, C_DEPTH]
-        at, begin = state[S_EVENTS], state[S_LABELS]
-        if at == runs.events.shape[0] or begin + depth > runs.labels.shape[0]:
-            state[S_DETAIL] = depth
+        if not tell(part, ground.done[state[K_UNTOLD], 0], ground.done[state[K_UNTOLD], 1], edges, runs, state):
             return False
-        for d in range(begin + depth - 1, begin - 1, -1):
-            runs.rows[d] = runs.at[entry]
-            runs.paths[d] = runs.pool[entry, C_EDGE]
-            runs.labels[d] = edges[runs.pool[entry, C_EDGE], E_LABEL]
-            entry = runs.pool[entry, C_PARENT]
-        state[S_NUMBER] += 1
-        put_event(runs.events, at, part, runs.rows[begin], depth, state[S_NUMBER], begin)
-        runs.events[at, E_ACCEPT] = accepting
-        state[S_EVENTS] = at + 1
-        state[S_LABELS] = begin + depth
         state[K_UNTOLD] += 1
     return True
 
@@ -645,10 +630,7 @@ def compact_entries(classes, learned, runs, ground, state):
     for node in range(classes.head.shape[1]):
         c = classes.head[0, node]
         while c != NONE:
-            entry = runs.run[c]
-            while entry != NONE and number[entry] == NONE:
-                number[entry] = 0
-                entry = pool[entry, C_PARENT]
+            mark(runs.run[c], pool, number)
             c = classes.info[c, I_AFTER]
     count = 0
     for entry in range(used):
@@ -657,7 +639,7 @@ def compact_entries(classes, learned, runs, ground, state):
         number[entry] = count
         for field in range(pool.shape[1]):
             pool[count, field] = pool[entry, field]
-        for field in (1, 2):  # C_PARENT, C_JUMP
+        for field in (C_PARENT, C_JUMP):
             to = pool[entry, field]
             pool[count, field] = number[to] if to >= 0 else NONE
         runs.at[count] = runs.at[entry]

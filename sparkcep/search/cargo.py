@@ -328,7 +328,7 @@ def resume(classes, runs, until):
 
 
 @kernel
-def _mark(entry, pool, number):
+def mark(entry, pool, number):
     """Marks the entries of a run."""
     while entry != NONE and number[entry] == NONE:
         number[entry] = 0
@@ -345,7 +345,7 @@ def compact(classes, runs, state):
         for node in range(head.shape[1]):
             c = head[part, node]
             while c != NONE:
-                _mark(c if by_node else runs.run[c], pool, number)
+                mark(c if by_node else runs.run[c], pool, number)
                 c = NONE if by_node else classes.info[c, I_AFTER]
     count = 0
     for entry in range(used):
@@ -523,15 +523,15 @@ def _best_runs(part, edges, runs, state):
         entry = runs.best[at, B_RUN]
         if entry == NONE or runs.pool[entry, C_START] <= state[K_LATEST]:
             continue
-        if not _best_run(part, entry, runs.best[at, B_EDGE], edges, runs, state):
+        if not tell(part, entry, runs.best[at, B_EDGE], edges, runs, state):
             return False
         state[K_LATEST] = runs.pool[entry, C_START]
     return True
 
 
 @embedded
-def _best_run(part, entry, accepting, edges, runs, state):
-    """A run as a match."""
+def tell(part, entry, accepting, edges, runs, state):
+    """Writes a run as a match; False where it does not fit."""
     depth = runs.pool[entry, C_DEPTH]
     at, begin = state[S_EVENTS], state[S_LABELS]
     if at == runs.events.shape[0] or begin + depth > runs.labels.shape[0]:

@@ -108,11 +108,14 @@ def clause(query: oracle.Budgeted, options: str, measures: str) -> str:
         DEFINE {", ".join(f"{name} AS s IN ({listed[name]})" for name in names)}"""
 
 
-def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]]], chunk_rows=None, history=None) -> dict[int, list[dict]]:
-    """Output rows of the engine over partitions of (letters, times), by partition and with the names of the measures."""
+def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]]], chunk_rows=None, history=None, values=None, drawn=()) -> dict[int, list[dict]]:
+    """Output rows of the engine over partitions of (letters, times), by partition and with the names of the measures.
+
+    ``values``: what stands for the times of all rows; ``drawn``: of a column v."""
     plan = make_plan(parse_clause(text))
-    rows = [(p, i, t, s) for p, (letters, times) in enumerate(partitions) for i, (s, t) in enumerate(zip(letters, times))]
-    columns = dict(zip(("p", "id", "t", "s"), map(list, zip(*rows))))
+    rows = [(p, i, s) for p, (letters, _) in enumerate(partitions) for i, s in enumerate(letters)]
+    times = [t for _, some in partitions for t in some] if values is None else values
+    columns = dict(zip(("p", "id", "s"), map(list, zip(*rows)))) | {"t": times, "v": drawn}
     data = {}
     for name, text_of in plan.inputs:
         data[name] = pa.array([history, *[None] * (len(rows) - 1)], type=HISTORY_TYPE) if name == HISTORY_COLUMN else pa.array(columns[text_of.strip("() ")])

@@ -16,9 +16,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import budgeted as budgeted_engine
 from sparkcep.engine import front as front_engine
 from sparkcep.engine.drive import Room
-from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError
-from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
 from tests.oracle import budget as oracle
 from tests.property import approx_cases
@@ -58,26 +56,6 @@ def random_places(rng, kind, count) -> list[tuple[str, list[int]]]:
     return found
 
 
-def ran(text, query, partitions, values, history, chunk_rows, drawn=()) -> dict[int, list[dict]]:
-    """As :func:`tests.property.test_budget.ran`, over the times ``values`` of all rows."""
-    plan = make_plan(parse_clause(text))
-    rows = [(p, i, s) for p, (letters, _) in enumerate(partitions) for i, s in enumerate(letters)]
-    columns = dict(zip(("p", "id", "s"), map(list, zip(*rows)))) | {"t": values, "v": drawn}
-    data = {}
-    for name, text_of in plan.inputs:
-        brought = name == HISTORY_COLUMN
-        data[name] = pa.array([history, *[None] * (len(rows) - 1)], type=choices.HISTORY_TYPE) if brought else pa.array(columns[text_of.strip("() ")])
-    bits = [(1 << letter.bit, query.takes[plan.variables[letter.variable].upper()]) for letter in plan.letters]
-    data["__letters"] = pa.array([sum(bit for bit, takes in bits if s in takes) for s in columns["s"]])
-    table = pa.table(data)
-    prepared = prepare(plan, table.schema)
-    tables = match_batches(engine_for(prepared, chunk_rows), table.to_batches(max_chunksize=chunk_rows))
-    found: dict[int, list[dict]] = {}
-    for row in pa.concat_tables([prepared.output_schema.empty_table(), *tables]).to_pylist():
-        found.setdefault(row["__p0"], []).append({name: row.get(leaf) for name, leaf in plan.outputs})
-    return found
-
-
 def compare(rng, queries, count) -> Counter:
     tally: Counter = Counter()
     for i in range(queries):
@@ -109,7 +87,7 @@ def compare(rng, queries, count) -> Counter:
         written = choices.clause(query, report, "" if learning else f"MEASURES {choices.REPORTED}")
         text = written.replace(f"WINDOW {query.window}", f"WINDOW {window(query.window)}" if kind != "rows" else f"WINDOW {query.window} ROWS")
         text = text.replace("ORDER BY t, id", "ORDER BY t DESC, id") if down else text
-        got = ran(text, query, shipped, values, choices.as_rows(query.history) if query.history is not None else None, rng.choice([None, 1, 5]))
+        got = choices.ran(text, query, shipped, rng.choice([None, 1, 5]), choices.as_rows(query.history) if query.history is not None else None, values)
         for p, (letters, times) in enumerate(some):
             later = apart[p] * before
             answer = query.answer(letters, times, recorded_by)
@@ -248,7 +226,7 @@ def test_conditions_that_fail_use_checks(seed):
         listed = ", ".join(f"'{letter}'" for letter in sorted(query.takes[query.above]))
         text = text.replace(f"{query.above} AS s IN ({listed})", f"{query.above} AS s IN ({listed}) AND v > Z.v")
         values = pa.array([t for _, times in some for t in times])
-        got = ran(text, query, some, values, choices.as_rows(query.history) if query.history else None, rng.choice([None, 5]), [v for part in drawn for v in part])
+        got = choices.ran(text, query, some, rng.choice([None, 5]), choices.as_rows(query.history) if query.history else None, values, [v for part in drawn for v in part])
         for p, (letters, times) in enumerate(some):
             answer, about = query.answer(letters, times, 2 if learning else None, drawn[p]), f"{text}\n{letters} {times} {drawn[p]}"
             if learning:
