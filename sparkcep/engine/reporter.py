@@ -55,9 +55,9 @@ class Reporter:
 
     def reported(self, best: Found, places: Measured, chunk: Chunk) -> Found:
         """The matches to report of the best ones of each last row, in that order: themselves, or the best of each bundle."""
-        points = finding.last_rows(best.events, best.rows)
         if not self.bundling:
             return self.described(best)
+        points = finding.last_rows(best.events, best.rows)
         groups = bundle_groups(best.events[:, E_PART], points, places)
         chosen = finding.best_of(best.events, best.rows, groups, self.found.edges)
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
