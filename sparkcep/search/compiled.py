@@ -29,7 +29,7 @@ import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
 from sparkcep import storage
-from sparkcep.search import old_kernels
+from sparkcep.search import old_kernels, pipeline
 
 try:
     import fcntl
@@ -50,7 +50,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 def digest(module: str) -> str:
     """What the kernels of a module are compiled from, as 16 hexadecimal digits."""
     h = hashlib.sha256()
-    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8")):
+    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8"), Path(pipeline.__file__).read_text("utf-8")):
         h.update(str(text).encode())
     for part in sorted(_sources(module, {}).items()):
         h.update(repr(part).encode())
@@ -305,28 +305,31 @@ class _KernelCache(FunctionCache):
 # -- decorators -----------------------------------------------------------------------------------------------
 
 
-def _kept(compiled: Any) -> Any:
-    """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are."""
+def _kept(compiled: Any, *, called: bool = True) -> Any:
+    """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are. ``called``: by others, not
+    compiled into them."""
     if hasattr(compiled, "py_func"):
         compiled._cache = _KernelCache(compiled.py_func)
+        if called:
+            pipeline.plainly(compiled)
     return compiled
 
 
 def kernel(function: Callable) -> Callable:
     """Compiles a function that creates no array."""
-    return _kept(numba.njit(_nrt=False)(function))
+    return _kept(numba.njit(_nrt=False, pipeline_class=pipeline.Pipeline)(function))
 
 
 def inlined(function: Callable) -> Callable:
     """Compiles a function into those that call it."""
-    return _kept(numba.njit(inline="always", _nrt=False)(function))
+    return _kept(numba.njit(inline="always", _nrt=False)(function), called=False)
 
 
 def embedded(function: Callable) -> Callable:
     """Compiles a function whose machine code becomes part of its callers': where passing the arguments costs more than the work."""
-    return _kept(numba.njit(forceinline=True, _nrt=False)(function))
+    return _kept(numba.njit(forceinline=True, _nrt=False, pipeline_class=pipeline.Pipeline)(function))
 
 
 def allocating(function: Callable) -> Callable:
     """Compiles a function that creates arrays."""
-    return _kept(numba.njit(_nrt=True)(function))
+    return _kept(numba.njit(_nrt=True, pipeline_class=pipeline.Pipeline)(function))
