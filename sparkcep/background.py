@@ -63,7 +63,10 @@ def _is_own(request: requests.Request) -> bool:
 
 
 def _compile(request: requests.Request) -> None:
-    getattr(importlib.import_module(request.module), request.name).compile(request.types)
+    from sparkcep.search import signatures
+
+    kernel = getattr(importlib.import_module(request.module), request.name)
+    kernel.compile(signatures.read(request.types))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.typing.typeof import Purpose, typeof
 
 from sparkcep import storage
-from sparkcep.search import interpreted, old_kernels, pipeline, requests
+from sparkcep.search import interpreted, old_kernels, pipeline, requests, signatures
 from sparkcep.search.locks import Locks
 
 log = logging.getLogger("sparkcep")
@@ -299,7 +299,10 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
         if wish == "false" or _at_once or not _may_compile or kept() or not interpreted.fits(args):
             return compile_for(*args)
         function = kernel.py_func
-        wanted = requests.Request(function.__module__, function.__name__, digest(function.__module__), signature)
+        types = signatures.written(signature)
+        if types is None:
+            return compile_for(*args)
+        wanted = requests.Request(function.__module__, function.__name__, digest(function.__module__), types)
         return call if _asked.of(wanted, kept) else compile_for(*args)
 
     def call(*args: Any) -> Any:

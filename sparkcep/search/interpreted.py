@@ -14,6 +14,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -97,9 +98,10 @@ def _twin(function: Callable) -> Callable:
         definition.decorator_list = []
         ast.fix_missing_locations(_Ticking().visit(tree))
         ast.increment_lineno(tree, first - 1)
+        module = compile(tree, inspect.getsourcefile(function), "exec")
+        (code,) = (part for part in module.co_consts if isinstance(part, CodeType))
         names = {_TICK: _tick, "__builtins__": function.__globals__["__builtins__"]}
-        exec(compile(tree, inspect.getsourcefile(function), "exec"), names)
-        twin = _twins[function] = names[function.__name__]
+        twin = _twins[function] = names[function.__name__] = FunctionType(code, names, function.__name__, function.__defaults__)
         for name in twin.__code__.co_names:
             if name in function.__globals__ and name != function.__name__:
                 value = function.__globals__[name]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -33,12 +33,12 @@ locks = Locks()
 
 
 class Request(NamedTuple):
-    """A kernel: its module and name, the digest of what it is compiled from, and the types of its arguments."""
+    """A kernel: its module and name, the digest of what it is compiled from, and the types of its arguments (see :mod:`sparkcep.search.signatures`)."""
 
     module: str
     name: str
     digest: str
-    types: tuple
+    types: list
 
 
 class Asked:
@@ -55,7 +55,7 @@ class Asked:
         if fcntl is None or not sys.executable:
             return False
         folder = self._root() / _FOLDER
-        data = pickle.dumps(request)
+        data = json.dumps(request).encode()
         path = folder / f"{request.name}-{hashlib.sha256(data).hexdigest()[:16]}{_ENDING}"
         try:
             if path not in self._written:
@@ -120,5 +120,5 @@ def waiting(folder: Path) -> list[tuple[Path, Request]]:
             if time.time() - written > _DAY:
                 path.unlink()
             elif storage.trusted(folder) and storage.trusted(path):
-                found.append((written, path, pickle.loads(path.read_bytes())))
+                found.append((written, path, Request(*json.loads(path.read_text()))))
     return [(path, request) for _, path, request in sorted(found, key=lambda entry: entry[:2])]
