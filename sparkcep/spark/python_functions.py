@@ -15,6 +15,7 @@ from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
 from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
 
+from sparkcep.spark.streaming import stream_batches
 from sparkcep.spark.table_function import (
     GRAPH_FUNCTIONS,
     NAME,
@@ -52,6 +53,11 @@ def mapper(plan: str, columns: list[list[str]]) -> str:
     """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` are those of
     :func:`match_batches`."""
     return _pickled((functools.partial(match_batches, plan, columns), StructType()))  # a worker reads no result type from it
+
+
+def streamer(plan: str, columns: list[list[str]], ordered: int) -> str:
+    """Likewise for a clause over a stream: see :func:`sparkcep.spark.streaming.stream_batches`."""
+    return _pickled((functools.partial(stream_batches, plan, columns, ordered), StructType()))
 
 
 def _described(name: str, command: Any, eval_type: int, returns: DataType | None) -> dict[str, Any]:

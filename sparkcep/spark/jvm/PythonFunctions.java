@@ -93,7 +93,7 @@ final class PythonFunctions {
       Definition d = definition(TABLE_FUNCTION);
       Object udtf = construct(
           "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", TABLE_FUNCTION, d.function, d.evalType, true);
-      return analysedHere((LogicalPlan) build(udtf, arguments));
+      return analysedHere((LogicalPlan) build(udtf, Streams.marked(arguments)));
     }
   }
 
@@ -107,7 +107,7 @@ final class PythonFunctions {
 
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
-      return analysedHere(spark.apply(arguments));
+      return analysedHere(spark.apply(Streams.marked(arguments)));
     }
   }
 
@@ -235,6 +235,11 @@ final class PythonFunctions {
   static Seq<Object> mapper(ObjectNode plan, ArrayNode columns) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "mapper").put("plan", plan.toString()).set("columns", columns);
+    return command(request);
+  }
+
+  /** The pickled function that is asked for. */
+  static Seq<Object> command(ObjectNode request) {
     return list(bytes(asked(request).get("command")));
   }
 
