@@ -109,12 +109,12 @@ class Stream:
         """What need not be known of a partition of which no row is kept."""
         return [*([] if self.numbered else ["number"]), *([] if self.anchored else ["dropped"])]
 
-    def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray | None:
+    def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
         """int64 (partitions): the first row whose window a row to come may still enter."""
         window = self.plan.windows[0] if self.plan.windows else None
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         if window is None or window.kind not in (MICROS, ROWS):
-            return None
+            return low
         if window.kind == ROWS:
             return np.clip(high - min(int(window.size), chunk.rows + 1) + 1, low, high)
         ended = np.concatenate([[0], np.cumsum(words(chunk.columns[window.order]) <= self._last(watermark))])

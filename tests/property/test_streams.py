@@ -205,3 +205,17 @@ def tried(text: str, rng: random.Random) -> int:
         assert error.error_class == "SPARKCEP.STREAM", error
         return 0
     return compared(text, rng, 5, 8)
+
+
+def test_a_match_is_told_with_the_row_that_ends_it():
+    """A search that asks for no further row decides at once, though the window of its first row has not ended."""
+    text = f"{HEAD} {PLAIN} PATTERN (A B+ C) WINDOW INTERVAL '1' HOUR DEFINE A AS v = 0, B AS v = 1, C AS v = 2"
+    plan = planned(text)
+    values = [3, 0, 1, 1, 2, 3, 0, 1]
+    table = timed(plan, {0: [{"id": i + 1, "v": v, "w": 0, "s": None} for i, v in enumerate(values)]})
+    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
+    tables, kept = drained(stream.advance(table, np.zeros(8, dtype=np.int64), [b""], 8 * MS))
+    assert [row["__l0"] for part in tables for row in part.to_pylist()] == [2]
+    assert kept.rows == 2 and kept.due.tolist() == [7 * MS + 3_600_000_000 - 1]
+    tables, kept = drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), kept.states, 7 * MS + 3_600_000_000 - 1))
+    assert not tables and kept.due.tolist() == [8 * MS + 3_600_000_000 - 1] or kept.states == [b""]

@@ -94,7 +94,37 @@ final class Streams {
     long keys = CollectionConverters.asJava(asked.partitionExpressions()).stream().filter(key -> key instanceof Attribute).count();
     Seq<SortOrder> order = MatchStrategy.seq(CollectionConverters.asJava(sort.order()).stream().skip(keys).toList());
     check(plan, order, asked.child());
-    return new StreamInput(asked.partitionExpressions(), order, texts(asked.child()).toString(), asked.child());
+    List<Attribute> condition = new ArrayList<>();
+    LogicalPlan rows = unfiltered(asked.child(), condition);
+    LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), rows);
+    List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
+    return condition.isEmpty() ? input : new Project(MatchStrategy.seq(before), new Filter(condition.get(0), input));
+  }
+
+  /**
+   * The rows without the rewriter's own WHERE, whose condition becomes a column: below the mark Spark would move it to the source, and rows that no variable wants
+   * would not move the watermark on.
+   */
+  private static LogicalPlan unfiltered(LogicalPlan rows, List<Attribute> condition) {
+    if (rows instanceof SubqueryAlias alias) {
+      return new SubqueryAlias(alias.identifier(), unfiltered(alias.child(), condition));
+    }
+    if (!(rows instanceof Project project)) {
+      return rows;
+    }
+    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
+    if (columns.stream().noneMatch(column -> column instanceof Alias alias && alias.name().equals("__o0"))) { // not where rows are computed
+      LogicalPlan child = unfiltered(project.child(), condition);
+      columns.addAll(condition);
+      return new Project(MatchStrategy.seq(columns), child);
+    }
+    if (!(project.child() instanceof Filter filter)) {
+      return rows;
+    }
+    NamedExpression needed = own(filter.condition(), "__needed");
+    columns.add(needed);
+    condition.add(needed.toAttribute());
+    return new Project(MatchStrategy.seq(columns), filter.child());
   }
 
   /** Asks the rewriter's process what is wrong with a clause over these rows. */
