@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+from pathlib import Path
 
 import pytest
 
@@ -204,7 +205,7 @@ def test_errors_of_watermarks_and_settings(spark, rate):
     clause = f"{HEAD} PATTERN (A B)"
     assert 'withWatermark("timestamp"' in refused(spark, f"SELECT * FROM rate_without MATCH_RECOGNIZE ({clause})")
     assert "column of its watermark, other" in refused(spark, f"SELECT * FROM rate_other MATCH_RECOGNIZE ({clause})")
-    inner = f"SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
+    inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
     assert "SPARKCEP.STREAM" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")
     deduplicated = "(SELECT timestamp, p, max(value) AS value FROM rate_stream GROUP BY timestamp, p)"
     assert "what keeps a state itself (Aggregate)" in refused(spark, f"SELECT * FROM {deduplicated} MATCH_RECOGNIZE ({clause})")
@@ -226,3 +227,23 @@ def test_errors_when_a_query_starts(spark, rate, tmp_path):
     with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*keeps a state above it \(EventTimeWatermark\)"):
         query = again.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "again")).trigger(availableNow=True).start()
         query.awaitTermination()
+
+
+# -- the page -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
+    """The blocks of docs/streams.md, one after the other, in an empty folder."""
+    page = Path(sparkcep.__file__).resolve().parents[1].joinpath("docs", "streams.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        # the JVM stays in the folder in which it began
+        block = re.sub(r'(json\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
+        exec(compile(block, "streams.md", "exec"), names)
+    assert capsys.readouterr().out.strip() == re.search(r"```text\n(.*?)```", page, re.S)[1].strip()
+    operator = names["query"].lastProgress["stateOperators"][0]
+    assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
+    told = names["query"]._jsq.explainInternal(False)
+    line = re.search(r"```\n(MatchRecognize match_recognize\(.*\))\n```", page)[1]
+    assert line.partition("(")[2].rstrip(")") in told

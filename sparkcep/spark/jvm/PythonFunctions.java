@@ -235,12 +235,12 @@ final class PythonFunctions {
   static Seq<Object> mapper(ObjectNode plan, ArrayNode columns) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "mapper").put("plan", plan.toString()).set("columns", columns);
-    return command(request);
+    return command(asked(request));
   }
 
-  /** The pickled function that is asked for. */
-  static Seq<Object> command(ObjectNode request) {
-    return list(bytes(asked(request).get("command")));
+  /** The pickled function in an answer. */
+  static Seq<Object> command(JsonNode answer) {
+    return list(bytes(answer.get("command")));
   }
 
   static JsonNode asked(ObjectNode request) {

@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
@@ -35,6 +36,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -325,11 +327,14 @@ final class Streams {
     PythonFunction like = call.function().func();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "streamer").put("plan", plan.toString()).put("ordered", parts.ordered()).set("columns", parts.names());
+    JsonNode answer = PythonFunctions.asked(request);
+    List<Expression> lines = new ArrayList<>(told); // for EXPLAIN
+    lines.add(new Literal(UTF8String.fromString(answer.get("kept").asText()), DataTypes.StringType));
     PythonFunction function = new SimplePythonFunction(
-        PythonFunctions.command(request), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+        PythonFunctions.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
     Expression udf = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        PythonFunctions.TABLE_FUNCTION, function, schema, MatchStrategy.seq(told), MAP_ARROW_ITER, true);
+        PythonFunctions.TABLE_FUNCTION, function, schema, MatchStrategy.seq(lines), MAP_ARROW_ITER, true);
     ship();
     Object operator = PythonFunctions.construct(
         OPERATOR, udf, MatchStrategy.seq(parts.keys()), MatchStrategy.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
