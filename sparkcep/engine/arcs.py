@@ -23,12 +23,14 @@ from sparkcep.engine.prepared import Task
 from sparkcep.engine.timetable import ALWAYS, Present
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import arcs as names
+from sparkcep.plan.afa import dead_states, leads_nowhere
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import parameter_column
 from sparkcep.search.computations import ENDLESS
 
 INSERT, DELETE, RETRACT, PUNCTUATE = range(4)
-_WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
+WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
+_BEHIND = 1 << 62  # the place of all arcs as text
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
@@ -47,10 +49,21 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
     def kind(column: str) -> Type:
         return type_of(schema.field(column).type)
 
-    for name, column in names.OWN_COLUMNS.items():
+    texts = kind(names.SOURCE).kind != "null"
+    if not texts:
+        _check_all_declared(plan, place)
+    if texts and not arcs.texts:
+        fail(
+            "the table of ARCS FROM has a column from_state, and arcs of the clause have parameters: that arcs come as text, too, the column's name behind ARCS FROM tells; write "
+            "ARCS FROM (SELECT arc, from_state, to_state, `when`, `set`, ... FROM ...), or leave the column out"
+        )
+    for name, column in names.own_columns(arcs.texts).items():
         t = kind(column)
-        if column in (names.NAME, names.OP) and t.kind not in ("string", *(["null"] if column == names.OP else [])):
-            fail(f"the table of ARCS FROM needs a column {name} of type STRING" + (", the name of the arc" if name == "arc" else "") + ("" if t.kind == "null" else f", not {t}"))
+        wanted = "boolean" if column == names.FINAL else "string"
+        missing = t.kind == "null" and (column == names.NAME and not texts or column == names.TARGET and texts)
+        if missing or column not in (names.FROM, names.TO) and t.kind not in (wanted, "null"):
+            what = {"arc": ", the name of the arc", "to_state": ", beside from_state"}.get(name, "")
+            fail(f"the table of ARCS FROM needs a column {name} of type {wanted.upper()}{what}" + ("" if t.kind == "null" else f", not {t}"))
         if column in (names.FROM, names.TO) and not _fits(t, kind(plan.automaton.time)):
             fail(f"{name} is of type {t}, and the first ORDER BY expression of type {kind(plan.automaton.time)}; cast it in a query behind ARCS FROM")
     for i, parameter in enumerate(plan.automaton.parameters):
@@ -69,6 +82,20 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
         fail(f"the table of ARCS FROM has partition keys, but no column {missing}; an arc has all keys of its partition, or none and is for all partitions")
 
 
+def _check_all_declared(plan: Plan, place: dict) -> None:
+    """Raises ClauseError where the clause's own arcs are not enough, and the table of arcs brings no others, as it has no column from_state."""
+    automaton = plan.automaton
+    if not any(arc.template for arc in automaton.arcs):
+        message = "no arc has parameters, and the table of ARCS FROM has no column from_state, so that none of its rows could make an arc present: write ARC a(k INT) FROM ..., or "
+        raise ClauseError("AUTOMATON", f"{message}ARC a() FROM ..., or give the table the columns from_state, to_state, when and set", sqlstate=SEMANTIC, **place)
+    dead = dead_states(automaton)
+    for arc in automaton.arcs:
+        found = next((state for state in (arc.source, arc.target) if state in dead), None)
+        if found is not None:
+            at = {"line": arc.line, "column": arc.column, "fragment": arc.text}
+            raise ClauseError("AUTOMATON", leads_nowhere(automaton.states[found]), sqlstate=SEMANTIC, **at)
+
+
 def _fits(t: Type, time: Type) -> bool:
     """Whether the bounds of an arc's lifetime may be of a type."""
     return t == time or t.kind == "null" or (t.is_number and time.is_number and (time.is_float or not t.is_float))
@@ -78,12 +105,13 @@ def _fits(t: Type, time: Type) -> bool:
 
 
 class ArcRow(NamedTuple):
-    """A row of ARCS FROM: the number of the ``row`` in its chunk, what it does, what names the arc, the times as they were ``written`` (None: NULL), the
-    largest time of all rows before it (``now``, None where there was none), and its arc in the automaton (-1 of a punctuation)."""
+    """A row of ARCS FROM: the number of the ``row`` in its chunk, what it does, its arc in the automaton (-1 of a punctuation), where that stands among all (``place``),
+    what names the arc, the times as they were ``written`` (None: NULL), and the largest time of all rows before it (``now``, None where there was none)."""
 
     row: int
     op: int
     arc: int
+    place: int
     identity: tuple
     begin: int | None
     end: int | None
@@ -136,7 +164,7 @@ class ArcRows:
 
     def arrival(self, arrival: np.ndarray) -> np.ndarray:
         """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
-        return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(_WORDS), arrival)
+        return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(WORDS), arrival)
 
     def _times(self, column: str) -> pa.Array:
         """A column of times in the type of the rows' times."""
@@ -156,7 +184,7 @@ class ArcRows:
 
     def _ops(self) -> np.ndarray:
         written = self.chunk.columns[names.OP].cast(pa.string())
-        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int64)
         ops[null_marks(written) == 1] = INSERT
         bad = np.flatnonzero(self.marks & (ops < 0))
         if len(bad):
@@ -189,12 +217,15 @@ class ArcRows:
         own = np.zeros(len(rows), dtype=bool)  # the arcs of this partition alone, whose keys are its keys
         for i in range(len(self.task.plan.arcs.keys)):
             own |= null_marks(columns[names.key_column(i)].take(taken)) == 0
+        texts = self._texts(taken)
         begins, ends = _or_none(self.clock[rows], self.absent[rows]), _or_none(self.ends[rows], self.endless[rows])
         nows = _or_none(self.now[rows], self.never[rows]) if now is None else _or_none(now, now == ALWAYS)
         for at, (row, op) in enumerate(zip(rows.tolist(), self.ops[rows].tolist())):
-            arc, values = -1, ()
-            if op != PUNCTUATE:
-                arc = known[arcs[at]]
+            arc, place, values = -1, -1, ()
+            if op != PUNCTUATE and texts is not None and texts[at] is not None:
+                place, (arc, values) = _BEHIND, texts[at]
+            elif op != PUNCTUATE:
+                arc = place = known[arcs[at]]
                 if arc < 0:
                     raise self._unknown(arcs[at])
                 numbers = range(*automaton.arcs[arc].parameters)
@@ -202,11 +233,21 @@ class ArcRows:
                     if parameters[i][at] is None and not written[i][at]:
                         raise self._beyond(i, row)
                 values = tuple([_key(parameters[i][at]) for i in numbers])
-            yield ArcRow(row, op, arc, (arc, values, bool(own[at])), begins[at], ends[at], nows[at])
+            yield ArcRow(row, op, arc, place, (place, values, bool(own[at])), begins[at], ends[at], nows[at])
+
+    def _texts(self, rows: pa.Array) -> list[tuple[int, tuple] | None] | None:
+        """Of arcs that come as text the arc and what names it; None where there are none at all."""
+        columns = self.chunk.columns
+        if names.ARC not in columns:
+            return None
+        numbers = words(columns[names.ARC].take(rows)).tolist()
+        parts = [columns[name].take(rows).to_pylist() for name in (names.NAME, names.SOURCE, names.TARGET, names.WHEN, names.SET)]
+        return [None if number < 0 else (number, text_identity(*of)) for number, of in zip(numbers, zip(*parts))]
 
     def _unknown(self, name: str | None) -> MatchRuntimeError:
         known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
-        message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters; it may name {known}"
+        instead = "; an arc as text has from_state and to_state" if self.task.plan.arcs.texts else ""
+        message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters{'; it may name ' + known if known else ''}{instead}"
         return MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
 
     def _beyond(self, parameter: int, row: int) -> MatchRuntimeError:
@@ -217,6 +258,11 @@ class ArcRows:
     def given(self) -> dict[str, pa.Array]:
         """The columns of the parameters, by all rows."""
         return {name: self.chunk.columns[name] for name in map(parameter_column, range(len(self.task.plan.automaton.parameters)))}
+
+
+def text_identity(name: str | None, source: str, target: str, when: str | None, assignments: str | None) -> tuple:
+    """What an arc as text is known by, in the order of such arcs."""
+    return tuple(map(_key, (name and name.lower(), source.lower(), target.lower(), when, assignments)))
 
 
 def _or_none(numbers: np.ndarray, absent: np.ndarray) -> list[int | None]:
@@ -269,8 +315,8 @@ class _Plotter:
                     "CHANGE_VALUE", "a punctuation of ARCS FROM has no valid_from; it says before which time no further change of the arcs comes", sqlstate="22023",
                 )
         arcs = self.arcs.task.plan.automaton.arcs
-        order: list[tuple[tuple, _Standing | None]] = [((i,), None) for i, arc in enumerate(arcs) if not arc.template]
-        order += [((one.of.arc, one.begin, one.of.identity[1]), one) for one in self.standing]
+        order: list[tuple[tuple, _Standing | None]] = [((i,), None) for i, arc in enumerate(arcs) if arc.is_static]
+        order += [((one.of.place, one.begin, one.of.identity[1]), one) for one in self.standing]
         order.sort(key=lambda item: item[0])
         first, last, place = [], [], {}
         for i, (key, one) in enumerate(order):
@@ -320,7 +366,7 @@ class _Plotter:
             raise MatchRuntimeError(
                 "ARC_CHANGE_WITHOUT_ARC",
                 f"a {verb} of ARCS FROM means an arc {self._name(row)} {what}, and none has come before it: an arc is meant that equals it in the columns arc, "
-                "parameters and partition keys", sqlstate="22000",
+                "parameters, partition keys, from_state, to_state, when and set", sqlstate="22000",
             )
         return found
 
@@ -346,5 +392,7 @@ class _Plotter:
     def _name(self, row: ArcRow) -> str:
         task, columns = self.arcs.task, self.arcs.chunk.columns
         arc = task.plan.automaton.arcs[row.arc]
+        if arc.is_text:
+            return f"{arc.text}{task.failures.where(row.row, columns)}"
         values = [repr(columns[parameter_column(i)][row.row].as_py()) for i in range(*arc.parameters)]
         return f"{arc.template}({', '.join(values)}){task.failures.where(row.row, columns)}"
