@@ -95,7 +95,11 @@ class ArcTable:
 
 
 Item = Register | State | Arc | ArcTable
-_ITEMS = frozenset(["REGISTER", "STATE", "ARC", "ARCS", "ARRIVAL"])  # what begins behind a table of arcs
+# what is no name of a table of arcs without AS: words that begin what may follow it, and words that expressions are made of
+_NO_ALIAS = frozenset(
+    """REGISTER STATE ARC ARCS ARRIVAL ALL AND AS BETWEEN BY CASE CAST DISTINCT DIV ELSE END FALSE FROM ILIKE IN INTERVAL IS LIKE NOT NULL OR RLIKE THEN TRUE TRY_CAST
+    USING WHEN WHERE WITH""".split()
+)
 
 
 @dataclass(frozen=True)
@@ -268,7 +272,7 @@ class AutomatonParser:
             self._name("a table of arcs, or a query in parentheses,")
             while c.take_op("."):
                 self._name("the next part of the table's name")
-        if c.take_word("AS") or c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _ITEMS):
+        if c.take_word("AS") or c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _NO_ALIAS):
             self._name("a name for the table of arcs")
         table = self._span(begin)
         arrival = tuple(self._many(self.expressions.parse)) if c.take_word("ARRIVAL", "BY") else ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, ranks, words
 from sparkcep.columns.registers import register_type
-from sparkcep.columns.types import MAX_DIGITS, Type, type_of
+from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, type_of
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.lifetimes import in_order
 from sparkcep.engine.prepared import Task
@@ -30,6 +31,7 @@ from sparkcep.search.computations import ENDLESS
 
 INSERT, DELETE, RETRACT, PUNCTUATE = range(4)
 WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
+_WIDE_DIGITS = 76  # more than any two decimals have together
 _BEHIND = 1 << 62  # the place of all arcs as text
 
 
@@ -144,7 +146,7 @@ class ArcRows:
         self.task, self.chunk, columns = task, chunk, chunk.columns
         self.marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
         self.time = columns[task.plan.automaton.time]
-        begin, end, now = (self._times(column) for column in (names.FROM, names.TO, names.NOW))
+        (begin, never), (end, always), (now, _) = (self._times(column) for column in (names.FROM, names.TO, names.NOW))
         self.timed = pc.if_else(pa.array(self.marks), begin, self.time)
         t = type_of(self.time.type)
         self.steps = t.is_integer or t.kind in ("date", "timestamp", "timestamp_ntz", "decimal")
@@ -153,6 +155,9 @@ class ArcRows:
         else:
             self.clock, self.ends, self.now = (in_order(words(column)) for column in (self.timed, end, now))
         self.absent, self.endless, self.never = (null_marks(column).astype(bool) for column in (self.timed, end, now))
+        self.endless |= always
+        self._check_last(never)
+        self.clock = np.where(never, ENDLESS, self.clock)  # an arc that begins then is never valid
         self.templates = {arc.template.lower(): i for i, arc in enumerate(task.plan.automaton.arcs) if arc.template}
         self.ops = self._ops()
 
@@ -166,21 +171,35 @@ class ArcRows:
         """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
         return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(WORDS), arrival)
 
-    def _times(self, column: str) -> pa.Array:
-        """A column of times in the type of the rows' times."""
+    def _times(self, column: str) -> tuple[pa.Array, np.ndarray]:
+        """A column of times in the type of the rows' times, and bool (rows): those behind all times of that type."""
         if column not in self.chunk.columns:
-            return pa.nulls(self.chunk.rows, self.time.type)
+            return pa.nulls(self.chunk.rows, self.time.type), np.zeros(self.chunk.rows, dtype=bool)
         found, t = self.chunk.columns[column], type_of(self.time.type)
         try:
-            if t.kind == "decimal" and not pa.types.is_null(found.type):
-                found = found.cast(pa.decimal128(MAX_DIGITS, t.scale))  # a type of few digits takes no whole number, whatever its value is
-            return found.cast(self.time.type)
+            if (t.is_integer or t.kind == "decimal") and not pa.types.is_null(found.type):
+                return self._rounded(found, t)
+            return found.cast(self.time.type), np.zeros(len(found), dtype=bool)
         except pa.ArrowInvalid:
-            raise MatchRuntimeError(
-                "ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM lies beyond {self.time.type}, the type of the rows' times, or has more decimal places; leave it NULL "
-                "where it has no bound",
-                sqlstate="22003",
-            ) from None
+            raise _lifetime(f"lies beyond {self.time.type}, the type of the rows' times; leave it NULL where it has no bound") from None
+
+    def _rounded(self, found: pa.Array, t: Type) -> tuple[pa.Array, np.ndarray]:
+        """Bounds between two values that a time can have are as good as the next one, and those beyond all values as none."""
+        scale = t.scale if t.kind == "decimal" else 0
+        finer = found.type.scale if pa.types.is_decimal(found.type) else 0
+        exact = pc.round(found.cast(pa.decimal256(_WIDE_DIGITS, max(scale, finer))), ndigits=scale, round_mode="up").cast(pa.decimal256(_WIDE_DIGITS, scale))
+        most = 10**t.precision - 1 if t.kind == "decimal" else (1 << INT_BITS[t.kind] - 1) - 1
+        high, low = (pa.scalar(Decimal(limit).scaleb(-scale), exact.type) for limit in (most, -most - (t.kind != "decimal")))
+        over = pc.fill_null(pc.greater(exact, high), False)
+        clipped = pc.if_else(over, high, pc.if_else(pc.less(exact, low), low, exact))
+        return clipped.cast(pa.decimal128(MAX_DIGITS, scale)).cast(self.time.type), np.asarray(over)
+
+    def _check_last(self, over: np.ndarray) -> None:
+        """Refuses a bound at the last of 64 bits where a row is there, too: such a bound is none."""
+        last = self.clock == ENDLESS
+        bounds = (self.marks & last & ~over) | (self.marks & ~self.endless & (self.ends == ENDLESS))
+        if bounds.any() and (last & ~self.marks & ~self.absent).any():
+            raise _lifetime("is the last time that 64 bits hold, and a row has that time; cast the ORDER BY expression to a wider type")
 
     def _ops(self) -> np.ndarray:
         written = self.chunk.columns[names.OP].cast(pa.string())
@@ -263,6 +282,10 @@ class ArcRows:
 def text_identity(name: str | None, source: str, target: str, when: str | None, assignments: str | None) -> tuple:
     """What an arc as text is known by, in the order of such arcs."""
     return tuple(map(_key, (name and name.lower(), source.lower(), target.lower(), when, assignments)))
+
+
+def _lifetime(what: str) -> MatchRuntimeError:
+    return MatchRuntimeError("ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM {what}", sqlstate="22003")
 
 
 def _or_none(numbers: np.ndarray, absent: np.ndarray) -> list[int | None]:

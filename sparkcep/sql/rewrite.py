@@ -627,7 +627,7 @@ def _own_names(plan: Plan) -> list[str]:
     """The names of registers and parameters, each once."""
     automaton = plan.automaton
     own = (*automaton.registers, *automaton.parameters) if automaton is not None else ()
-    return list({item.name if plan.case_sensitive else item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
+    return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
 
 
 def _text_of(plan: Plan, column: str) -> str:

@@ -266,3 +266,13 @@ def test_arcs_that_are_always_there_are_static_ones(seed):
         assert run(oracle.clause(templates, measures, table="ARCS FROM active"), partitions, (None, 1)[i % 2], arcs=events) == static
         matched += sum(map(len, static.values()))
     assert matched > 300
+
+
+def test_an_arc_on_empty_that_comes_where_another_begins():
+    """Lists stand where they stood before, so that their place alone does not tell that what begins before the first row is another now."""
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, CHANGED_BY() AS at, FIRST(id) AS first AUTOMATON (STATE q2 FINAL  ARC e() FROM q0 TO q1 ON EMPTY  ARC x() FROM q3 TO q2
+      ARC FROM q1 TO q2  ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    rows = [{"id": i, "v": 0, "w": 0, "s": None, "op": "insert", "n": i, "at": at} for i, at in ((1, 1), (2, 4))]
+    events = [{"arc": arc, "op": op, "valid_from": 0, "at": at} for arc, op, at in (("x", "insert", 0), ("e", "insert", 2), ("e", "retract", 5))]
+    told = run(text, {0: rows}, arcs=events)[0]
+    assert [tuple(row.values()) for row in told] == [("insert", 2, 1), ("insert", 4, 2), ("retract", 5, 1), ("retract", 5, 2)]
