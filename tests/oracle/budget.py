@@ -152,9 +152,9 @@ class Budgeted:
     proxies: bool
     checks: int | None = None
     history: dict | None = None
-    points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
     intervals: int = 1
     above: str = ""  # a variable whose rows have a greater value than the first row of their run
+    points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
 
     def answer(self, letters, times, recorded=None, values=()) -> Answer:
         """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history. ``values``: of the rows, for ``above``."""
