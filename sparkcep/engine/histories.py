@@ -21,7 +21,7 @@ MAX_PROMISES = 1 << 18  # vectors that are counted while rows are searched
 MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # what words and floats hold
 _NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
 _NONE = np.zeros(0, dtype=np.int64)
-NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64))
+NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
 _NO_COUNTS = np.zeros((0, PROMISE_FIELDS), dtype=np.int64)
 NO_PROMISES = Promises(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), _NONE)
 _SEED = 42  # of Spark's xxhash64
@@ -65,7 +65,7 @@ class HistoryReader:
             self.read = self._prepared(rows or [])
         told, promises = self.read
         fresh = {name: np.full((len(prior), PROMISE_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", promises.prior), ("sums", promises.overall))}
-        return told._replace(cover=np.full_like(told.cover, -1)), promises._replace(**fresh)
+        return told._replace(cover=np.full_like(told.cover, -1), memo=np.full_like(told.memo, -1)), promises._replace(**fresh)
 
     def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.Told, Promises]:
         approx = self.task.plan.approximate
@@ -98,6 +98,7 @@ class HistoryReader:
             intervals, np.array(codes, dtype=np.int64)[order], visits, unit // np.maximum(visits, 1),
             np.array(residues, dtype=np.int64), np.array([r * len(some) % searching.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
             np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
+            np.full((len(codes), searching.GAIN_FIELDS), -1, dtype=np.int64),
         )  # fmt: skip
 
 

@@ -54,8 +54,10 @@ Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, BUDGET_STATE = range(CAR
 # score, the score in units, its residue, code of its vector for how promising it is
 A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, A_PROMISED, CANDIDATE_FIELDS = range(11)
 BEHIND = -1.0  # the promise of what comes behind all others
-# columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits, version at which they changed
-M_ROW, M_UNITS, M_RESIDUE, M_VISITS, M_VERSION, COVER_FIELDS = range(6)
+# columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits
+M_ROW, M_UNITS, M_RESIDUE, M_VISITS, COVER_FIELDS = range(5)
+# columns of a vector's score: of which row, as of which version, in units, its residue
+G_ROW, G_VERSION, G_SCORE, G_RESIDUE, GAIN_FIELDS = range(5)
 # columns of a vector learned: partition, code, visits, match points, the last one, the last row at which a run would begin there
 V_PART, V_CODE, V_VISITS, V_POINTS, V_LAST, V_BEGUN, VECTOR_FIELDS = range(7)
 T_NODE, T_FIRST, T_END = range(3)  # columns of a stretch
@@ -102,7 +104,7 @@ class Clock(NamedTuple):
 class Told(NamedTuple):
     """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their
     scores where nothing is covered; ``first`` int64 (n + 1), ``bundles``
-    int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS). Nothing of it is there where no history is used."""
+    int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS); ``memo`` int64 (n, GAIN_FIELDS): scores as of what is covered. Nothing of it is there where no history is used."""
 
     intervals: int
     codes: np.ndarray
@@ -113,6 +115,7 @@ class Told(NamedTuple):
     first: np.ndarray
     bundles: np.ndarray
     cover: np.ndarray
+    memo: np.ndarray
 
 
 class Learned(NamedTuple):
@@ -354,10 +357,11 @@ def _sift(at, size, order, net, promises, runs, ground):
 
 
 @embedded
-def _gain(i, row, told, ground):
-    """Computes the score of a candidate anew, as of the bundles covered by now."""
-    candidates, cover = ground.candidates, told.cover
-    at = candidates[i, A_TOLD]
+def _gain(at, row, version, told):
+    """Computes the score of a vector as of the bundles covered by now, once for all its candidates; it stands in ``told.memo`` then."""
+    memo, cover = told.memo, told.cover
+    if memo[at, G_ROW] == row and memo[at, G_VERSION] == version:
+        return
     score = np.int64(0)
     residue = np.int64(0)
     for k in range(told.first[at], told.first[at + 1]):
@@ -368,26 +372,29 @@ def _gain(i, row, told, ground):
         elif told.visits[at] < cover[b, M_VISITS]:
             score += told.units[at] - cover[b, M_UNITS]
             residue = (residue + told.residues[at] - cover[b, M_RESIDUE] + PRIME) % PRIME
-    candidates[i, A_SCORE] = score
-    candidates[i, A_RESIDUE] = residue
+    memo[at, G_ROW] = row
+    memo[at, G_VERSION] = version
+    memo[at, G_SCORE] = score
+    memo[at, G_RESIDUE] = residue
 
 
 @embedded
-def _stale(i, row, told, ground):
-    """Whether a bundle of the candidate was covered since its score was computed (line 15 of Algorithm 2)."""
-    at = ground.candidates[i, A_TOLD]
-    if at == NONE:
+def _stale(i, row, version, told, ground):
+    """Whether the score of a candidate is another one since bundles were covered (line 15 of Algorithm 2); it has the present one then."""
+    candidates, at = ground.candidates, ground.candidates[i, A_TOLD]
+    if at == NONE or candidates[i, A_VERSION] == version:
         return False
-    since = ground.candidates[i, A_VERSION]
-    for k in range(told.first[at], told.first[at + 1]):
-        b = told.bundles[k]
-        if told.cover[b, M_ROW] == row and told.cover[b, M_VERSION] > since:
-            return True
-    return False
+    _gain(at, row, version, told)
+    candidates[i, A_VERSION] = version
+    if candidates[i, A_RESIDUE] == told.memo[at, G_RESIDUE]:
+        return False
+    candidates[i, A_SCORE] = told.memo[at, G_SCORE]
+    candidates[i, A_RESIDUE] = told.memo[at, G_RESIDUE]
+    return True
 
 
 @embedded
-def _covers(i, row, version, told, ground):
+def _covers(i, row, told, ground):
     """Covers the bundles of a candidate; by how much the cover grew, as a float."""
     at = ground.candidates[i, A_TOLD]
     more = 0.0
@@ -403,7 +410,6 @@ def _covers(i, row, version, told, ground):
             told.cover[b, M_UNITS] = told.units[at]
             told.cover[b, M_RESIDUE] = told.residues[at]
             told.cover[b, M_VISITS] = told.visits[at]
-            told.cover[b, M_VERSION] = version
     return more
 
 
@@ -425,14 +431,12 @@ def _choose(count, tried, row, order, net, told, promises, runs, ground):
     covered = 0.0
     while size > count - tried:
         best = heap[0]
-        if covering and _stale(best, row, told, ground):
-            ground.candidates[best, A_VERSION] = version
-            _gain(best, row, told, ground)
+        if covering and _stale(best, row, version, told, ground):
             _sift(0, size, order, net, promises, runs, ground)
             continue
         version += 1
         if covering or asked:
-            covered += _covers(best, row, version, told, ground)
+            covered += _covers(best, row, told, ground)
         size -= 1
         heap[0] = heap[size]
         heap[size] = best
@@ -440,7 +444,7 @@ def _choose(count, tried, row, order, net, told, promises, runs, ground):
     if asked:
         more = 0.0
         for i in range(size):
-            more += _covers(heap[i], row, version + 1, told, ground)
+            more += _covers(heap[i], row, told, ground)
         ground.coverage[row] = covered / (covered + more) if more > 0.0 else 1.0
 
 

@@ -149,16 +149,16 @@ class Clause:
         return pa.table(columns)
 
     def run(self, rows: Stream, history: list[dict] | None = None, repeats: int = 1) -> tuple[list[dict], float, int]:
-        """(rows of output, the least seconds, checks)."""
+        """(rows of output, the least seconds of a processor, checks)."""
         table = self.table(rows, history)
         prepared = prepare(self.plan, table.schema)
         least, out, checks = float("inf"), [], 0
         for _ in range(repeats):
             engine = engine_for(prepared)
-            begin = time.perf_counter()
+            begin = time.process_time()  # the machine may be shared
             tables = [t for batch in table.to_batches() for t in engine.push(batch)]
             tables += engine.finish()
-            least = min(least, time.perf_counter() - begin)
+            least = min(least, time.process_time() - begin)
             out = [row for t in tables for row in t.to_pylist()]
             checks = engine.task.checks
         return out, least, checks
