@@ -163,6 +163,11 @@ def random_history(rng, query: oracle.Budgeted) -> dict:
     }  # fmt: skip
 
 
+def random_points(rng, query: oracle.Budgeted) -> dict:
+    """How many match points the vectors of a history led to."""
+    return {vector: rng.choice([0, 0, 1, visits, 3 * visits]) for vector, (visits, _) in query.history.items()}
+
+
 def as_rows(history: dict, points: dict | None = None) -> list[dict]:
     names = ("place", "errors", "remaining", "idle")
     return [
@@ -178,7 +183,7 @@ def compare_choices(rng, queries, count, *, with_history, published=True) -> Cou
         if with_history:
             query.intervals = rng.choice([1, 1, 2, 4])
             query.history = random_history(rng, query) | {(1, Fraction(0), query.intervals, query.intervals - 1): (7, (0,))}
-            query.points = None if published else {vector: rng.choice([0, 0, 1, visits, 3 * visits]) for vector, (visits, _) in query.history.items()}
+            query.points = None if published else random_points(rng, query)
         some = random_partitions(rng, count) if published else random_partitions(rng, count // 2, 30)
         report = "PROXY MATCHES" if query.proxies else "ALL MATCHES"
         text = clause(query, report, f"MEASURES {REPORTED}")
