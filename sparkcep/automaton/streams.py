@@ -94,6 +94,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     found += [f"what {name} stands for" if name != LETTERS else "DEFINE" for name in texts if texts_before.get(name) != texts[name]]
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
+    if _back(now) > _back(before):  # the rows are not there
+        found.append("by how many rows PREV looks behind a match")
     return list(dict.fromkeys(found))
 
 
@@ -106,6 +108,11 @@ def _placeless(value: object) -> object:
 
 def _numbered(plan: dict) -> bool:
     return any(leaf["spec"]["kind"] == "mno" for leaf in plan.get("leaves", ()))
+
+
+def _back(plan: dict) -> int:
+    """By how many rows measures look behind a match."""
+    return max([0, *(-leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()))])
 
 
 def _reach(plan: Plan) -> tuple[int, int]:

@@ -73,6 +73,8 @@ def _check_restarted(asked: dict[str, Any]) -> None:
         raise _wrong(plan, "the checkpoint has a state of which no statement is known; begin with a new checkpoint", UNSUPPORTED)
     before = json.loads(asked["before"])
     found = different(json.loads(before["plan"]), json.loads(now["plan"]), json.loads(before["texts"]), json.loads(now["texts"]))
+    if before["where"] != now["where"]:
+        found.append("the keys that WHERE above the clause wants")
     if not found and before["columns"] != now["columns"]:
         found = ["the columns that are kept of each row"]
     if found:

@@ -51,6 +51,7 @@ final class Streams {
   private static final int PARAMETERS = 17; // of its constructor in the version that the operator was written for
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
+  private static final String NEEDED = "__needed"; // whether a variable wants a row
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
   private static final Set<String> STATEFUL = Set.of(
       "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState",
@@ -123,7 +124,7 @@ final class Streams {
     if (!(project.child() instanceof Filter filter)) {
       return rows;
     }
-    NamedExpression needed = own(filter.condition(), "__needed");
+    NamedExpression needed = own(filter.condition(), NEEDED);
     columns.add(needed);
     condition.add(needed.toAttribute());
     return new Project(MatchStrategy.seq(columns), filter.child());
@@ -278,6 +279,19 @@ final class Streams {
     return new Parts(with(call.table(), read), columns, keys, shipment.names(), ordered);
   }
 
+  /** The conditions on keys that stood above the clause: rows of other keys are not kept, so these belong to the statement. */
+  private static String where(LogicalPlan table, String above) {
+    if (table instanceof StreamInput) {
+      return above;
+    }
+    String own = table instanceof Filter filter && !NEEDED.equals(name(filter.condition())) ? unqualified(filter.condition()).sql() : "";
+    return where(table.children().head(), above + own);
+  }
+
+  private static String name(Expression value) {
+    return value instanceof Attribute attribute ? attribute.name() : "";
+  }
+
   /** A column of its own, which is no column of a watermark: late rows are told by the operator itself. */
   private static NamedExpression own(Expression value, String name) {
     return new Alias(
@@ -312,7 +326,7 @@ final class Streams {
       Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
       SparkPlan nothing) {
     ObjectNode statement = JsonNodeFactory.instance.objectNode();
-    statement.put("plan", plan.toString()).put("texts", input.texts());
+    statement.put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
     ArrayNode columns = statement.putArray("columns");
     int sent = parts.columns().size() - parts.keys().size();
     for (int i = 0; i < sent; i++) {
