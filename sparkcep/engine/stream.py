@@ -26,7 +26,7 @@ from sparkcep.engine.open import OpenPartitions
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.state import PENDING, StateBytes
 from sparkcep.engine.tables import Tables
-from sparkcep.errors import UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.records import Order, has
 
@@ -143,14 +143,6 @@ class Stream:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
         yield from self.tables.of(chunk, with_unmatched(Found.none(), np.arange(rows.num_rows), chunk))
-
-
-def check_order(schema: pa.Schema, order: Sequence[tuple[str, Order]]) -> None:
-    """Raises ClauseError where the engine cannot sort by one of the columns."""
-    for name, item in order:
-        t = schema.field(name).type
-        if pa.types.is_nested(t):
-            raise ClauseError("STREAM", f"rows of a stream are not sorted by {item.name}, of type {t}; order by its parts", sqlstate=UNSUPPORTED, fragment=item.name)
 
 
 def _whole_micros(size: str) -> int:

@@ -30,7 +30,7 @@ def _check(asked: dict[str, Any]) -> None:
     """Raises ClauseError for a clause that cannot run over a stream.
 
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's stateful operators are those that
-    are known; ``time``: the type of the first ORDER BY expression, and whether it is the column of a watermark (``marked``); ``watermarks``: the columns that
+    are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it is the column of a watermark (``marked``); ``watermarks``: the columns that
     are; ``provider`` of state stores; ``stateful``: nodes below the clause that keep a state.
     """
     plan = Plan.from_json(asked["plan"])
@@ -46,6 +46,11 @@ def _check(asked: dict[str, Any]) -> None:
         raise _wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; here it is {first}")
     if not asked["time"].startswith("timestamp"):
         raise _wrong(plan, f"the first ORDER BY expression over a stream is a timestamp; {first} is of type {asked['time']}")
+    for item, kind in zip(plan.order, asked["types"], strict=True):
+        nested = kind.startswith(("struct", "array"))
+        if nested or " collate " in kind:
+            instead = "order by its parts" if nested else f"take lower({item.name}), or {item.name} COLLATE UTF8_BINARY"
+            raise _wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED)
     if asked["stateful"]:
         raise _wrong(plan, _CHAINED.format(f"what keeps a state itself ({asked['stateful'][0]})"), UNSUPPORTED)
     if not asked["on"]:

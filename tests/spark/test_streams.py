@@ -34,6 +34,8 @@ STATEMENTS = {
     "DEFINE A AS price < 3, B AS price > A.price)",
     "all_rows": "SELECT *, upper(symbol) AS big FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol, f ORDER BY ts, n MEASURES count(*) AS c, CLASSIFIER() AS k "
     "ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE A AS price < 5, B AS price > PREV(price)) WHERE f IS NULL OR f < 1",
+    "nested_keys": "SELECT a, c FROM {t} MATCH_RECOGNIZE (PARTITION BY array(f), named_struct('f', f) ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c "
+    "PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS price > PREV(price))",
     "selection": "SELECT symbol, a, b FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES A.ts AS a, B.price AS b, LAST(ts) AS z "
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N B) WINDOW INTERVAL '20' SECONDS DEFINE A AS price < 2, N AS price = 5, B AS price > 7)",
     "one_column": "SELECT c FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c "
@@ -138,10 +140,15 @@ def test_a_restart_goes_on_and_late_rows_are_counted(spark, tmp_path):
     wanted = [row for row in spark.sql(statement.format(t="ticks_table")).collect() if not behind(row)]
     assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 10
     stream(spark, source).createOrReplaceTempView("ticks_stream")
-    other = statement.replace("price < PREV(price)", "price < PREV(price) AND n > 3")
     put(source, 20, [{"symbol": "k0", "at": 4 * END, "n": 1, "price": 3, "f": None}])
-    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*another statement.*DEFINE.*differ"):
-        ran(spark.sql(other.format(t="ticks_stream")), tmp_path)
+    others = {
+        "DEFINE": statement.replace("price < PREV(price)", "price < PREV(price) AND n > 3"),
+        "by how many rows PREV looks behind": statement.replace("count(*) AS c", "PREV(FIRST(ts), 3) AS c"),
+        "the keys that WHERE above": f"{statement} WHERE symbol = 'k1'",
+    }
+    for what, other in others.items():
+        with pytest.raises(Exception, match=rf"SPARKCEP.STREAM.*another statement.*{what}.*differ"):
+            ran(spark.sql(other.format(t="ticks_stream")), tmp_path)
 
 
 @pytest.mark.further
@@ -178,13 +185,15 @@ WRONG = {
     "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_COUNT\(\) does not stream yet"),
     "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
     "approx": (f"{HEAD} PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 DEFINE A AS value = 1", "APPROX does not stream yet"),
+    "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "not sorted by .*COLLATE UTF8_BINARY"),
+    "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "order by its parts"),
     "median": ("PARTITION BY p ORDER BY timestamp MEASURES median(B.value) AS c PATTERN (A B)", "aggregate that Spark computes"),
 }
 
 
 @pytest.fixture(scope="module")
 def rate(spark):
-    frame = spark.readStream.format("rate").load().selectExpr("timestamp", "value", "value % 3 AS p", "timestamp AS other")
+    frame = spark.readStream.format("rate").load().selectExpr("timestamp", "value", "value % 3 AS p", "timestamp AS other", "string(value) AS word")
     frame.withWatermark("timestamp", "5 seconds").createOrReplaceTempView("rate_stream")
     frame.createOrReplaceTempView("rate_without")
     frame.withWatermark("other", "5 seconds").createOrReplaceTempView("rate_other")

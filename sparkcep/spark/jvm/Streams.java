@@ -138,6 +138,8 @@ final class Streams {
     request.put("time", time == null ? "" : time.dataType().catalogString());
     request.put("marked", time instanceof Attribute attribute && attribute.metadata().contains(WATERMARK));
     request.put("provider", SQLConf.get().getConfString(PROVIDER, SQLConf.get().stateStoreProviderClass()));
+    ArrayNode types = request.putArray("types");
+    CollectionConverters.asJava(order).forEach(by -> types.add(by.child().dataType().catalogString()));
     ArrayNode columns = request.putArray("watermarks");
     ArrayNode stateful = request.putArray("stateful");
     collect(rows, columns, stateful);
@@ -298,11 +300,9 @@ final class Streams {
         value, name, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()), Option.apply(Metadata.empty()), MatchStrategy.seq(List.<String>of()));
   }
 
-  /** A key by whose bytes it is known: 0.0 and -0.0 are one key. */
+  /** A key by whose bytes it is known: 0.0 and -0.0 are one key, in structs and arrays as well, and so are all NaN. */
   private static Expression oneZero(Expression key) {
-    DataType type = key.dataType();
-    boolean floats = type.equals(DataTypes.DoubleType) || type.equals(DataTypes.FloatType);
-    return floats ? new org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero(key) : key;
+    return org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers$.MODULE$.normalize(key);
   }
 
   /** The table without the mark, and with some of the columns below it beside its own. */
