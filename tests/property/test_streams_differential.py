@@ -6,6 +6,8 @@ whose windows, and those of all earlier rows, have ended.
 
 from __future__ import annotations
 
+import decimal
+import math
 import random
 import re
 
@@ -17,9 +19,10 @@ import pytest
 from sparkcep.automaton.streams import check_stream
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table, prepare
-from sparkcep.engine.stream import NOTHING_DUE, Stream
+from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
 from tests.oracle import cases, selection
 from tests.property.in_process import drained, inputs
@@ -36,6 +39,7 @@ CLAUSES = [
     f"{HEAD} {PLAIN} PATTERN (A B+ C) DEFINE A AS v < 2, B AS v >= PREV(v), C AS w > 0",
     f"{HEAD} {NUMBERED} PATTERN (A B*? C) DEFINE B AS v >= avg(v), C AS w > 0",
     f"{HEAD} {NUMBERED}, PREV(v, 2) AS p2, NEXT(v, 1) AS n1 PATTERN (^ A B* C) DEFINE B AS v > 0, C AS w > 0",
+    f"{HEAD} {PLAIN} PATTERN (^ A B* C) DEFINE B AS v > 0, C AS w > 0",
     f"{HEAD} {PLAIN} AFTER MATCH SKIP TO NEXT ROW PATTERN (A B{{1,3}}) DEFINE B AS v > FIRST(v)",
     f"{HEAD} {PLAIN} AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS v > 0, C AS v > FIRST(v)",
     f"{HEAD} {NUMBERED} ALL ROWS PER MATCH PATTERN (A B+) {WINDOW} DEFINE B AS v >= PREV(v)",
@@ -217,5 +221,46 @@ def test_a_match_is_told_with_the_row_that_ends_it():
     tables, kept = drained(stream.advance(table, np.zeros(8, dtype=np.int64), [b""], 8 * MS))
     assert [row["__l0"] for part in tables for row in part.to_pylist()] == [2]
     assert kept.rows == 2 and kept.due.tolist() == [7 * MS + 3_600_000_000 - 1]
+    tables, early = drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), kept.states, 7 * MS + 3_600_000_000 - 2))
+    assert not tables and early.rows == 2 and early.due.tolist() == kept.due.tolist()  # a microsecond before the window ends
     tables, kept = drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), kept.states, 7 * MS + 3_600_000_000 - 1))
     assert not tables and kept.due.tolist() == [8 * MS + 3_600_000_000 - 1] or kept.states == [b""]
+
+
+_VALUES = {
+    pa.float64(): [0.0, -0.0, 1.5, -2.0, math.nan, -math.nan, math.inf, -math.inf, None],
+    pa.float32(): [0.0, -0.0, 1.5, -2.0, math.nan, None],
+    pa.string(): ["", "a", "B", "b", "\u00e9", "ab", None],
+    pa.binary(): [b"", b"\xff", b"a", None],
+    pa.decimal128(12, 2): [decimal.Decimal("1.50"), decimal.Decimal("-3.00"), decimal.Decimal("0.00"), None],
+    pa.int64(): [3, -(2**63), 2**63 - 1, 0, None],
+    pa.bool_(): [True, False, None],
+}
+
+
+def _place(value) -> tuple:
+    """NaN is behind all numbers; strings stand by their bytes."""
+    if isinstance(value, float) and math.isnan(value):
+        return (1, 0)
+    return (0, value.encode() if isinstance(value, str) else value)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_are_sorted_as_in_spark(seed):
+    rng = random.Random(seed)
+    for _ in range(20):
+        types, count = rng.sample(list(_VALUES), 2), rng.randint(0, 30)
+        order = [Order(f"o{i}", f"o{i}", rng.random() < 0.5, rng.choice([None, True, False]), True) for i in range(2)]
+        rows = [(rng.randint(0, 2), *(rng.choice(_VALUES[t]) for t in types)) for _ in range(count)]
+        wanted = list(range(count))
+        for i in (1, 0):  # the last of the expressions first, as each keeps the order of what ties
+            item, first = order[i], order[i].nulls_first
+            there = sorted((r for r in wanted if rows[r][i + 1] is not None), key=lambda r: _place(rows[r][i + 1]))
+            if item.descending:  # rows that tie stay as they were
+                there = [r for place in sorted({_place(rows[r][i + 1]) for r in there}, reverse=True) for r in there if _place(rows[r][i + 1]) == place]
+            null = [r for r in wanted if rows[r][i + 1] is None]
+            wanted = null + there if (not item.descending if first is None else first) else there + null
+        wanted.sort(key=lambda r: rows[r][0])
+        columns = [pa.array([row[i + 1] for row in rows], t) for i, t in enumerate(types)]
+        found = _sorted(np.array([row[0] for row in rows], dtype=np.int64), columns, order)
+        assert found.tolist() == wanted, (types, order, rows)
