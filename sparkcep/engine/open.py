@@ -6,7 +6,7 @@ A plan's strategy names the search; here a buffer, that search and a report of w
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
+from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
@@ -145,19 +146,22 @@ class OpenPartitions:
         ``rows``: those that came, partition by partition, in order; int64 ``sizes``: how many of each; ``states``: what the last
         call gave, b"" for a new partition; ``going`` bool: whether more rows may come. Raises MatchRuntimeError.
         """
+        chunk, open = self.joined(rows, sizes, states, going)
+        if not chunk.rows:
+            return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
+        left = yield from self.passage.over(chunk, open)
+        written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
+        return [next(written) if goes else b"" for goes in going.tolist()]
+
+    def joined(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> tuple[Chunk, Any]:
+        """Of each partition first the kept rows, then those that came; and what is known of it."""
         open, kept = self.bytes.read(states)
         old = open.rows
-        # of each partition first the kept rows, then those that came
         both = np.stack([old, sizes], axis=1).ravel()
         first = np.stack([np.cumsum(old) - old, kept.num_rows + np.cumsum(sizes) - sizes], axis=1).ravel()
         table = pa.concat_tables([kept, rows.select(self.schema.names)]).take(pa.array(ranges(first, both))).combine_chunks()
         offsets = np.concatenate([[0], np.cumsum(old + sizes)])
-        if not table.num_rows:
-            return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
-        columns = columns_of(table, self.task.prepared.input_schema.names)
-        left = yield from self.passage.over(Chunk(table, columns, offsets, open.positions, going), open)
-        written = iter(self.bytes.written(left.open, table.take(pa.array(left.rows)), left.open.rows))
-        return [next(written) if goes else b"" for goes in going.tolist()]
+        return Chunk(table, columns_of(table, self.task.prepared.input_schema.names), offsets, open.positions, going), open
 
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> Engine:
@@ -180,10 +184,10 @@ def _passage(task: Task) -> Passage:
             return Proxies(task, reporter, tables)
         return Whole(BestOfLastRows(task, listing, reporter, tables).answer)
     if strategy.search == s.COMPUTATIONS:
+        arcs = task.plan.arcs
+        if task.plan.changes is not None or arcs is not None:
+            return Whole(ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
         search = Computations(task, tables)
-        changes = task.plan.changes
-        if changes is not None or task.plan.arcs is not None:
-            return Whole((Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer)
         return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
@@ -199,6 +203,12 @@ def _passage(task: Task) -> Passage:
         return tables.of(chunk, found)
 
     return Streaming(listing(), with_errors)
+
+
+def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
+    """What answers where rows or arcs come and go."""
+    search, changes = Computations(task, Tables(task)), task.plan.changes
+    return (Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer
 
 
 _RANKING = {s.PATHS: Paths, s.SEQUENCES: Sequences, s.SIDES: Sides}

@@ -57,6 +57,7 @@ from sparkcep.search.codes import (
     FULL,
     NEVER,
     NEXT,
+    O_CLOSED,
     O_CUT,
     S_ACTIVE,
     S_BEST,
@@ -315,7 +316,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 outcome = FULL
                 break
             stop_all = spans.windows[0, s] if how.windowed else high
-            undecided = open_end and (stop_all >= high or stop_all > limit)
+            undecided = open_end and (stop_all > limit or (stop_all >= high and s >= opens[part, O_CLOSED]))
             if s >= limit or (undecided and waits):
                 outcome = SUSPENDED
                 if state[S_BEST] > 0:

@@ -258,7 +258,8 @@ def _from_table(plan: Plan) -> list[str]:
     if arcs is None:
         return []
     order = f"in the order of {', '.join(arcs.arrival)}, which is one with that of the rows" if arcs.came else "before all rows"
-    return [f"arcs: {', '.join(arc.template for arc in plan.automaton.arcs if arc.template)} are there as the rows of {arcs.table} say, {order}"]
+    named = [arc.template for arc in plan.automaton.arcs if arc.template] + (["arcs as text"] if arcs.texts else [])
+    return [f"arcs: {', '.join(named)} are there as the rows of {arcs.table} say, {order}"]
 
 
 def _changes(plan: Plan) -> list[str]:
