@@ -10,7 +10,7 @@ def _saved(figure, path: Path) -> None:
 
 
 def recall(found: dict, budgets: tuple[int, ...], path: Path) -> None:
-    """For each stream the bundles found against the checks a row, a line for each order (Figures 9 and 10)."""
+    """For each stream the match points found against the checks a row, a line for each order (Figures 9 and 10)."""
     from matplotlib.figure import Figure
 
     wide = 4
