@@ -27,7 +27,7 @@ from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
 from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.timetable import Present, timetable
+from sparkcep.engine.timetable import BEGIN, END, timetable
 from sparkcep.engine.windows import measured
 from sparkcep.search import changes as kernels
 from sparkcep.search import codes
@@ -65,7 +65,7 @@ class _Partition:
     settled: int = 0
     matches: int = 0
     bytes: int = 0
-    arcs: list[Present] = field(default_factory=list)
+    arcs: np.ndarray | None = None
     effects: dict[int, of_arcs.Effect] = field(default_factory=dict)
 
 
@@ -104,12 +104,12 @@ class Changelog:
         arcs = self.turns.arcs
         if arcs is not None:
             plot = arcs.plot(order, self.turns.kinds == PUNCTUATE)
-            here.arcs, here.effects = list(plot.first), plot.effects
+            here.arcs, here.effects = plot.first, plot.effects
             self.search.use(self.search.present, arcs.given())
             self._arrange()
         self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
         self.initial = int(state[c.S_INITIAL])
-        for action in self._actions(order.tolist()):
+        for action in self._actions(self._acting(order).tolist()):
             self._act(*action)
             if len(here.candidates) >= FLUSH:
                 yield from self._told()
@@ -119,6 +119,17 @@ class Changelog:
         here = self.here
         here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), here.candidates, here.number)
         here.candidates.clear()
+
+    def _acting(self, order: np.ndarray) -> np.ndarray:
+        """The rows that do anything when they come: most changes of arcs in default mode are foreseen from the start."""
+        arcs = self.turns.arcs
+        if arcs is None:
+            return order
+        quiet = self.turns.kinds == ARC
+        quiet[list(self.here.effects)] = False
+        if arcs.punctuates:
+            quiet &= arcs.ops != of_arcs.PUNCTUATE
+        return order[~quiet[order]]
 
     def _actions(self, order: list[int]) -> Iterator[tuple[int, list[int], int]]:
         """What happens, as (kind, rows, cause): rows that come one behind the other, each its own cause where that is -2; a row that goes; an arc that comes or
@@ -131,8 +142,6 @@ class Changelog:
         promises = _Promises(self.turns.arcs)
         for row in order:
             kind = kinds[row]
-            if kind == ARC and row not in here.effects and not promises.promise(row):
-                continue
             if kind == INSERT and self.rows.absent[row]:
                 continue
             if kind == INSERT and self.held is not None and (limit is None or self.held.when[row] >= limit):
@@ -299,9 +308,9 @@ class Changelog:
         here, clock = self.here, self.turns.arcs.clock
         here.turn += 1
         effect = here.effects[row]
-        old = here.arcs[effect.of]
-        new = here.arcs[effect.of] = old._replace(begin=effect.begin, end=effect.end)
-        low, high = _between((old.begin, old.end), (new.begin, new.end))
+        lifetime = here.arcs[effect.of, BEGIN : END + 1]
+        low, high = _between(tuple(lifetime.tolist()), (effect.begin, effect.end))
+        lifetime[:] = effect.begin, effect.end
         if low >= high:
             return
         self._arrange()
@@ -458,10 +467,6 @@ class _Promises:
     def __init__(self, arcs: of_arcs.ArcRows | None) -> None:
         self.arcs = arcs
         self.of_rows = self.of_arcs = -1
-
-    def promise(self, row: int) -> bool:
-        """Whether a row of ARCS FROM is a punctuation that counts."""
-        return self.arcs.ops[row] == of_arcs.PUNCTUATE and self.arcs.punctuates
 
     def effective(self, row: int, of_arc: bool) -> int:
         """The row whose time no change comes before, once this punctuation has come; -1 where there is none."""

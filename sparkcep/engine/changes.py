@@ -77,7 +77,9 @@ def turns(task: Task, chunk: Chunk) -> Turns:
     if arcs is not None:
         kinds[arcs.marks] = ARC
         arrival = arcs.arrival(arrival)
-    order = np.lexsort((np.arange(chunk.rows), kinds, arrival, parts))
+    # rows of one moment stay in their order; numbers of arrival are those of rows, and far from 62 bits
+    turn = arrival.astype(np.int64) * (ARC + 1) + kinds
+    order = np.argsort(turn, kind="stable") if chunk.parts == 1 else np.lexsort((turn, parts))
     if changes is None:
         return Turns(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
     time = chunk.columns[plan.automaton.time]
