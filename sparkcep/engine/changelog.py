@@ -19,12 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.strategy import COMPUTATIONS
+from sparkcep.columns.arrays import null_marks
 from sparkcep.engine import arcs as of_arcs
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.changes import ARC, INSERT, PUNCTUATE, Turns, turns
 from sparkcep.engine.compared import Candidate, report
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
+from sparkcep.engine.foreseen import Foreseen
 from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.timetable import BEGIN, END, timetable
@@ -75,6 +77,7 @@ class Changelog:
     def __init__(self, task: Task, search: Computations) -> None:
         self.task, self.search = task, search
         self.state = search.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
+        self.foreseen = Foreseen(task, search)
         self.kept = np.zeros((KEPT, search.room.made.shape[0]), dtype=np.int64)
         self.whole = search.graph
         self.graph = _without_expiry(search.graph)
@@ -83,6 +86,13 @@ class Changelog:
         """The output for whole partitions."""
         self.task.ran.add(COMPUTATIONS)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
+        foreseen = self.foreseen.partitions(chunk, self.turns, null_marks(chunk.columns[self.task.plan.automaton.time]) == 1)
+        if foreseen.any():
+            self.search.state = np.zeros(c.STATE_SIZE, dtype=np.int64)
+            yield from self.foreseen.answer(chunk, self.turns, foreseen)
+            self.search.state = self.state
+        if foreseen.all():
+            return
         timed = _timed(self.task, chunk, self.turns)
         self.alive = lifetimes(self.task.plan, timed, self.task.failures)
         self.state[:] = 0
@@ -90,7 +100,7 @@ class Changelog:
         self.rows, self.values = self.search._arrays(chunk, self.alive)
         self.held = _held(self.task, timed, self.turns)
         order = self.turns.order
-        for part in range(chunk.parts):
+        for part in np.flatnonzero(~foreseen).tolist():
             low, high = chunk.offsets[part : part + 2]
             if low < high:
                 yield from self._partition(part, order[low:high])

@@ -193,16 +193,21 @@ class Net:
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
-        plan, found = self.task.plan, turns(self.task, chunk)
+        found = turns(self.task, chunk)
         if found.arcs is not None:
             chunk = self._placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
-        rounds = self._consecutive(left) if plan.changes is not None and plan.changes.consecutive else self.search.rounds(left)
+        rounds = self.matches(left)
         if self.task.plan.rows == "unmatched":
             yield from self.search.with_unmatched(left, rounds)
             return
         for found in rounds:
             yield from self.search.tables.of(left, found)
+
+    def matches(self, chunk: Chunk) -> Iterator[Found]:
+        """The matches of whole partitions of which nothing is taken away, some at a time."""
+        changes = self.task.plan.changes
+        return self._consecutive(chunk) if changes is not None and changes.consecutive else self.search.rounds(chunk)
 
     def _placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
         """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
