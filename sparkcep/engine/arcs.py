@@ -166,6 +166,12 @@ class ArcRows:
         explicit = type_of(self.chunk.columns[names.FROM].type).kind != "null"
         return explicit and bool(self.task.plan.arcs.came)
 
+    @property
+    def reaching_back(self) -> np.ndarray:
+        """bool (rows): what may change matches of rows that have come."""
+        explicit = np.where(self.ops == INSERT, ~self.absent, np.where(self.ops == DELETE, ~self.endless, self.ops != PUNCTUATE))
+        return self.marks & explicit
+
     def arrival(self, arrival: np.ndarray) -> np.ndarray:
         """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
         return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(WORDS), arrival)

@@ -195,7 +195,7 @@ class Net:
         """The output for whole partitions."""
         found = turns(self.task, chunk)
         if found.arcs is not None:
-            chunk = self._placed(chunk, found, found.arcs)
+            chunk = self.placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
         rounds = self.matches(left)
         if self.task.plan.rows == "unmatched":
@@ -209,7 +209,7 @@ class Net:
         changes = self.task.plan.changes
         return self._consecutive(chunk) if changes is not None and changes.consecutive else self.search.rounds(chunk)
 
-    def _placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
+    def placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
         """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
         punctuations = found.kinds == PUNCTUATE
         numbers = words(chunk.columns[NUMBER])

@@ -1,6 +1,6 @@
 """Changelogs of partitions in which no match is ever taken back: each comes with the last of its rows to come, so that one pass over the rows finds them all.
 
-That is so where rows only come, and either come in their order, or are numbered one after the other: a computation that steps from a number to the next one
+That is so where rows only come, no arc comes or goes that is valid before it does, and either come in their order, or are numbered one after the other: a computation that steps from a number to the next one
 (CONSECUTIVE BY) never steps over a place at which a row may still come (AFA paper, section 5.3, AFA+O). So rows in order do not pay for disorder.
 """
 
@@ -30,9 +30,12 @@ class Foreseen:
     def partitions(self, chunk: Chunk, turns: Turns, absent: np.ndarray) -> np.ndarray:
         """bool (partitions): which they are; ``absent`` bool (rows): those without a time."""
         changes = self.task.plan.changes
-        if turns.arcs is not None or changes.speculate != "ALL" or self.search.expires:
+        if changes.speculate != "ALL" or self.search.expires:
             return np.zeros(chunk.parts, dtype=bool)
-        retracted = np.bincount(chunk.partition_of(np.flatnonzero(turns.kinds == RETRACT)), minlength=chunk.parts) > 0
+        undoing = turns.kinds == RETRACT
+        if turns.arcs is not None:
+            undoing |= turns.arcs.reaching_back
+        undone = np.bincount(chunk.partition_of(np.flatnonzero(undoing)), minlength=chunk.parts) > 0
         there = (turns.kinds == INSERT) & ~absent
         rows = turns.order[there[turns.order]]
         foreseen = _rising(rows, rows, chunk)
@@ -41,12 +44,12 @@ class Foreseen:
             numbers, null = words(chunk.columns[changes.consecutive]).astype(np.int64), null_marks(chunk.columns[changes.consecutive]) == 1
             holes = np.bincount(chunk.partition_of(rows[null[rows]]), minlength=chunk.parts) > 0
             foreseen |= _rising(rows, numbers[rows], chunk) & ~holes
-        return foreseen & ~retracted
+        return foreseen & ~undone
 
     def answer(self, chunk: Chunk, turns: Turns, parts: np.ndarray) -> Iterator[pa.Table]:
         """The output of the partitions ``parts``."""
         rows = np.flatnonzero((turns.kinds == INSERT) & parts[chunk.partition_of(np.arange(chunk.rows))])
-        some = taken(chunk, rows)
+        some = taken(chunk if turns.arcs is None else self.net.placed(chunk, turns, turns.arcs), rows)
         came = np.empty(chunk.rows, dtype=np.int64)
         came[turns.order] = np.arange(chunk.rows)
         came = came[rows]

@@ -276,3 +276,19 @@ def test_an_arc_on_empty_that_comes_where_another_begins():
     events = [{"arc": arc, "op": op, "valid_from": 0, "at": at} for arc, op, at in (("x", "insert", 0), ("e", "insert", 2), ("e", "retract", 5))]
     told = run(text, {0: rows}, arcs=events)[0]
     assert [tuple(row.values()) for row in told] == [("insert", 2, 1), ("insert", 4, 2), ("retract", 5, 1), ("retract", 5, 2)]
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_arcs_in_default_mode_over_rows_that_only_come(seed):
+    """Matches are found in one pass where no arc reaches back."""
+    rng, told = random.Random(9950 + seed), 0
+    for i in range(AUTOMATA // 2):
+        automaton, mode = random_automaton(rng), {"explicit": rng.random() < 0.3, "default": True}
+        partitions, events = log(rng, automaton, own=rng.choice(((), range(PARTITIONS))), changes=rng.random() < 0.7, **mode)
+        partitions = {p: [change for change in changes if change["op"] in ("insert", None)] for p, changes in partitions.items()}
+        if rng.random() < 0.8:  # in their order
+            partitions = {p: [dict(row, at=at) for row, at in zip(sorted(rows, key=lambda row: (row["id"] is not None, row["id"])), sorted(row["at"] for row in rows))] for p, rows in partitions.items()}
+        partitions = {p: rows for p, rows in partitions.items() if rows}
+        if partitions and events:
+            told += compare_log(rng, automaton, partitions, events, mode, (None, 1, 3)[i % 3])[1]
+    assert told > 50
