@@ -182,7 +182,7 @@ class ArcRows:
             return pa.nulls(self.chunk.rows, self.time.type), np.zeros(self.chunk.rows, dtype=bool)
         found, t = self.chunk.columns[column], type_of(self.time.type)
         try:
-            if (t.is_integer or t.kind == "decimal") and not pa.types.is_null(found.type):
+            if (t.is_integer or t.kind == "decimal") and not pa.types.is_null(found.type) and not found.type.equals(self.time.type):
                 return self._rounded(found, t)
             return found.cast(self.time.type), np.zeros(len(found), dtype=bool)
         except pa.ArrowInvalid:

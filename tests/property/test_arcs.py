@@ -292,3 +292,14 @@ def test_arcs_in_default_mode_over_rows_that_only_come(seed):
         if partitions and events:
             told += compare_log(rng, automaton, partitions, events, mode, (None, 1, 3)[i % 3])[1]
     assert told > 50
+
+
+@pytest.mark.parametrize(("op", "until", "told"), [("retract", None, [("retract", 3, 1)]), ("delete", 1, [("retract", 3, 1)]), ("delete", None, [])])
+def test_what_undoes_an_arc_of_rows_in_order(op, until, told):
+    """An arc in default mode before all rows; what reaches back to them takes its match away."""
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, CHANGED_BY() AS at, FIRST(id) AS first AUTOMATON (STATE q1 FINAL  ARC e() FROM q0 TO q1
+      ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    rows = [{"id": i, "v": 0, "w": 0, "s": None, "op": "insert", "n": i, "at": at} for i, at in ((1, 1), (2, 4))]
+    events = [{"arc": "e", "op": "insert", "at": 0, "valid_to": None}, {"arc": "e", "op": op, "at": 3, "valid_to": until}]
+    found = run(text, {0: rows}, arcs=events)[0]
+    assert [tuple(row.values()) for row in found] == [("insert", 1, 1), *told]
