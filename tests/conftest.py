@@ -10,6 +10,9 @@ import sys
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+# Tests are of compiled kernels, but those of the interpreted ones (test_kernel_cache).
+os.environ.setdefault("SPARKCEP_INTERPRET", "false")
+
 # A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save. Code of many plans is
 # more than the first compiler's room of 48 MB holds.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC"

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import sparkcep
 from sparkcep import cli, precompile, storage
 from sparkcep.automaton.strategy import SEARCHES, strategy_of
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.open import match_table
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.search import compiled as cache
-from sparkcep.search import old_kernels
+from sparkcep.search import interpreted, locks, old_kernels
 
 PACKAGE = Path(sparkcep.__file__).parent
 # `doubled` is called by the kernel `gap`, and FACTOR is a constant of another module
@@ -40,7 +46,7 @@ def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
     search = folder / "sparkcep" / "search"
     search.mkdir(parents=True)
-    for name in ("storage.py", "search/compiled.py", "search/old_kernels.py"):
+    for name in ("storage.py", "background.py", *(f"search/{n}.py" for n in ("compiled", "old_kernels", "pipeline", "locks", "interpreted", "requests", "signatures"))):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
     for path, text in {"../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
         (search / f"{path}.py").write_text(text)
@@ -103,7 +109,7 @@ def test_a_damaged_kernel_is_compiled_again(tmp_path):
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
 
 
-@pytest.mark.skipif(cache.fcntl is None, reason="no such limits and locks on Windows")
+@pytest.mark.skipif(locks.fcntl is None, reason="no such limits and locks on Windows")
 def test_a_kernel_that_cannot_be_saved_runs_all_the_same(tmp_path):
     kept = tmp_path / "kept"
     waits = PROGRAM.format(x=7) + "\nimport sys, time; sys.stdout.flush(); time.sleep(60)"
@@ -206,3 +212,71 @@ def test_loaded_kernels_are_marked(tmp_path):
     os.utime(folder, (1.0, 1.0))
     assert answer(start(tmp_path / "one", kept)) == ([42, 0], 0)
     assert folder.stat().st_mtime > 1e9
+
+
+# -- kernels that are not compiled yet --------------------------------------------------------------------------
+
+
+def test_small_inputs_are_interpreted_while_kernels_are_compiled(tmp_path):
+    kept = tmp_path / "kept"
+    asks = start(package(tmp_path / "one"), kept, SPARKCEP_INTERPRET="true")
+    assert answer(asks) == ([42, 0], 0)
+    end = time.monotonic() + 60
+    while list(kept.rglob("*.request")) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert len(kernel_files(kept)) == 2  # gap and doubled, which go on to be compiled when who asked has ended
+    assert answer(start(tmp_path / "one", kept, SPARKCEP_INTERPRET="true")) == ([42, 0], 0)
+
+
+def test_who_asks_compiles_what_the_background_could_not(tmp_path):
+    kept, folder = tmp_path / "kept", package(tmp_path / "one")
+    (folder / "sparkcep" / "background.py").write_text("import pathlib, sys\nfor path in pathlib.Path(sys.argv[1]).iterdir():\n    path.unlink()\n")
+    twice = f"{PROGRAM.format(x=7)}\nimport time\ntime.sleep(1)\n"
+    assert answer(start(folder, kept, before=twice, SPARKCEP_INTERPRET="true")) == ([42, 0, 42, 1], 1)
+
+
+def test_what_takes_too_long_is_given_up_and_undone():
+    values = np.arange(10_000)
+    with pytest.raises(interpreted.TooLongError):
+        interpreted.call(squares, values, seconds=0)
+    assert values.tolist() == list(range(10_000))
+    assert interpreted.call(squares, values[:3]) == 3 and values[:4].tolist() == [0, 1, 4, 3]
+
+
+@cache.kernel
+def squares(values):
+    for i in range(values.shape[0]):
+        values[i] *= values[i]
+    return values.shape[0]
+
+
+@pytest.mark.process
+def test_interpreted_kernels_give_what_compiled_ones_give(tmp_path):
+    program = "import pickle, sys\nfrom tests import test_kernel_cache as t\nsys.stdout.buffer.write(pickle.dumps(list(t.answers())))"
+    environment = os.environ | {"SPARKCEP_INTERPRET": "always", "SPARKCEP_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=300)
+    assert kernel_files(tmp_path) == []
+    for (name, here), (_, there) in zip(answers(), pickle.loads(done.stdout), strict=True):
+        assert here == there, name
+
+
+def answers():
+    """(name, rows or error) for each clause that is compiled ahead, over rows with the greatest and least values, NaN and NULL."""
+    for name, text in precompile.CLAUSES.items():
+        plan = make_plan(parse_clause(text))
+        for usual in precompile.tables(plan):
+            for table in (usual, extreme(usual)):
+                try:
+                    yield name, repr(match_table(plan, table).to_pylist())
+                except MatchRuntimeError as error:
+                    yield name, str(error)
+
+
+def extreme(table: pa.Table) -> pa.Table:
+    """The same rows in the same order, with values at the ends of their types in every other column but those of keys and order."""
+    ends = {pa.int32(): [2**31 - 1, -(2**31), 0, None], pa.float64(): [math.inf, -math.inf, math.nan, -0.0, 1.7e308, None]}
+    for i, field in enumerate(table.schema):
+        if field.type in ends and not field.name.startswith("__o"):
+            values = ends[field.type]
+            table = table.set_column(i, field, pa.array([values[row * 5 % len(values)] for row in range(table.num_rows)], field.type))
+    return table

@@ -95,6 +95,7 @@ class Conditions:
 
     @property
     def has_history(self) -> bool:
+        """Whether any condition sees more than its row and that row's physical neighbours."""
         return bool((self.entry >= 0).any())
 
     def dump(self, variables: tuple[str, ...]) -> str:

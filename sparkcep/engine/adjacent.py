@@ -37,6 +37,7 @@ class _Matches(Matches):
         self.search, self.memo = search, search.task.prepared.memo
         if self.memo == codes.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
             self.memo = codes.HASHED
+        self.looking = self.data.conditions if self.task.prepared.conditions.has_history else None
         self.scratch = self.fresh(len(chunk.offsets))
 
     def fresh(self, offsets: int) -> kernels.Scratch:
@@ -49,7 +50,7 @@ class _Matches(Matches):
         search, task, room, skip = self.search, self.task, self.room, self.task.plan.skip
         program = task.prepared.strategy.program
         return kernels.match_partitions(
-            search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.data.conditions,
+            search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking,
             self.data.rows, self.scratch, self.opens, task.ahead, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, self.state,
             room.events, room.labels,

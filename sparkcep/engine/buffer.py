@@ -22,7 +22,8 @@ PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its part
 class Chunk:
     """The rows that are looked at together: ``columns`` by name, ``offsets`` int64 of their partitions. ``place`` gives the
     rows' positions in their partitions; ``going`` bool (partitions): whether rows of each may still come; ``least``: how many
-    rows of those must be kept."""
+    rows of those must be kept; ``closed`` int64 (partitions): over a stream the first row whose window a row to come may still
+    enter."""
 
     table: pa.Table
     columns: dict[str, pa.Array]
@@ -30,6 +31,7 @@ class Chunk:
     place: Callable[[np.ndarray], np.ndarray]
     going: np.ndarray
     least: int = 0
+    closed: np.ndarray | None = None
 
     @staticmethod
     def whole(table: pa.Table, names: Iterable[str], offsets: np.ndarray) -> Chunk:

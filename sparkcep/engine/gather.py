@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkcep.automaton.program import EXCLUDED
 from sparkcep.search.codes import E_LABELS, E_PART, E_ROWS, E_START
-from sparkcep.search.compiled import allocating, inlined
+from sparkcep.search.compiled import inlined, kernel
 from sparkcep.search.machine import add_overflows
 
 ONE, SHOW, OMIT, UNMATCHED = range(4)
@@ -26,44 +26,39 @@ def _row(start, base, i, scattered):
     return start + i if scattered.shape[0] == 0 else scattered[base + i]
 
 
-@allocating
-def output_rows(events, count, labels, scattered, mode):
+def output_rows(events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, mode: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(out_event, out_pos, out_upto) of the output rows, in match order; ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
-    total = 0
-    for fill in range(2):
-        if fill == 1:
-            out_event = np.empty(total, dtype=np.int64)
-            out_pos = np.empty(total, dtype=np.int64)
-            out_upto = np.empty(total, dtype=np.int64)
-        else:
-            out_event = np.empty(0, dtype=np.int64)
-            out_pos = np.empty(0, dtype=np.int64)
-            out_upto = np.empty(0, dtype=np.int64)
-        n = 0
-        for e in range(count):
-            rows = events[e, E_ROWS]
-            start = events[e, E_START]
-            base = events[e, E_LABELS]
-            if mode == ONE or rows <= 0:
-                if rows < 0 and mode != UNMATCHED:
-                    continue
-                if rows == 0 and mode == OMIT:
-                    continue
-                if fill == 1:
-                    out_event[n] = e
-                    out_pos[n] = _row(start, base, rows - 1, scattered) if rows > 0 else start
-                    out_upto[n] = rows
-                n += 1
+    most = len(events) if mode == ONE else int(np.maximum(events[:, E_ROWS], 1).sum())
+    out = np.empty((3, most), dtype=np.int64)
+    count = _output_rows(events, labels, scattered, mode, out[0], out[1], out[2])
+    return out[0, :count], out[1, :count], out[2, :count]
+
+
+@kernel
+def _output_rows(events, labels, scattered, mode, out_event, out_pos, out_upto):
+    """Fills the last three arrays, and returns the number of output rows."""
+    n = 0
+    for e in range(events.shape[0]):
+        rows = events[e, E_ROWS]
+        start = events[e, E_START]
+        base = events[e, E_LABELS]
+        if mode == ONE or rows <= 0:
+            if rows < 0 and mode != UNMATCHED:
                 continue
-            for i in range(rows):
-                if labels[base + i] & EXCLUDED == 0:
-                    if fill == 1:
-                        out_event[n] = e
-                        out_pos[n] = _row(start, base, i, scattered)
-                        out_upto[n] = i + 1
-                    n += 1
-        total = n
-    return out_event, out_pos, out_upto
+            if rows == 0 and mode == OMIT:
+                continue
+            out_event[n] = e
+            out_pos[n] = _row(start, base, rows - 1, scattered) if rows > 0 else start
+            out_upto[n] = rows
+            n += 1
+            continue
+        for i in range(rows):
+            if labels[base + i] & EXCLUDED == 0:
+                out_event[n] = e
+                out_pos[n] = _row(start, base, i, scattered)
+                out_upto[n] = i + 1
+                n += 1
+    return n
 
 
 @inlined
@@ -71,18 +66,27 @@ def _in(mask, label):
     return mask == -1 or (mask >> (label & 63)) & 1 == 1
 
 
-@allocating
 def navigate(
-    first, mask, logical, physical, final, events, labels, scattered, offsets, out_event, out_upto, inside,
-):
-    """(row, label) looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none.
+    first: bool, mask: int, logical: int, physical: int, final: bool, matches: tuple[np.ndarray, ...], out_event: np.ndarray, out_upto: np.ndarray,
+    inside: bool,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """(row, label) looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none; ``matches``: events, labels, scattered, offsets.
 
     With ``inside`` (CLASSIFIER) a row outside the match counts as none; else there is no label.
     """
+    result = np.empty(len(out_event), dtype=np.int64)
+    found_labels = np.full(len(out_event) if inside else 0, -1, dtype=np.int64)
+    hits = np.empty(1 if final else max(matches[0][:, E_ROWS].max(initial=0), 1), dtype=np.int64)
+    _navigate(first, mask, logical, physical, final, matches, out_event, out_upto, result, found_labels, hits)
+    return result, found_labels
+
+
+@kernel
+def _navigate(first, mask, logical, physical, final, matches, out_event, out_upto, result, found_labels, hits):
+    """Fills ``result`` and ``found_labels``; ``hits`` has room for the rows of the longest match."""
+    events, labels, scattered, offsets = matches
+    inside = found_labels.shape[0] > 0
     n = out_event.shape[0]
-    result = np.empty(n, dtype=np.int64)
-    found_labels = np.full(n if inside else 0, -1, dtype=np.int64)
-    hits = np.empty(64, dtype=np.int64)
     hit_count = 0
     scanned = 0
     current = -1
@@ -117,10 +121,6 @@ def navigate(
                 upto = out_upto[r]
                 while scanned < upto:
                     if _in(mask, labels[base + scanned]):
-                        if hit_count == hits.shape[0]:
-                            grown = np.empty(2 * hit_count, dtype=np.int64)
-                            grown[:hit_count] = hits
-                            hits = grown
                         at = _row(start, base, scanned, scattered)
                         if hit_count > 0 and _row(start, base, hits[hit_count - 1], scattered) == at:
                             if not first:
@@ -143,10 +143,9 @@ def navigate(
                 if index >= 0:
                     found_labels[r] = labels[base + index] & 63
         result[r] = found
-    return result, found_labels
 
 
-@allocating
+@kernel
 def _index(row, start, base, count, scattered):
     """The last of a match's first ``count`` labels that is ``row``'s; -1 for none."""
     if scattered.shape[0] == 0:
@@ -164,16 +163,28 @@ def _float_less(x, y):
     return math.isnan(y) or x < y
 
 
-@allocating
-def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
-    """(int64 value, float64 value, count) for each output row.
+def aggregate(
+    kind: int, mask: int, final: bool, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, matches: tuple[np.ndarray, ...],
+    out_event: np.ndarray, out_upto: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """(int64 value, float64 value, count) for each output row; ``nulls`` and ``keep`` are empty where all rows count; ``matches``: events,
+    labels, scattered.
 
     MIN and MAX give the row of the extreme value as the int64. An integer sum that has overflowed has wrapped, and its count is -1.
     """
+    n = len(out_event)
+    found = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.float64), np.empty(n, dtype=np.int64)
+    _aggregate(kind, mask, final, ints, flts, nulls, keep, matches, out_event, out_upto, *found)
+    return found
+
+
+@kernel
+def _aggregate(kind, mask, final, ints, flts, nulls, keep, matches, out_event, out_upto, vi, vf, counts):
+    """Fills the last three arrays."""
+    events, labels, scattered = matches
+    use_nulls = nulls.shape[0] > 0
+    use_keep = keep.shape[0] > 0
     n = out_event.shape[0]
-    vi = np.zeros(n, dtype=np.int64)
-    vf = np.zeros(n, dtype=np.float64)
-    counts = np.zeros(n, dtype=np.int64)
     current = -1
     scanned = 0
     count = 0
@@ -231,51 +242,63 @@ def aggregate(kind, mask, final, ints, flts, nulls, keep, use_nulls, use_keep, e
         counts[r] = -1 if bad else count
         vi[r] = total if kind == SUM_INT else best
         vf[r] = totalf
-    return vi, vf, counts
 
 
-@allocating
-def match_sums(events, labels, scattered, weights):
+def match_sums(events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """float64: of each event the sum of its rows' weights, from the first row on; ``weights`` float64 (variables, rows)."""
-    out = np.zeros(events.shape[0], dtype=np.float64)
+    out = np.zeros(len(events), dtype=np.float64)
+    _match_sums(events, labels, scattered, weights, out)
+    return out
+
+
+@kernel
+def _match_sums(events, labels, scattered, weights, out):
+    """Adds the sums to ``out``."""
     for e in range(events.shape[0]):
         base = events[e, E_LABELS]
         for i in range(max(events[e, E_ROWS], 0)):
             out[e] += weights[labels[base + i] & 63, _row(events[e, E_START], base, i, scattered)]
-    return out
 
 
-@allocating
-def collect(mask, final, pairs, nulls, keep, use_nulls, use_keep, events, labels, scattered, out_event, out_upto):
-    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels twice."""
-    n = out_event.shape[0]
-    offsets = np.zeros(n + 1, dtype=np.int64)
-    rows_out = np.empty(0, dtype=np.int64)
-    labels_out = np.empty(0, dtype=np.int64)
-    for fill in range(2):
-        if fill == 1:
-            rows_out = np.empty(offsets[n], dtype=np.int64)
-            labels_out = np.empty(offsets[n], dtype=np.int64)
-        total = 0
-        for r in range(n):
-            e = out_event[r]
-            start = events[e, E_START]
-            rows = max(events[e, E_ROWS], 0)
-            base = events[e, E_LABELS]
-            upto = rows if final else max(out_upto[r], 0)
-            previous = -1
-            for i in range(upto):
-                at = _row(start, base, i, scattered)
-                if not _in(mask, labels[base + i]) or (at == previous and not pairs):
-                    continue
-                previous = at
-                if use_keep and keep[at] == 0:
-                    continue
-                if use_nulls and nulls[at] == 1:
-                    continue
-                if fill == 1:
-                    rows_out[total] = at
-                    labels_out[total] = labels[base + i] & 63
-                total += 1
-            offsets[r + 1] = total
-    return offsets, rows_out, labels_out
+def collect(
+    mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray, matches: tuple[np.ndarray, ...], out_event: np.ndarray, out_upto: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels twice.
+    ``nulls``, ``keep``, ``matches``: see :func:`aggregate`."""
+    offsets = np.zeros(len(out_event) + 1, dtype=np.int64)
+    found = np.empty((2, 0), dtype=np.int64)
+    _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offsets, found)
+    found = np.empty((2, int(offsets[-1])), dtype=np.int64)
+    _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offsets, found)
+    return offsets, found[0], found[1]
+
+
+@kernel
+def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offsets, found):
+    """Fills ``offsets``, and ``found`` (rows, labels) as far as it has room."""
+    events, labels, scattered = matches
+    use_nulls = nulls.shape[0] > 0
+    use_keep = keep.shape[0] > 0
+    fill = found.shape[1] > 0
+    total = 0
+    for r in range(out_event.shape[0]):
+        e = out_event[r]
+        start = events[e, E_START]
+        rows = max(events[e, E_ROWS], 0)
+        base = events[e, E_LABELS]
+        upto = rows if final else max(out_upto[r], 0)
+        previous = -1
+        for i in range(upto):
+            at = _row(start, base, i, scattered)
+            if not _in(mask, labels[base + i]) or (at == previous and not pairs):
+                continue
+            previous = at
+            if use_keep and keep[at] == 0:
+                continue
+            if use_nulls and nulls[at] == 1:
+                continue
+            if fill:
+                found[0, total] = at
+                found[1, total] = labels[base + i] & 63
+            total += 1
+        offsets[r + 1] = total

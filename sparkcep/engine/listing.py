@@ -65,6 +65,7 @@ class Open:
         out[:count, codes.O_NUMBER] = self.number
         out[:count, codes.O_CUT] = self.dropped > 0
         out[:, codes.O_GOING] = chunk.going
+        out[:, codes.O_CLOSED] = chunk.offsets[:-1] if chunk.closed is None else chunk.closed
         return out
 
     def left(self, chunk: Chunk, opens: np.ndarray, first: np.ndarray, back: int, taken: np.ndarray | None = None) -> Left:

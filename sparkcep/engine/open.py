@@ -146,19 +146,22 @@ class OpenPartitions:
         ``rows``: those that came, partition by partition, in order; int64 ``sizes``: how many of each; ``states``: what the last
         call gave, b"" for a new partition; ``going`` bool: whether more rows may come. Raises MatchRuntimeError.
         """
+        chunk, open = self.joined(rows, sizes, states, going)
+        if not chunk.rows:
+            return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
+        left = yield from self.passage.over(chunk, open)
+        written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
+        return [next(written) if goes else b"" for goes in going.tolist()]
+
+    def joined(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> tuple[Chunk, Any]:
+        """Of each partition first the kept rows, then those that came; and what is known of it."""
         open, kept = self.bytes.read(states)
         old = open.rows
-        # of each partition first the kept rows, then those that came
         both = np.stack([old, sizes], axis=1).ravel()
         first = np.stack([np.cumsum(old) - old, kept.num_rows + np.cumsum(sizes) - sizes], axis=1).ravel()
         table = pa.concat_tables([kept, rows.select(self.schema.names)]).take(pa.array(ranges(first, both))).combine_chunks()
         offsets = np.concatenate([[0], np.cumsum(old + sizes)])
-        if not table.num_rows:
-            return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
-        columns = columns_of(table, self.task.prepared.input_schema.names)
-        left = yield from self.passage.over(Chunk(table, columns, offsets, open.positions, going), open)
-        written = iter(self.bytes.written(left.open, table.take(pa.array(left.rows)), left.open.rows))
-        return [next(written) if goes else b"" for goes in going.tolist()]
+        return Chunk(table, columns_of(table, self.task.prepared.input_schema.names), offsets, open.positions, going), open
 
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> Engine:

@@ -52,11 +52,13 @@ class Rows:
     by_event: dict[str, pa.Array]
     ansi: bool = True
 
+    @property
+    def matches(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.events, self.labels, self.scattered
+
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> tuple:
-        return gather.navigate(
-            which == "F", np.int64(mask), logical, physical, final, self.events, self.labels, self.scattered,
-            self.offsets, self.out_event, self.out_upto, inside,
-        )
+        matches = (*self.matches, self.offsets)
+        return gather.navigate(which == "F", np.int64(mask), logical, physical, final, matches, self.out_event, self.out_upto, inside)
 
 
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
@@ -125,8 +127,8 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos:
         sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
         if spec in lists:
             total += gather.aggregate(
-                gather.SUM_INT, np.int64(spec.mask), spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B, False, False,
-                rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
+                gather.SUM_INT, np.int64(spec.mask), spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B, rows.matches,
+                rows.out_event, rows.out_upto,
             )[0]
         elif spec.kind == "nav":
             at = rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final)[0]
@@ -267,8 +269,7 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
 def _rows_list(spec: records.Rows, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     names = spec.columns
     offsets, at, ids = gather.collect(
-        np.int64(spec.mask), spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, False, False, rows.events, rows.labels, rows.scattered,
-        rows.out_event, rows.out_upto,
+        np.int64(spec.mask), spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, rows.matches, rows.out_event, rows.out_upto
     )
     values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
     fields = [pa.field(f"a{i}", v.type) for i, v in enumerate(values)]
@@ -293,14 +294,12 @@ def _aggregate(spec: Aggregate, rows: Rows, columns: dict[str, pa.Array]) -> pa.
 
     def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F, mask: int = mask):
         return gather.aggregate(
-            kind, np.int64(mask), final, _own(ints), _own(flts), nulls, kept, column is not None, keep is not None,
-            rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
+            kind, np.int64(mask), final, _own(ints), _own(flts), nulls, kept, rows.matches, rows.out_event, rows.out_upto
         )
 
     if fn == "list":
         offsets, at, ids = gather.collect(
-            np.int64(mask), final, label_values, nulls, kept, column is not None, keep is not None,
-            rows.events, rows.labels, rows.scattered, rows.out_event, rows.out_upto,
+            np.int64(mask), final, label_values, nulls, kept, rows.matches, rows.out_event, rows.out_upto
         )
         values = _names(ids, rows.variables) if column is None else column.take(pa.array(at))
         return pa.ListArray.from_arrays(_list_offsets(offsets), values)

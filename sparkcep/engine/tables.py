@@ -43,7 +43,7 @@ class Tables:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))
         if any(spec.kind == "vector" for spec in self.leaves.values()):
             by_event["vector"] = match_positions(events, found.rows, chunk.positions)
-        out_event, out_pos, out_upto = gather.output_rows(events, len(events), labels, found.rows, _ROW_MODES[plan.rows])
+        out_event, out_pos, out_upto = gather.output_rows(events, labels, found.rows, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
         rows = Rows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi)

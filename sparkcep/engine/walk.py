@@ -190,7 +190,9 @@ class _Matches(Matches):
         super().__init__(task, chunk, open, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
         self.search = search
         conditions = task.prepared.conditions
-        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, task.limits.merging))
+        # the table does not tell a run that has failed from one that rows to come may complete, which adjacent rows do
+        told = task.limits.merging and not (chunk.closed is not None and search.how.strategy == codes.STRICT and not search.sided)
+        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, told))
         self.negated = search.negations.over(task, self.data)
         longest = int(np.diff(chunk.offsets).max(initial=0))
         if search.how.windowed:

@@ -66,7 +66,7 @@ from sparkcep.search.codes import (
 )
 from sparkcep.search.compiled import inlined, kernel
 from sparkcep.search.machine import MAP, scan
-from sparkcep.search.memo import enter, forget, place_of
+from sparkcep.search.memo import enter, fill, forget, place_of
 from sparkcep.search.progress import bounds, entered, left, put_event, resumed, suspend
 
 
@@ -193,6 +193,7 @@ def match_partitions(
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
+    ``conditions``: None where none looks at the match; then the kernel is compiled without the machine that evaluates them.
     ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). 
     ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it goes on. ``clear_on_match``: forget failures
     with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a row before the hashed memo starts.
@@ -201,11 +202,12 @@ def match_partitions(
     filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
     """
     code, loops, perms, targets, runs, live = program
-    bytecode, entry, floats, slots, label_codes = conditions
+    if conditions is not None:
+        bytecode, entry, floats, slots, label_codes = conditions
+        has_slots = slots.shape[0] > 0
     letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
     parts = offsets.shape[0] - 1
-    has_slots = slots.shape[0] > 0
     stack_size = stack.shape[0] - 2
     trail_size = trail.shape[0] - 2
 
@@ -262,21 +264,21 @@ def match_partitions(
                                 failed = True
                             else:
                                 label = v | (EXCLUDED if code[pc, 2] == 1 else 0)
-                                if has_slots or entry[v] >= 0:
-                                    taken, bad = scan(
-                                        MAP, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
-                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
-                                        pair_null, si, sf, sn,
-                                    )
-                                    if bad < 0:
-                                        state[S_DETAIL] = bad
-                                        s = pos
-                                        outcome = ERROR
-                                        break
-                                    failed = taken == 0
-                                    steps += pairs[v] * (((pos - s) * (pos - s)) >> 6)
-                                else:
-                                    labels[pos] = label
+                                labels[pos] = label
+                                if conditions is not None:
+                                    if has_slots or entry[v] >= 0:
+                                        taken, bad = scan(
+                                            MAP, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                            floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                            pair_null, si, sf, sn,
+                                        )
+                                        if bad < 0:
+                                            state[S_DETAIL] = bad
+                                            s = pos
+                                            outcome = ERROR
+                                            break
+                                        failed = taken == 0
+                                        steps += pairs[v] * (((pos - s) * (pos - s)) >> 6)
                                 if not failed:
                                     pos += 1
                                     steps += 1
@@ -294,7 +296,9 @@ def match_partitions(
                         label = v | (EXCLUDED if runs[run, R_EXCLUDED] == 1 else 0)
                         marking = most < 0 and remembering
                         paired = pairs[v] == 1
-                        looks = has_slots or entry[v] >= 0
+                        looks = False
+                        if conditions is not None:
+                            looks = has_slots or entry[v] >= 0
                         done = 0
                         top = -1  # row of the exit to take
                         base = trail_count
@@ -334,33 +338,34 @@ def match_partitions(
                                         outcome = SUSPENDED
                                     break
                                 if looks:
-                                    want = np.int64(1)
-                                    if not marking and greedy and done >= least and not paired:
-                                        want = limit - q if most < 0 else most - done
-                                    taken, bad = scan(
-                                        MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
-                                        floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
-                                        pair_null, si, sf, sn,
-                                    )
-                                    if bad < 0:
-                                        state[S_DETAIL] = bad
-                                        s = q + taken
-                                        outcome = ERROR
-                                        break
-                                    q += taken
-                                    done += taken
-                                    steps += taken
-                                    if paired:
-                                        steps += ((q - s) * (q - s)) >> 6
-                                        if steps - attempt_steps > max_steps:
-                                            outcome = EFFORT
+                                    if conditions is not None:
+                                        want = np.int64(1)
+                                        if not marking and greedy and done >= least and not paired:
+                                            want = limit - q if most < 0 else most - done
+                                        taken, bad = scan(
+                                            MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                            floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                            pair_null, si, sf, sn,
+                                        )
+                                        if bad < 0:
+                                            state[S_DETAIL] = bad
+                                            s = q + taken
+                                            outcome = ERROR
                                             break
-                                    if taken < want:
-                                        if done >= least and taken > 0:
-                                            top = q
-                                        if q >= limit and open_end:
-                                            outcome = SUSPENDED
-                                        break
+                                        q += taken
+                                        done += taken
+                                        steps += taken
+                                        if paired:
+                                            steps += ((q - s) * (q - s)) >> 6
+                                            if steps - attempt_steps > max_steps:
+                                                outcome = EFFORT
+                                                break
+                                        if taken < want:
+                                            if done >= least and taken > 0:
+                                                top = q
+                                            if q >= limit and open_end:
+                                                outcome = SUSPENDED
+                                            break
                                 elif greedy and done >= least and not marking:
                                     # nothing is remembered of these rows, so they go in one loop
                                     first = q
@@ -626,7 +631,7 @@ def match_partitions(
             label_count += end - s
             covered = max(covered, end, s + 1)
             if clear_on_match and state[S_ENTRIES] > 0:
-                table[:] = 0
+                fill(table, 0)
                 state[S_ENTRIES] = 0
             if end == s or skip == SKIP_NEXT_ROW:
                 s += 1

@@ -17,8 +17,8 @@ S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS, S_E
 S_DEPTH, S_ACTIVE, S_FOUND, S_BEST, S_BEST_START, S_BEST_END, S_REPEATS, SELECTION_STATE = range(STATE_SIZE, STATE_SIZE + 8)
 
 # columns of ``opens``, a row for each partition: where its search begins and is left, the number of its last match, the row up to which matches reach; 1 if rows
-# of it are gone before the buffer; 1 if rows of it may still come
-O_START, O_NUMBER, O_COVERED, O_CUT, O_GOING, OPEN_FIELDS = range(6)
+# of it are gone before the buffer; 1 if rows of it may still come; the first row whose window a row to come may still enter
+O_START, O_NUMBER, O_COVERED, O_CUT, O_GOING, O_CLOSED, OPEN_FIELDS = range(7)
 
 # how failed states are remembered: not at all, one bit each, by a hash of what decides their future
 NO_MEMO, BITMAP, HASHED = range(3)

@@ -17,7 +17,6 @@ import hashlib
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -27,19 +26,16 @@ import llvmlite
 import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+from numba.core.typing.typeof import Purpose, typeof
 
 from sparkcep import storage
-from sparkcep.search import old_kernels
-
-try:
-    import fcntl
-except ImportError:  # no such locks on Windows: processes may compile the same kernel twice
-    fcntl = None
+from sparkcep.search import interpreted, old_kernels, pipeline, requests, signatures
+from sparkcep.search.locks import Locks
 
 log = logging.getLogger("sparkcep")
 
-_LOCK_SECONDS = 600.0  # after that whoever waits compiles for itself: the other may have failed
 _PACKAGE = __name__.partition(".")[0]
+SHIPPED = Path(__file__).parents[1] / "kernels"  # what a platform's wheel may bring
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -50,7 +46,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 def digest(module: str) -> str:
     """What the kernels of a module are compiled from, as 16 hexadecimal digits."""
     h = hashlib.sha256()
-    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8")):
+    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8"), Path(pipeline.__file__).read_text("utf-8")):
         h.update(str(text).encode())
     for part in sorted(_sources(module, {}).items()):
         h.update(repr(part).encode())
@@ -128,14 +124,15 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files(IndexDataCacheFile):
-    """A file for each combination of argument types and processor: no index, which two processes could write at once.
+    """A file for each combination of argument types and processor: no index, which two processes could write at once. Beside those of
+    the user's there may be some in the package, for any processor of the machine's kind (``docs/troubleshooting.md``, wheels with kernels).
 
     Its last bytes are a digest of the others, by which a damaged one is known: machine code that is not what was compiled would end the process.
     """
 
     def __init__(self, cache_path: str, filename_base: str, source_stamp: str) -> None:
         super().__init__(cache_path=cache_path, filename_base=filename_base, source_stamp=source_stamp)
-        self._folders = [place / Path(cache_path).name for place in places()]  # the last one is cache_path
+        self._folders = [place / Path(cache_path).name for place in (*places()[:-1], SHIPPED, places()[-1])]  # the last one is cache_path
 
     def path(self, key: Any) -> Path:
         return self._folders[-1] / self._name(key)
@@ -143,22 +140,32 @@ class _Files(IndexDataCacheFile):
     def _name(self, key: Any) -> str:
         return self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16))
 
+    def has(self, key: Any) -> bool:
+        return any((folder / self._name(k)).exists() for k in (key, _generic(key)) for folder in self._folders)
+
     def save(self, key: Any, data: Any) -> None:
         whole = self._dump((key, data))
         storage.write(self.path(key), whole + hashlib.sha256(whole).digest())
 
     def load(self, key: Any) -> Any:
-        for folder in self._folders:
-            path = folder / self._name(key)
-            if _is_whole(path):
-                found, data = self._load_data(str(path))  # what is behind the pickled object is not read
-                if found == key:
-                    return data
+        for wanted in (key, _generic(key)):
+            for folder in self._folders:
+                path = folder / self._name(wanted)
+                if _is_whole(path):
+                    found, data = self._load_data(str(path))  # what is behind the pickled object is not read
+                    if found == wanted:
+                        return data
         return None
 
     def flush(self) -> None:
         for path in self._folders[-1].glob(self._data_name_pattern.replace("{number:d}", "*")):
             path.unlink(missing_ok=True)
+
+
+def _generic(key: tuple) -> tuple:
+    """The key of a kernel that was compiled for any processor of the same kind."""
+    signature, (kind, _, _), *rest = key
+    return (signature, (kind, "generic", ""), *rest)
 
 
 def _is_whole(path: Path) -> bool:
@@ -184,50 +191,7 @@ def _is_whole(path: Path) -> bool:
 # -- one process compiles, the others wait --------------------------------------------------------------------
 
 
-class _Locks:
-    """Locks of this process on kernels: bytes of a file in the folder, which end with the process."""
-
-    def __init__(self) -> None:
-        self._files: dict[tuple[int, Path], Any] = {}
-
-    def take(self, path: Path, done: Callable[[], bool]) -> None:
-        """Returns with the lock, or when ``done`` says that another process has done the work, or where there are no locks."""
-        if fcntl is None:
-            return
-        end = time.monotonic() + _LOCK_SECONDS
-        try:
-            file = self._file(path.parent)
-            while time.monotonic() < end and not done():
-                try:
-                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte(path))
-                    return
-                except (BlockingIOError, PermissionError):  # taken
-                    time.sleep(0.05)
-        except OSError as error:
-            log.debug("no locks in %s: %s", path.parent, error)
-
-    def give(self, path: Path) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.lockf(self._file(path.parent), fcntl.LOCK_UN, 1, self._byte(path))
-        except OSError as error:
-            log.debug("no locks in %s: %s", path.parent, error)
-
-    def _file(self, folder: Path) -> Any:
-        # closing any file of it would end all locks of the process on it, so it stays open; a forked worker opens its own
-        at = os.getpid(), folder
-        if at not in self._files:
-            storage.create(folder)
-            self._files[at] = open(folder / ".lock", "ab")
-        return self._files[at]
-
-    @staticmethod
-    def _byte(path: Path) -> int:
-        return int(hashlib.sha256(path.name.encode()).hexdigest()[:7], 16)
-
-
-_locks = _Locks()
+_locks = Locks()
 
 
 @functools.cache
@@ -269,6 +233,20 @@ def loading_only() -> Iterator[None]:
         _may_compile = before
 
 
+_at_once = False
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Inside, a kernel that is not on disk is compiled by this process, and not interpreted meanwhile."""
+    global _at_once
+    before, _at_once = _at_once, True
+    try:
+        yield
+    finally:
+        _at_once = before
+
+
 class _KernelCache(FunctionCache):
     _impl_class = _Implementation
 
@@ -276,6 +254,10 @@ class _KernelCache(FunctionCache):
         super().__init__(py_func)
         locator = self._impl.locator
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, locator.get_source_stamp())
+
+    def has(self, sig: Any, target_context: Any) -> bool:
+        """Whether the kernel is on disk for these types."""
+        return self._cache_file.has(self._index_key(sig, target_context.codegen()))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)
@@ -302,31 +284,77 @@ class _KernelCache(FunctionCache):
             _locks.give(self._cache_file.path(self._index_key(sig, data.codegen)))
 
 
+# -- calls from Python ----------------------------------------------------------------------------------------
+
+KEY = "SPARKCEP_INTERPRET"  # false: kernels are waited for; always: none is compiled, so that a debugger can step through them
+_asked = requests.Asked(root)
+
+
+def _entered(kernel: Any, compile_for: Callable) -> Callable:
+    """What numba calls where Python calls ``kernel`` for types for which it is not compiled: returns what is to be called. That is the
+    kernel from disk if it is there. If it is not, the first calls with small arrays are interpreted while another process compiles it."""
+    cache = kernel._cache
+
+    def entered(*args: Any) -> Callable:
+        signature = tuple(typeof(a, Purpose.argument) for a in args)
+
+        def kept() -> bool:
+            return cache.has(signature, kernel.targetctx)
+
+        wish = os.environ.get(KEY, "true").strip().lower()
+        if wish == "always":
+            return functools.partial(interpreted.call, kernel)
+        if wish == "false" or _at_once or not _may_compile or kept() or not interpreted.fits(kernel, args):
+            return compiling(*args)
+        function = kernel.py_func
+        types = signatures.written(signature)
+        if types is None:
+            return compiling(*args)
+        wanted = requests.Request(function.__module__, function.__name__, digest(function.__module__), types)
+        return call if _asked.of(wanted, kept) else compiling(*args)
+
+    def call(*args: Any) -> Any:
+        try:
+            return interpreted.call(kernel, *args, seconds=interpreted.SECONDS)
+        except interpreted.TooLongError:
+            return compiling(*args)(*args)
+
+    def compiling(*args: Any) -> Callable:
+        with pipeline.told(kernel):
+            return compile_for(*args)
+
+    return entered
+
+
 # -- decorators -----------------------------------------------------------------------------------------------
 
 
-def _kept(compiled: Any) -> Any:
-    """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are."""
+def _kept(compiled: Any, *, called: bool = True) -> Any:
+    """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are. ``called``: by others, not
+    compiled into them."""
     if hasattr(compiled, "py_func"):
         compiled._cache = _KernelCache(compiled.py_func)
+        compiled._compile_for_args = _entered(compiled, compiled._compile_for_args)
+        if called:
+            pipeline.plainly(compiled)
     return compiled
 
 
 def kernel(function: Callable) -> Callable:
     """Compiles a function that creates no array."""
-    return _kept(numba.njit(_nrt=False)(function))
+    return _kept(numba.njit(_nrt=False, pipeline_class=pipeline.Pipeline)(function))
 
 
 def inlined(function: Callable) -> Callable:
     """Compiles a function into those that call it."""
-    return _kept(numba.njit(inline="always", _nrt=False)(function))
+    return _kept(numba.njit(inline="always", _nrt=False)(function), called=False)
 
 
 def embedded(function: Callable) -> Callable:
     """Compiles a function whose machine code becomes part of its callers': where passing the arguments costs more than the work."""
-    return _kept(numba.njit(forceinline=True, _nrt=False)(function))
+    return _kept(numba.njit(forceinline=True, _nrt=False, pipeline_class=pipeline.Pipeline)(function))
 
 
 def allocating(function: Callable) -> Callable:
     """Compiles a function that creates arrays."""
-    return _kept(numba.njit(_nrt=True)(function))
+    return _kept(numba.njit(_nrt=True, pipeline_class=pipeline.Pipeline)(function))

@@ -41,6 +41,7 @@ from sparkcep.search.futures import (
     unlink,
 )
 from sparkcep.search.machine import MAP, scan
+from sparkcep.search.memo import fill
 from sparkcep.search.progress import bounds, entered, left
 
 CLASSES_FULL, CARGO_FULL, STARTS_FULL = range(3)  # state[S_DETAIL] of GROW
@@ -319,7 +320,7 @@ def _end_all(head, looking, classes, state):
         if state[F_ALIVE] > 0:
             bury(True, classes.until[0], classes, state)
     else:
-        head[:] = NONE
+        fill(head, NONE)
 
 
 @kernel

@@ -46,6 +46,7 @@ from sparkcep.search.chains import (
     extended_first,
 )
 from sparkcep.search.compiled import embedded, inlined, kernel
+from sparkcep.search.memo import fill
 
 UNKNOWN = -2
 DONE, GROW, FULL, REBUILD = range(4)
@@ -495,7 +496,7 @@ def _mark(stream, work, tests, row, end):
     """Marks the rows that may change a list, or what its bound says, in ``work.marks``, by their distance from ``row``; no branches, so
     that the processor takes several rows at a time."""
     marks = work.marks[: end - row]
-    marks[:] = 0
+    fill(marks, 0)
     letters = stream.letters[row:end]
     for i in range(tests):
         v = work.tests[i]

@@ -13,6 +13,13 @@ ONE = np.uint64(1)
 
 
 @inlined
+def fill(array, value):
+    """Sets each element; an assignment to a slice would bring code for shapes that differ, which takes seconds to compile."""
+    for i in range(array.shape[0]):
+        array[i] = value
+
+
+@inlined
 def mixed(h, word):
     """The hash ``h`` with one more word."""
     h = (h ^ np.uint64(word)) * PRIME
@@ -56,7 +63,7 @@ def forget(entries, table, state):
     count = state[S_ENTRIES]
     mask = np.uint64(table.shape[0] - 1)
     if 8 * count > table.shape[0]:
-        table[:] = 0
+        fill(table, 0)
     else:
         for e in range(count):
             h = BASIS

@@ -57,6 +57,7 @@ from sparkcep.search.codes import (
     FULL,
     NEVER,
     NEXT,
+    O_CLOSED,
     O_CUT,
     S_ACTIVE,
     S_BEST,
@@ -106,7 +107,7 @@ from sparkcep.search.finished import (
     window_end,
 )
 from sparkcep.search.machine import EXTEND, MAP, SEARCH, UNTAKEN
-from sparkcep.search.memo import BASIS, enter, forget, mixed, place_of
+from sparkcep.search.memo import BASIS, enter, fill, forget, mixed, place_of
 from sparkcep.search.progress import bounds, entered, left, put_event, unmatched
 
 F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row behind the last one
@@ -244,7 +245,7 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
     for part in range(offsets.shape[0] - 1):
         low = offsets[part]
         high = offsets[part + 1]
-        ahead[:] = NEVER
+        fill(ahead, NEVER)
         for q in range(high - 1, low - 1, -1):
             for node in range(1, nodes):
                 if accepts[node] == 1 or (accepts[node] == 2 and q + 1 == high):
@@ -315,7 +316,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 outcome = FULL
                 break
             stop_all = spans.windows[0, s] if how.windowed else high
-            undecided = open_end and (stop_all >= high or stop_all > limit)
+            undecided = open_end and (stop_all > limit or (stop_all >= high and s >= opens[part, O_CLOSED]))
             if s >= limit or (undecided and waits):
                 outcome = SUSPENDED
                 if state[S_BEST] > 0:
@@ -1216,7 +1217,7 @@ def _key(depth, node, row, stop, live, scratch, opened, windows):
     key, hi, hbits = scratch.key, scratch.hi, scratch.hbits
     slots = live.shape[1]
     count = hi.shape[1] if slots > 0 else 0
-    key[:] = 0
+    fill(key, 0)
     key[0] = node
     key[1] = row
     key[2] = stop

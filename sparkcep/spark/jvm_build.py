@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import os
+import shutil
 import subprocess
 import tempfile
 import zipfile
@@ -43,7 +45,8 @@ def extension_jar(*, java_home: str | None = None, spark_home: str | None = None
     sources = _sources()
     name = f"sparkcep-parser-{_fingerprint(sources, jars)}.jar"
     places = storage.places(storage.cache_root())
-    built = next((place / name for place in places if _is_whole(place / name)), None)
+    shipped = Path(__file__).parents[1]  # a platform's wheel brings a jar for each Spark that it was built with
+    built = next((place / name for place in (shipped, *places) if _is_whole(place / name)), None)
     if built is None:
         built = places[-1] / name
         _compile(sources, jars, built, java_home)
@@ -62,10 +65,15 @@ def _is_whole(jar: Path) -> bool:
         return False
 
 
+_STUBS, _STREAMING = "stubs", "streaming"  # signatures of Spark's classes, and what is compiled against them for streams
+
+
 def _sources() -> dict[str, str]:
-    """The names and texts of the package's Java files."""
-    files = (f for f in resources.files("sparkcep.spark.jvm").iterdir() if f.name.endswith(".java"))
-    return {f.name: f.read_text(encoding="utf-8") for f in sorted(files, key=lambda f: f.name)}
+    """The names and texts of the package's Java files; those for streams have their folder before their name."""
+    root = resources.files("sparkcep.spark.jvm")
+    folders = [("", root), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING))]
+    found = {head + f.name: f for head, folder in folders for f in folder.iterdir() if f.name.endswith(".java")}
+    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
 def find_spark_home() -> str:
@@ -94,17 +102,28 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
         raise NoCompilerError(f"there is no Java compiler (javac), only a Java runtime; {advice}")
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
-            classes = Path(work, "classes")
-            files = [Path(work, name) for name in sources]
-            for file in files:
-                file.write_text(sources[file.name], encoding="utf-8")
-            command = [
-                str(javac), "--release", _RELEASE, "-encoding", "UTF-8", "-proc:none", "-nowarn",
-                "-cp", str(jars / "*"), "-d", str(classes), *map(str, files),
-            ]  # fmt: skip
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise JvmBuildError(f"{javac} failed:\n{done.stdout}{done.stderr}")
+            classes, stubs = Path(work, "classes"), Path(work, "stub classes")
+            for name, text in sources.items():
+                Path(work, name).parent.mkdir(exist_ok=True)
+                Path(work, name).write_text(text, encoding="utf-8")
+
+            def compiled(folder: str, to: Path, *more: Path) -> str:
+                """Compiles the files of a folder; what the compiler says where it cannot."""
+                files = [str(Path(work, name)) for name in sources if str(Path(name).parent) == folder]
+                command = [
+                    str(javac), "--release", _RELEASE, "-encoding", "UTF-8", "-proc:none", "-nowarn",
+                    "-cp", os.pathsep.join([*map(str, more), str(jars / "*")]), "-d", str(to), *files,
+                ]  # fmt: skip
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                return f"{done.stdout}{done.stderr}" if done.returncode else ""
+
+            if failed := compiled(".", classes):
+                raise JvmBuildError(f"{javac} failed:\n{failed}")
+            # of Spark's own classes for streams those of one version are known; what is compiled against others is left out as a whole
+            if failed := compiled(_STUBS, stubs) or compiled(_STREAMING, Path(work, _STREAMING, "classes"), stubs, classes):
+                log.info("this Spark's streams are none that sparkcep knows: %s", failed)
+            else:
+                shutil.copytree(Path(work, _STREAMING, "classes"), classes, dirs_exist_ok=True)
             content = io.BytesIO()
             with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n\n")

@@ -15,6 +15,9 @@ from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
 from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
 
+from sparkcep.automaton.streams import kept
+from sparkcep.plan.plan import Plan
+from sparkcep.spark.streaming import stream_batches
 from sparkcep.spark.table_function import (
     GRAPH_FUNCTIONS,
     NAME,
@@ -52,6 +55,12 @@ def mapper(plan: str, columns: list[list[str]]) -> str:
     """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` are those of
     :func:`match_batches`."""
     return _pickled((functools.partial(match_batches, plan, columns), StructType()))  # a worker reads no result type from it
+
+
+def streamer(plan: str, columns: list[list[str]], ordered: int) -> dict[str, str]:
+    """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; and what is kept of each key, in words."""
+    command = _pickled((functools.partial(stream_batches, plan, columns, ordered), StructType()))
+    return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(Plan.from_json(plan)))}"}
 
 
 def _described(name: str, command: Any, eval_type: int, returns: DataType | None) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.util import PythonEvalType
 
 from sparkcep import graph as graphs
+from sparkcep.automaton.streams import check_stream
 from sparkcep.clause.lexer import quote, tokenize
 from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tree import ONE_ROW
@@ -139,7 +140,7 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
     schema = T.StructType([f for f in table.fields if not is_plan(f.name)])
     plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
     if streaming:
-        raise stream_error(plan.place)
+        check_stream(plan)
     _check_names(plan, schema.names, distinct)
     _check_collations(plan, _collations(schema))
     prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
@@ -149,7 +150,7 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
 def stream_error(place: records.Place | None = None) -> ClauseError:
     """The error of a clause over a stream; ``place`` is that of its pattern, where it is known."""
     line, column, fragment = place or (0, 0, "")
-    message = "MATCH_RECOGNIZE cannot read a stream: each micro-batch would be searched for itself; store the stream in a table, and match over that"
+    message = "a clause's text called by hand cannot read a stream: each micro-batch would be searched for itself; write the clause in spark.sql, or match_recognize(frame, clause=...)"
     return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=line, column=column, fragment=fragment)
 
 

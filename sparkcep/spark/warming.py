@@ -1,7 +1,7 @@
 """Warms Python workers before the first query. In a local session a thread does so while its user does something else.
 
 One small job starts the daemon of Python workers, which loads the engine. One small statement with the clause then loads the
-classes that Spark needs for such a query. The first query would have to do the same. If it comes meanwhile, the statement is left
+classes that Spark needs for such a query, and has the kernels compiled that most clauses need. The first query would have to do the same. If it comes meanwhile, the statement is left
 out; if one of them fails, the first query does its work, and the log says so. ``sparkcep.warm = false`` leaves all of it out.
 """
 
@@ -68,10 +68,8 @@ def _warm(spark: SparkSession, asked: threading.Event) -> None:
         _choose_daemon(spark)
         spark.sparkContext.setJobDescription(DESCRIPTION)
         _start_daemon(spark)
-        from sparkcep.precompile import load_first
-
-        if asked.is_set() or not load_first() or asked.is_set():
-            return  # a query of the user's may compile for a minute, and says so
+        if asked.is_set():
+            return
         spark.sql(_STATEMENT).write.format("noop").mode("overwrite").save()
     except Exception as error:  # whatever it is, the session works without
         log.info("Python workers could not be warmed; the first query starts them: %s: %s", type(error).__name__, str(error).partition("\n")[0])

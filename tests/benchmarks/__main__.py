@@ -1,5 +1,5 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes (docs/benchmarks.md),
-the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, statements of the shell, the first query of a session, the
+the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, streams, statements of the shell, the first query of a session, the
 rewriting of statements."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from .stream import DATA
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "shell", "cold", "rewriting", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "streams", "shell", "cold", "rewriting", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase and acep")
+    parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase, acep and budget")
     parser.add_argument("--json", default="benchmarks.json")
     parser.add_argument("--shapes", help="suite: names of shapes with commas between them; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, or 1000 as often as Zipf has it")
@@ -60,7 +60,7 @@ def main() -> None:
     if options.part in ("budget", "all"):
         from . import budget
 
-        results["budget"] = budget.run(options.rows)
+        results["budget"] = budget.run(options.rows, options.figures)
     if options.part in ("afa", "all"):
         from . import afa
 
@@ -69,6 +69,10 @@ def main() -> None:
         from . import open_partitions
 
         results["open"] = open_partitions.run()
+    if options.part in ("streams", "all"):
+        from . import streams
+
+        results["streams"] = streams.run(options.rows)
     if options.part in ("shell", "all"):
         from . import shell
 

@@ -70,18 +70,17 @@ final class MatchStrategy extends SparkStrategy {
   }
 
   private SparkPlan planned(Call call, Seq<Attribute> output) {
+    StreamInput stream = Streams.input(call.table());
+    if (stream != null) {
+      return streaming(call, stream, output);
+    }
     // a table that lies together by its keys would leave all slices of a key in one task
     boolean whole = call.plan().path("slice").asText().isEmpty();
     Map<ExprId, Attribute> same = new HashMap<>();
     SparkPlan table = table(call.table(), whole && Marks.areTakenOut(), same);
     int carried = Math.max(1, call.size() - 1); // the last one carries the plan alone, but rows without a column would be lost
     Shipment shipment = Shipment.of(call, carried, same);
-    List<Expression> told = new ArrayList<>(); // the lines for EXPLAIN
-    for (Expression argument : CollectionConverters.asJava(call.function().children())) {
-      if (argument.foldable() && argument.dataType().equals(DataTypes.StringType)) {
-        told.add(argument);
-      }
-    }
+    List<Expression> told = told(call);
     Expression function = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
         PythonFunctions.TABLE_FUNCTION, mapper(call, shipment), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
@@ -100,12 +99,37 @@ final class MatchStrategy extends SparkStrategy {
     return passed.isEmpty() ? operator : new ProjectExec(seq(renamed), operator);
   }
 
+  /** The operator of a clause over a stream, which keeps a state for each key. */
+  private SparkPlan streaming(Call call, StreamInput input, Seq<Attribute> output) {
+    Streams.Parts parts = Streams.parts(call, input, Math.max(1, call.size() - 1));
+    SparkPlan rows = new ProjectExec(seq(parts.columns()), planLater(parts.rows()));
+    SparkPlan operator = Streams.operator(call, input, parts, output, told(call), given(call), rows, planLater(Streams.nothing()));
+    return new ProjectExec(seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
+  }
+
+  /** The lines for EXPLAIN. */
+  private static List<Expression> told(Call call) {
+    List<Expression> told = new ArrayList<>();
+    for (Expression argument : CollectionConverters.asJava(call.function().children())) {
+      if (argument.foldable() && argument.dataType().equals(DataTypes.StringType)) {
+        told.add(argument);
+      }
+    }
+    return told;
+  }
+
   /**
-   * The engine over batches, in the Python that would run the table function. Spark reads its columns by their places, so the plan names those
-   * that it expects, in their order.
+   * The engine over batches, in the Python that would run the table function.
    */
   private static PythonFunction mapper(Call call, Shipment shipment) {
     PythonFunction like = call.function().func();
+    return new SimplePythonFunction(
+        PythonFunctions.mapper(given(call), shipment.names()),
+        like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+  }
+
+  /** The plan that names the columns that Spark expects, in their order: it reads them by their places. */
+  private static ObjectNode given(Call call) {
     ObjectNode plan = call.plan().deepCopy();
     ArrayNode given = plan.putArray("given");
     List<Integer> users = call.users();
@@ -113,9 +137,7 @@ final class MatchStrategy extends SparkStrategy {
     for (int i = 0; i < schema.length(); i++) {
       given.add(i < users.size() ? Shipment.engineName(call, users.get(i)) : schema.apply(i).name());
     }
-    return new SimplePythonFunction(
-        PythonFunctions.mapper(plan, shipment.names()),
-        like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+    return plan;
   }
 
   /**

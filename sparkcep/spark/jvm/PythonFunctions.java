@@ -93,7 +93,7 @@ final class PythonFunctions {
       Definition d = definition(TABLE_FUNCTION);
       Object udtf = construct(
           "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", TABLE_FUNCTION, d.function, d.evalType, true);
-      return analysedHere((LogicalPlan) build(udtf, arguments));
+      return analysedHere((LogicalPlan) build(udtf, Streams.marked(arguments)));
     }
   }
 
@@ -107,7 +107,7 @@ final class PythonFunctions {
 
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
-      return analysedHere(spark.apply(arguments));
+      return analysedHere(spark.apply(Streams.marked(arguments)));
     }
   }
 
@@ -235,7 +235,12 @@ final class PythonFunctions {
   static Seq<Object> mapper(ObjectNode plan, ArrayNode columns) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "mapper").put("plan", plan.toString()).set("columns", columns);
-    return list(bytes(asked(request).get("command")));
+    return command(asked(request));
+  }
+
+  /** The pickled function in an answer. */
+  static Seq<Object> command(JsonNode answer) {
+    return list(bytes(answer.get("command")));
   }
 
   static JsonNode asked(ObjectNode request) {

@@ -1,0 +1,132 @@
+"""Whether a clause streams: what its answer over a stream would be is decided here, from the plan alone, before a query starts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER
+from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import Window, has, walk
+
+YET = "does not stream yet; store the stream in a table, and match over that"
+
+
+def check_stream(plan: Plan) -> None:
+    """Raises ClauseError for a clause that does not stream, or cannot."""
+    if not plan.order:
+        raise _wrong(plan, "a clause over a stream needs ORDER BY, whose first expression is the column of the stream's watermark")
+    if plan.order[0].descending:
+        raise _wrong(plan, f"over a stream the first expression of ORDER BY ascends: rows come in the order of the watermark; write ORDER BY {plan.order[0].name}")
+    if has(plan.pattern, "end"):
+        raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out")
+    for what, there in _families(plan):
+        if there:
+            raise _wrong(plan, f"{what} {YET}", UNSUPPORTED)
+    window = _window(plan)
+    if window.kind == NUMBER:
+        message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
+        raise _wrong(plan, message, window=window)
+    for what, there in (("ALL MATCHES", plan.reports_all), ("a negation", has(plan.pattern, "not"))):
+        if there and window.kind == NO_WINDOW:
+            raise _wrong(plan, f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS")
+
+
+def _families(plan: Plan) -> list[tuple[str, bool]]:
+    """What does not stream, and whether the clause has it."""
+    top = plan.ranking is not None and plan.ranking.top > 0
+    return [
+        ("an AUTOMATON", plan.automaton is not None),
+        ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
+        ("TOP k", top),
+        ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
+        ("APPROX", plan.approximate is not None),
+        ("MATCH_COUNT()", plan.counting),
+        ("MATCH_GRAPH()", plan.graphing),
+        ("SLIDE", plan.slide is not None),
+        ("a condition with a Spark function over several rows", bool(plan.ordered_inputs)),
+        ("an aggregate that Spark computes over the rows of a match", any(leaf.spec.kind == "rows" for leaf in plan.leaves)),
+        ("a clause whose partitions are cut into slices (sparkcep.slices = always)", bool(plan.slice)),
+    ]
+
+
+def warnings(plan: Plan) -> list[str]:
+    """What a user of a stream should know of a clause that streams."""
+    found = []
+    window, ahead = _window(plan), _reach(plan)[1]
+    if window.kind != MICROS:
+        bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
+        found.append(f"it has {bound}: a match that may go on waits for further rows of its key, which are kept until then; add WINDOW INTERVAL '...'")
+    if ahead:
+        found.append(f"NEXT looks {ahead} rows ahead: a match waits for them, whatever WINDOW is")
+    return found
+
+
+def kept(plan: Plan) -> list[str]:
+    """What is kept of each key for how long, over a stream."""
+    window, (back, ahead) = _window(plan), _reach(plan)
+    lines = ["rows behind the watermark, until it has passed them"]
+    if window.kind == MICROS:
+        lines.append(f"rows of a match under way, until the watermark is {_seconds(window)} behind its first row")
+    elif window.kind == NO_WINDOW:
+        lines.append("rows of a match under way, until rows of its key end it: there is no WINDOW")
+    else:
+        lines.append(f"rows of a match under way, until {window.size} rows of its key have come")
+    if back or ahead:
+        lines.append(f"the last {back + ahead} rows for ever, at which PREV and NEXT look")
+    if any(leaf.spec.kind == "mno" for leaf in plan.leaves):
+        lines.append("the number of the last match for ever")
+    if has(plan.pattern, "start"):
+        lines.append("that it had rows, for ever: ^ holds for the first alone")
+    return lines
+
+
+_WORDS = {
+    "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
+    "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation",
+    "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
+}
+
+
+def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[str]:
+    """What of two plans as JSON keeps the second from going on with the state of the first, in the clause's words. ``texts``: what Spark computes of each row."""
+    found = [word for name, word in _WORDS.items() if _placeless(before.get(name)) != _placeless(now.get(name))]
+    found += [f"what {name} stands for" if name != LETTERS else "DEFINE" for name in texts if texts_before.get(name) != texts[name]]
+    if _numbered(now) and not _numbered(before):
+        found.append("MATCH_NUMBER()")
+    return list(dict.fromkeys(found))
+
+
+def _placeless(value: object) -> object:
+    """A part of a plan without its places."""
+    if isinstance(value, dict):
+        return {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "text") and "line" in value)}
+    return [_placeless(part) for part in value] if isinstance(value, list) else value
+
+
+def _numbered(plan: dict) -> bool:
+    return any(leaf["spec"]["kind"] == "mno" for leaf in plan.get("leaves", ()))
+
+
+def _reach(plan: Plan) -> tuple[int, int]:
+    """By how many rows PREV and NEXT look back and ahead, at most."""
+    trees = [part for condition in plan.conditions for tree in condition.trees for part in walk(tree) if part[0] in ("off", "nav", "cls")]
+    trees += [leaf.spec for leaf in plan.leaves if leaf.spec.kind in ("nav", "cls")]
+    found = [part.physical for part in trees]
+    return max([0, *(-n for n in found)]), max([0, *found])
+
+
+def _seconds(window: Window) -> str:
+    return f"INTERVAL '{float(Fraction(window.size) / 1_000_000):g}' SECOND"
+
+
+def _window(plan: Plan) -> Window:
+    return plan.windows[0] if plan.windows else Window(NO_WINDOW, "", "", 0, 0, "")
+
+
+def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, window: Window | None = None) -> ClauseError:
+    if window is not None and window.line:
+        place = {"line": window.line, "column": window.column, "fragment": window.text}
+    else:
+        place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
+    return ClauseError("STREAM", message, sqlstate=sqlstate, **place)

@@ -1,0 +1,200 @@
+"""The engine over a stream: rows of many keys in any order, of which a watermark says up to when all are there.
+
+Between two micro-batches a key's state is bytes: how many of them are the engine's (:mod:`sparkcep.engine.state`), these, and the rows that the watermark has not
+released, in the same form. Rows that are released go to the engine in the clause's order; all partitions are open, so that it tells only
+what no row to come can change.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.types import type_of
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.found import Found, with_unmatched
+from sparkcep.engine.limits import Limits
+from sparkcep.engine.listing import Open, WholeForm
+from sparkcep.engine.open import OpenPartitions
+from sparkcep.engine.prepared import Prepared
+from sparkcep.engine.state import PENDING, StateBytes
+from sparkcep.engine.tables import Tables
+from sparkcep.errors import UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.plan.options import MICROS, ROWS
+from sparkcep.plan.records import Order, has
+
+NOTHING_DUE = np.iinfo(np.int64).max
+_HEAD = struct.Struct("<I")
+
+
+class PendingForm(WholeForm):
+    """Of rows that are not released only themselves are kept."""
+
+    kind = PENDING
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of keys: ``states``, b"" where nothing is; ``due`` int64: the watermark (in microseconds) at which the key has something to decide though no row
+    of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps, and how many are not released."""
+
+    states: list[bytes]
+    due: np.ndarray
+    rows: int
+    pending: int
+
+
+class Stream:
+    """One clause over a stream.
+
+    Rows have the plan's input columns and those of ``order``, one for each expression of ORDER BY, of which the first is the time.
+    """
+
+    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None) -> None:
+        """``schema``: of the rows; ``order``: the names of the columns by which they are sorted."""
+        self.plan, self.order = prepared.plan, list(order)
+        inner = pa.schema([field for field in schema if field.name not in set(order)])
+        self.engine = OpenPartitions(prepared, inner, limits)
+        self.tables = Tables(self.engine.task)
+        self.pending = StateBytes(schema, PendingForm())
+        self.schema = schema
+        self.numbered = any(leaf.spec.kind == "mno" for leaf in self.plan.leaves) or prepared.conditions.number_read
+        self.anchored = has(self.plan.pattern, "start")
+
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes], watermark: int) -> Generator[pa.Table, None, Kept]:
+        """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
+
+        ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what the
+        last call gave, b"" for a new one; ``watermark``: in microseconds; rows at or before the one before it are not among ``rows``.
+        """
+        parts = len(states)
+        inner, outer = _parted(states)
+        rows = rows.select(self.schema.names)
+        timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
+        if not timed.all():
+            if self.plan.rows == "unmatched":
+                yield from self._alone(rows.filter(pa.array(~timed)))
+            rows, keys = rows.filter(pa.array(timed)), keys[timed]
+        open, waiting = self.pending.read(outer)
+        table = pa.concat_tables([waiting, rows.cast(self.schema)]).combine_chunks()
+        of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
+        columns = [table.column(name) for name in self.order]
+        time = words(columns[0].combine_chunks())
+        at = _sorted(of, [column.combine_chunks() for column in columns], self.plan.order)
+        released = time[at] <= watermark
+        now, later = at[released], at[~released]
+        chunk, open = self.engine.joined(table.take(pa.array(now)), np.bincount(of[now], minlength=parts), inner, np.ones(parts, dtype=bool))
+        due, kept = np.full(parts, NOTHING_DUE), 0
+        if chunk.rows:
+            left = yield from self.engine.passage.over(replace(chunk, closed=self._closed(chunk, watermark)), open)
+            remembered = replace(left.open, **{name: np.zeros_like(left.open.rows) for name in self._forgotten})
+            last = chunk.table.take(pa.array(left.rows))
+            inner = self.engine.bytes.written(remembered, last, left.open.rows)
+            due, kept = self._ends(last, left.open, watermark), len(left.rows)
+        waiting = np.bincount(of[later], minlength=parts)
+        outer = self.pending.written(Open.of(waiting), table.take(pa.array(later)), waiting)
+        some = np.flatnonzero(waiting)
+        due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
+        return Kept([_whole(a, b) for a, b in zip(inner, outer, strict=True)], due, kept, len(later))
+
+    @property
+    def _forgotten(self) -> list[str]:
+        """What need not be known of a partition of which no row is kept."""
+        return [*([] if self.numbered else ["number"]), *([] if self.anchored else ["dropped"])]
+
+    def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
+        """int64 (partitions): the first row whose window a row to come may still enter."""
+        window = self.plan.windows[0] if self.plan.windows else None
+        low, high = chunk.offsets[:-1], chunk.offsets[1:]
+        if window is None or window.kind not in (MICROS, ROWS):
+            return low
+        if window.kind == ROWS:
+            return np.clip(high - min(int(window.size), chunk.rows + 1) + 1, low, high)
+        ended = np.concatenate([[0], np.cumsum(words(chunk.columns[window.order]) <= self._last(watermark))])
+        return low + ended[high] - ended[low]
+
+    def _last(self, watermark: int) -> int:
+        """The last time at which a window may begin that has ended: rows to come are behind the watermark."""
+        return watermark + 1 - _whole_micros(self.plan.windows[0].size)
+
+    def _ends(self, rows: pa.Table, open: Open, watermark: int) -> np.ndarray:
+        """int64 (partitions): the watermark at which the window of the row at which the search stands has ended."""
+        due, window = np.full(len(open.rows), NOTHING_DUE), self.plan.windows[0] if self.plan.windows else None
+        if window is None or window.kind != MICROS:
+            return due
+        time, first = words(rows.column(window.order).combine_chunks()), np.cumsum(open.rows) - open.rows
+        at = first + open.start
+        if self.plan.non_overlapping:  # the match that completes first is known when later rows begin none that completes before
+            at = np.maximum(at, first + np.diff(np.concatenate([[0], np.cumsum(time <= self._last(watermark))])[np.append(first, len(time))]))
+        standing = np.flatnonzero(at < first + open.rows)
+        begun = time[at[standing]]
+        waits = begun > self._last(watermark)  # one that has ended waits for a further row
+        due[standing[waits]] = begun[waits] + _whole_micros(window.size) - 1
+        return due
+
+    def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
+        """Output of rows without a time: they are in no match."""
+        chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
+        yield from self.tables.of(chunk, with_unmatched(Found.none(), np.arange(rows.num_rows), chunk))
+
+
+def check_order(schema: pa.Schema, order: Sequence[tuple[str, Order]]) -> None:
+    """Raises ClauseError where the engine cannot sort by one of the columns."""
+    for name, item in order:
+        t = schema.field(name).type
+        if pa.types.is_nested(t):
+            raise ClauseError("STREAM", f"rows of a stream are not sorted by {item.name}, of type {t}; order by its parts", sqlstate=UNSUPPORTED, fragment=item.name)
+
+
+def _whole_micros(size: str) -> int:
+    exact = Fraction(size)
+    return -(-exact.numerator // exact.denominator)
+
+
+def _parted(states: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The engine's bytes of each state, and those of the rows that are not released."""
+    inner, outer = [], []
+    for state in states:
+        size = _HEAD.unpack_from(state)[0] if len(state) >= _HEAD.size else 0
+        if state and len(state) < _HEAD.size + size:
+            raise MatchRuntimeError("STATE_FORMAT", "the state of a key cannot be read: its bytes are damaged; begin with a new checkpoint")
+        inner.append(state[_HEAD.size : _HEAD.size + size])
+        outer.append(state[_HEAD.size + size :])
+    return inner, outer
+
+
+def _whole(inner: bytes, outer: bytes) -> bytes:
+    return _HEAD.pack(len(inner)) + inner + outer if inner or outer else b""
+
+
+def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -> np.ndarray:
+    """int64 (rows): their places by key, then as Spark sorts; rows that tie stay as they came."""
+    by: list[np.ndarray] = []
+    for column, item in zip(columns, order, strict=True):
+        values, null = _places(column), null_marks(column)
+        values = np.where(null == 1, 0, ~values if item.descending else values)
+        first = not item.descending if item.nulls_first is None else item.nulls_first
+        by += [null ^ 1 if first else null, values] if null.any() else [values]
+    return np.lexsort([*reversed(by), keys])
+
+
+def _places(column: pa.Array) -> np.ndarray:
+    """int64 (rows): numbers in the order of the values as Spark has it; those of NULLs say nothing."""
+    t = type_of(column.type)
+    if t.is_float:
+        values = words(column) + 0.0  # one zero
+        values[np.isnan(values)] = np.nan  # and one NaN, which is behind all
+        bits = values.view(np.int64)
+        return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    if t.kind in ("null", "boolean", "date", "timestamp", "timestamp_ntz", "interval") or pa.types.is_integer(column.type):
+        return words(column)
+    return np.asarray(pc.rank(column, tiebreaker="dense")).astype(np.int64)
+
+

@@ -1,0 +1,365 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Function1;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/** A clause over a stream: where it stands in a plan, what is wrong with it, and what runs it. */
+final class Streams {
+  static final String OPERATOR = "org.sparkcep.MatchStateExec";
+  static final String STATEMENT = "sparkcep.statement"; // metadata of the operator's last column
+  private static final String PARENT = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec";
+  private static final int PARAMETERS = 17; // of its constructor in the version that the operator was written for
+  private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
+  private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
+  private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+  private static final Set<String> STATEFUL = Set.of(
+      "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState",
+      "FlatMapGroupsInPandasWithState", "TransformWithState", "TransformWithStateInPySpark", "GlobalLimit", "LocalLimit", "Limit");
+
+  private Streams() {}
+
+  // -- analysis
+
+  /** The arguments of a call, in which the table is marked, not sorted, where it is a stream. Raises what is wrong with a clause over one. */
+  static Seq<Expression> marked(Seq<Expression> arguments) {
+    if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table) || !table.plan().resolved()
+        || !table.plan().isStreaming() || table.plan().output().isEmpty()) {
+      return arguments;
+    }
+    String plan = table.plan().output().last().name();
+    if (!plan.startsWith(Call.PLAN_HEAD)) {
+      return arguments;
+    }
+    LogicalPlan marked = marked(table.plan(), plan);
+    if (marked == null) {
+      return arguments;
+    }
+    List<Expression> out = new ArrayList<>(CollectionConverters.asJava(arguments));
+    out.set(0, table.withNewPlan(marked));
+    return MatchStrategy.seq(out);
+  }
+
+  /** {@code table} with a mark in place of distribution and order; null where they are not the rewriter's. */
+  private static LogicalPlan marked(LogicalPlan table, String plan) {
+    if (table instanceof Project project) {
+      LogicalPlan child = marked(project.child(), plan);
+      return child == null ? null : new Project(project.projectList(), child);
+    }
+    if (table instanceof SubqueryAlias alias) {
+      LogicalPlan child = marked(alias.child(), plan);
+      return child == null ? null : new SubqueryAlias(alias.identifier(), child);
+    }
+    if (!(table instanceof Sort sort) || sort.global() || !(sort.child() instanceof RepartitionByExpression asked)) {
+      return null;
+    }
+    // the keys stand before the order; without keys the rewriter distributes by a constant
+    long keys = CollectionConverters.asJava(asked.partitionExpressions()).stream().filter(key -> key instanceof Attribute).count();
+    Seq<SortOrder> order = MatchStrategy.seq(CollectionConverters.asJava(sort.order()).stream().skip(keys).toList());
+    check(plan, order, asked.child());
+    List<Attribute> condition = new ArrayList<>();
+    LogicalPlan rows = unfiltered(asked.child(), condition);
+    LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), rows);
+    List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
+    return condition.isEmpty() ? input : new Project(MatchStrategy.seq(before), new Filter(condition.get(0), input));
+  }
+
+  /**
+   * The rows without the rewriter's own WHERE, whose condition becomes a column: below the mark Spark would move it to the source, and rows that no variable wants
+   * would not move the watermark on.
+   */
+  private static LogicalPlan unfiltered(LogicalPlan rows, List<Attribute> condition) {
+    if (rows instanceof SubqueryAlias alias) {
+      return new SubqueryAlias(alias.identifier(), unfiltered(alias.child(), condition));
+    }
+    if (!(rows instanceof Project project)) {
+      return rows;
+    }
+    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
+    if (columns.stream().noneMatch(column -> column instanceof Alias alias && alias.name().equals("__o0"))) { // not where rows are computed
+      LogicalPlan child = unfiltered(project.child(), condition);
+      columns.addAll(condition);
+      return new Project(MatchStrategy.seq(columns), child);
+    }
+    if (!(project.child() instanceof Filter filter)) {
+      return rows;
+    }
+    NamedExpression needed = own(filter.condition(), "__needed");
+    columns.add(needed);
+    condition.add(needed.toAttribute());
+    return new Project(MatchStrategy.seq(columns), filter.child());
+  }
+
+  /** Asks the rewriter's process what is wrong with a clause over these rows. */
+  private static void check(String plan, Seq<SortOrder> order, LogicalPlan rows) {
+    ObjectNode request = JsonNodeFactory.instance.objectNode();
+    request.put("kind", "stream").put("plan", plan).put("on", MatchStrategy.isOn()).put("known", isKnown());
+    Expression time = order.isEmpty() ? null : order.head().child();
+    request.put("time", time == null ? "" : time.dataType().catalogString());
+    request.put("marked", time instanceof Attribute attribute && attribute.metadata().contains(WATERMARK));
+    request.put("provider", SQLConf.get().getConfString(PROVIDER, SQLConf.get().stateStoreProviderClass()));
+    ArrayNode columns = request.putArray("watermarks");
+    ArrayNode stateful = request.putArray("stateful");
+    collect(rows, columns, stateful);
+    raise(PythonFunctions.asked(request));
+  }
+
+  private static void raise(JsonNode answer) {
+    if (answer.has("error")) {
+      throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
+    }
+  }
+
+  /** The columns of watermarks below, and the nodes that keep a state of their own. */
+  private static void collect(LogicalPlan rows, ArrayNode columns, ArrayNode stateful) {
+    if (rows instanceof EventTimeWatermark watermark) {
+      columns.add(watermark.eventTime().name());
+    } else if (keepsState(rows)) {
+      stateful.add(rows.nodeName());
+    }
+    CollectionConverters.asJava(rows.children()).forEach(child -> collect(child, columns, stateful));
+  }
+
+  private static boolean keepsState(LogicalPlan node) {
+    boolean joins = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
+    return joins || node instanceof StreamInput || (node.isStreaming() && STATEFUL.contains(node.nodeName()));
+  }
+
+  /** What the rewriter computes of a row: each column's text without the names of tables. */
+  private static ObjectNode texts(LogicalPlan rows) {
+    ObjectNode texts = JsonNodeFactory.instance.objectNode();
+    for (LogicalPlan columns = rows; columns instanceof SubqueryAlias || columns instanceof Project; columns = columns.children().head()) {
+      if (columns instanceof Project project) {
+        for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
+          if (column instanceof Alias alias && alias.name().startsWith("__") && !texts.has(alias.name())) {
+            texts.put(alias.name(), unqualified(alias.child()).sql());
+          }
+        }
+      }
+    }
+    return texts;
+  }
+
+  private static Expression unqualified(Expression value) {
+    return (Expression) value.transformUp(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression e) {
+        return e instanceof Attribute;
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
+        return isDefinedAt(e) ? (B) ((Attribute) e).withQualifier(MatchStrategy.seq(List.<String>of())) : otherwise.apply(e);
+      }
+    });
+  }
+
+  /** Whether the operator was compiled, and the class that it extends is the one that it was written for. */
+  static boolean isKnown() {
+    try {
+      ClassLoader loader = Streams.class.getClassLoader();
+      Class<?> parent = Class.forName(PARENT, false, loader);
+      boolean same = java.util.Arrays.stream(parent.getConstructors()).anyMatch(c -> c.getParameterCount() == PARAMETERS);
+      return same && Class.forName(OPERATOR, true, loader).getSuperclass() == parent;
+    } catch (ClassNotFoundException | LinkageError e) {
+      return false;
+    }
+  }
+
+  // -- optimizing
+
+  /** Raises an error for a plan in which something above a clause over a stream keeps a state, too. */
+  static void checkAlone(LogicalPlan plan) {
+    String above = above(plan, null);
+    if (above != null) {
+      ObjectNode request = JsonNodeFactory.instance.objectNode();
+      request.put("kind", "chained").put("above", above);
+      raise(PythonFunctions.asked(request));
+    }
+  }
+
+  private static String above(LogicalPlan node, String stateful) {
+    if (!node.isStreaming()) {
+      return null;
+    }
+    if (node instanceof StreamInput && stateful != null) {
+      return stateful;
+    }
+    String now = stateful == null && keepsState(node) ? node.nodeName() : stateful;
+    for (LogicalPlan child : CollectionConverters.asJava(node.children())) {
+      String found = above(child, now);
+      if (found != null) {
+        return found;
+      }
+    }
+    return null;
+  }
+
+  // -- planning
+
+  /** The mark below a call's table; null where that is none. */
+  static StreamInput input(LogicalPlan table) {
+    if (table instanceof StreamInput input) {
+      return input;
+    }
+    return table instanceof Project || table instanceof Filter ? input(table.children().head()) : null;
+  }
+
+  /** What a stateful operator is made of: {@code rows} has the columns that go to Python, those of ORDER BY and the keys, in this order. */
+  record Parts(LogicalPlan rows, List<NamedExpression> columns, List<Attribute> keys, ArrayNode names, int ordered) {}
+
+  static Parts parts(Call call, StreamInput input, int carried) {
+    Shipment shipment = Shipment.of(call, carried, new HashMap<>());
+    Set<ExprId> needed = new HashSet<>();
+    List<Attribute> read = new ArrayList<>();
+    List<Expression> readers = new ArrayList<>(CollectionConverters.asJava(input.keys()));
+    CollectionConverters.asJava(input.order()).forEach(by -> readers.add(by.child()));
+    for (Expression reader : readers) {
+      for (Attribute attribute : CollectionConverters.asJava(reader.references().toSeq())) {
+        if (needed.add(attribute.exprId())) {
+          read.add(attribute);
+        }
+      }
+    }
+    List<NamedExpression> columns = new ArrayList<>();
+    for (NamedExpression column : shipment.columns()) {
+      columns.add(own(column instanceof Alias alias ? alias.child() : (Expression) column, column.name()));
+    }
+    int ordered = 0;
+    for (SortOrder by : CollectionConverters.asJava(input.order())) {
+      columns.add(own(by.child(), "__s" + ordered++));
+    }
+    List<Attribute> keys = new ArrayList<>();
+    for (Expression key : CollectionConverters.asJava(input.keys())) {
+      NamedExpression column = own(oneZero(key), "__g" + keys.size());
+      columns.add(column);
+      keys.add(column.toAttribute());
+    }
+    return new Parts(with(call.table(), read), columns, keys, shipment.names(), ordered);
+  }
+
+  /** A column of its own, which is no column of a watermark: late rows are told by the operator itself. */
+  private static NamedExpression own(Expression value, String name) {
+    return new Alias(
+        value, name, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()), Option.apply(Metadata.empty()), MatchStrategy.seq(List.<String>of()));
+  }
+
+  /** A key by whose bytes it is known: 0.0 and -0.0 are one key. */
+  private static Expression oneZero(Expression key) {
+    DataType type = key.dataType();
+    boolean floats = type.equals(DataTypes.DoubleType) || type.equals(DataTypes.FloatType);
+    return floats ? new org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero(key) : key;
+  }
+
+  /** The table without the mark, and with some of the columns below it beside its own. */
+  private static LogicalPlan with(LogicalPlan table, List<Attribute> read) {
+    if (table instanceof StreamInput input) {
+      return input.child();
+    }
+    if (table instanceof Filter filter) {
+      return new Filter(filter.condition(), with(filter.child(), read));
+    }
+    Project project = (Project) table;
+    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
+    Set<ExprId> there = new HashSet<>();
+    columns.forEach(column -> there.add(column.exprId()));
+    read.stream().filter(attribute -> !there.contains(attribute.exprId())).forEach(columns::add);
+    return new Project(MatchStrategy.seq(columns), with(project.child(), read));
+  }
+
+  /** The operator over {@code child}, whose rows are those of {@code parts}; its last columns are of states, not of matches. */
+  static SparkPlan operator(
+      Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
+      SparkPlan nothing) {
+    ObjectNode statement = JsonNodeFactory.instance.objectNode();
+    statement.put("plan", plan.toString()).put("texts", input.texts());
+    ArrayNode columns = statement.putArray("columns");
+    int sent = parts.columns().size() - parts.keys().size();
+    for (int i = 0; i < sent; i++) {
+      columns.addArray().add(parts.columns().get(i).name()).add(((Expression) parts.columns().get(i)).dataType().catalogString());
+    }
+    List<Attribute> all = new ArrayList<>(CollectionConverters.asJava(output));
+    all.add(column("__k", DataTypes.IntegerType, Metadata.empty()));
+    all.add(column("__state", DataTypes.BinaryType, Metadata.empty()));
+    all.add(column("__due", DataTypes.LongType, new MetadataBuilder().putString(STATEMENT, statement.toString()).build()));
+    StructType schema = call.function().elementSchema();
+    schema = schema.add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__due", DataTypes.LongType);
+    PythonFunction like = call.function().func();
+    ObjectNode request = JsonNodeFactory.instance.objectNode();
+    request.put("kind", "streamer").put("plan", plan.toString()).put("ordered", parts.ordered()).set("columns", parts.names());
+    JsonNode answer = PythonFunctions.asked(request);
+    List<Expression> lines = new ArrayList<>(told); // for EXPLAIN
+    lines.add(new Literal(UTF8String.fromString(answer.get("kept").asText()), DataTypes.StringType));
+    PythonFunction function = new SimplePythonFunction(
+        PythonFunctions.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+    Expression udf = (Expression) PythonFunctions.construct(
+        "org.apache.spark.sql.catalyst.expressions.PythonUDF",
+        PythonFunctions.TABLE_FUNCTION, function, schema, MatchStrategy.seq(lines), MAP_ARROW_ITER, true);
+    ship();
+    Object operator = PythonFunctions.construct(
+        OPERATOR, udf, MatchStrategy.seq(parts.keys()), MatchStrategy.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
+        org.apache.spark.sql.streaming.TimeMode.EventTime(), Option.empty(), Option.empty(), Option.empty(), Option.empty(), Option.empty(),
+        org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark.UserFacingDataType$.MODULE$.PANDAS(), child, true, false, nothing,
+        MatchStrategy.seq(List.<Attribute>of()), new StructType());
+    return (SparkPlan) operator;
+  }
+
+  static LogicalPlan nothing() {
+    return new OneRowRelation();
+  }
+
+  private static Attribute column(String name, DataType type, Metadata metadata) {
+    return new AttributeReference(name, type, true, metadata, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()));
+  }
+
+  private static boolean shipped;
+
+  /** Lets executors have the operator's class, once. */
+  private static synchronized void ship() {
+    if (!shipped) {
+      String jar = Streams.class.getProtectionDomain().getCodeSource().getLocation().getPath();
+      org.apache.spark.sql.classic.SparkSession.active().sparkContext().addJar(jar);
+      shipped = true;
+    }
+  }
+}

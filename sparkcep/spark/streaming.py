@@ -1,0 +1,165 @@
+"""A clause over a stream: what is asked before a query starts, and what a worker runs in each micro-batch."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparkcep.automaton.streams import check_stream, different, warnings
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from sparkcep.engine.stream import Stream
+
+log = logging.getLogger("sparkcep")
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_OWN = 3  # columns before those of the rows: number of the key, state, watermark
+
+
+# -- before a query starts ----------------------------------------------------------------------------------------------
+
+
+def _check(asked: dict[str, Any]) -> None:
+    """Raises ClauseError for a clause that cannot run over a stream.
+
+    ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's stateful operators are those that
+    are known; ``time``: the type of the first ORDER BY expression, and whether it is the column of a watermark (``marked``); ``watermarks``: the columns that
+    are; ``provider`` of state stores; ``stateful``: nodes below the clause that keep a state.
+    """
+    plan = Plan.from_json(asked["plan"])
+    check_stream(plan)
+    first = plan.order[0].name
+    if not asked["watermarks"]:
+        raise _wrong(
+            plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
+            f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS",
+        )
+    if not asked["marked"]:
+        columns = ", ".join(asked["watermarks"])
+        raise _wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; here it is {first}")
+    if not asked["time"].startswith("timestamp"):
+        raise _wrong(plan, f"the first ORDER BY expression over a stream is a timestamp; {first} is of type {asked['time']}")
+    if asked["stateful"]:
+        raise _wrong(plan, _CHAINED.format(f"what keeps a state itself ({asked['stateful'][0]})"), UNSUPPORTED)
+    if not asked["on"]:
+        raise _wrong(plan, "sparkcep.mapInArrow is false, without which a clause over a stream has no operator; set it to true", UNSUPPORTED)
+    if not asked["known"]:
+        raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.3", UNSUPPORTED)
+    if "RocksDB" not in asked["provider"]:
+        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {_ROCKSDB}")
+    for warning in warnings(plan):
+        log.warning("over a stream: %s", warning)
+
+
+_CHAINED = "a clause over a stream does not stream yet together with {}; write the clause's output to a table, and read that as a stream"
+
+
+def _check_chained(asked: dict[str, Any]) -> None:
+    raise ClauseError("STREAM", _CHAINED.format(f"what keeps a state above it ({asked['above']})"), sqlstate=UNSUPPORTED)
+
+
+def _check_restarted(asked: dict[str, Any]) -> None:
+    """Raises ClauseError where a statement cannot go on with the state of the one before."""
+    now = json.loads(asked["now"])
+    plan = Plan.from_json(now["plan"])
+    if asked["before"] is None:
+        raise _wrong(plan, "the checkpoint has a state of which no statement is known; begin with a new checkpoint", UNSUPPORTED)
+    before = json.loads(asked["before"])
+    found = different(json.loads(before["plan"]), json.loads(now["plan"]), json.loads(before["texts"]), json.loads(now["texts"]))
+    if not found and before["columns"] != now["columns"]:
+        found = ["the columns that are kept of each row"]
+    if found:
+        made_by = json.loads(before["plan"]).get("made_by", "")
+        raise _wrong(
+            plan, f"the checkpoint is of another statement (of {made_by}), with whose state this one cannot go on: {', '.join(found)} differ; begin with a new checkpoint, or "
+            "run the statement as it was", UNSUPPORTED,
+        )
+
+
+def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+    place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
+    return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
+
+
+CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": _check, "chained": _check_chained, "restarted": _check_restarted}
+
+
+# -- a micro-batch ------------------------------------------------------------------------------------------------------
+
+
+def stream_batches(plan: str, columns: list[list[str]], ordered: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One task of a micro-batch: rows of its keys in, with what is kept of each; matches out, and then what is kept.
+
+    Args:
+        plan: the clause's plan as JSON.
+        columns: the plan's input columns, as :func:`sparkcep.columns.shipped.unpacked` takes them.
+        ordered: how many columns of ORDER BY stand behind them.
+        batches: as MatchStateExec.java says.
+
+    Yields:
+        Columns as :func:`sparkcep.engine.prepared.output_schema` has them, then the number of a key, its state and when it is due.
+    """
+    import numpy as np
+
+    from sparkcep.engine.stream import NOTHING_DUE
+
+    came = pa.Table.from_batches(list(batches)).combine_chunks()
+    number = came.column(0).to_numpy()
+    watermark = came.column(2)[0].as_py()
+    key = np.where(number < 0, -1 - number, number)
+    first = np.unique(key, return_index=True)[1]  # keys are numbered as they come, and the first row of each has its state
+    states = [state or b"" for state in came.column(1).take(pa.array(first)).to_pylist()]
+    of_rows = np.flatnonzero(number >= 0)
+    rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).take(pa.array(of_rows)).combine_chunks()
+    rows = _input(rows, columns, came.schema.names[_OWN:], ordered)
+    stream = _stream(plan, rows.schema, ordered)
+    out = stream.engine.task.prepared.output_schema
+    nothing = {"k": pa.int32(), "state": pa.binary(), "due": pa.int64()}
+
+    def of_matches(table: pa.Table) -> list[pa.RecordBatch]:
+        return pa.Table.from_arrays([*table.columns, *(pa.nulls(table.num_rows, t) for t in nothing.values())], names=[*map(str, range(len(out) + 3))]).to_batches()
+
+    advance = stream.advance(rows, key[of_rows].astype(np.int64), states, watermark)
+    kept = None
+    while kept is None:
+        try:
+            yield from of_matches(next(advance))
+        except StopIteration as done:
+            kept = done.value
+    due = pa.array(kept.due, mask=kept.due == NOTHING_DUE)
+    told = pa.array([state or None for state in kept.states], pa.binary())
+    numbers = pa.array(np.arange(len(states)), pa.int32())
+    empty = [pa.nulls(len(states), field.type) for field in out]
+    yield from pa.Table.from_arrays([*empty, numbers, told, due], names=[*map(str, range(len(out) + 3))]).to_batches()
+
+
+def _input(rows: pa.Table, columns: list[list[str]], names: list[str], ordered: int) -> pa.Table:
+    """The plan's input columns and those of ORDER BY. A user's column may be called like one of these, which stand last."""
+    from sparkcep.columns.shipped import unpacked
+
+    count = len(names) - ordered
+    batch = rows.to_batches()[0] if rows.num_rows else pa.RecordBatch.from_arrays([c.combine_chunks() for c in rows.columns], names=rows.schema.names)
+    shipped = unpacked(pa.RecordBatch.from_arrays(batch.columns[:count], names=names[:count]), [tuple(column) for column in columns])
+    return pa.Table.from_arrays([*shipped.columns, *batch.columns[count:]], names=[*shipped.schema.names, *_order_names(ordered)])
+
+
+def _order_names(ordered: int) -> list[str]:
+    return [f"order {i}" for i in range(ordered)]
+
+
+@functools.lru_cache(maxsize=16)
+def _stream(plan: str, schema: pa.Schema, ordered: int) -> Stream:
+    """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows."""
+    from sparkcep.engine.open import prepare
+    from sparkcep.engine.stream import Stream
+
+    names = _order_names(ordered)
+    inner = pa.schema([field for field in schema if field.name not in names])
+    return Stream(prepare(Plan.from_json(plan), inner), schema, names)

@@ -1,0 +1,221 @@
+"""A clause over a stream: rows in disorder, cut into micro-batches anywhere, with bytes between them, against the answer over the same rows in a table.
+
+What is reported at a watermark must be the beginning of the answer over the released rows followed by any rows to come; and all matches must be there
+whose windows, and those of all earlier rows, have ended.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from sparkcep.automaton.streams import check_stream
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.open import match_table, prepare
+from sparkcep.engine.stream import NOTHING_DUE, Stream
+from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.plan.build import make_plan
+from sparkcep.settings import Settings
+from tests.oracle import cases, selection
+from tests.property.in_process import drained, inputs
+from tests.selection import first
+
+HEAD = "PARTITION BY p ORDER BY id MEASURES"
+NUMBERED = "MATCH_NUMBER() AS n, FIRST(id) AS a, LAST(id) AS z, count(*) AS c"
+PLAIN = "FIRST(id) AS a, LAST(id) AS z, count(*) AS c"
+MS = 1000  # microseconds of one step of the order column
+_IN_TIME = re.compile(r"\b(WINDOW|WITHIN) (\d+)(?! ROWS)")
+WINDOW = "WINDOW INTERVAL '5' MILLISECONDS"
+
+CLAUSES = [
+    f"{HEAD} {PLAIN} PATTERN (A B+ C) DEFINE A AS v < 2, B AS v >= PREV(v), C AS w > 0",
+    f"{HEAD} {NUMBERED} PATTERN (A B*? C) DEFINE B AS v >= avg(v), C AS w > 0",
+    f"{HEAD} {NUMBERED}, PREV(v, 2) AS p2, NEXT(v, 1) AS n1 PATTERN (^ A B* C) DEFINE B AS v > 0, C AS w > 0",
+    f"{HEAD} {PLAIN} AFTER MATCH SKIP TO NEXT ROW PATTERN (A B{{1,3}}) DEFINE B AS v > FIRST(v)",
+    f"{HEAD} {PLAIN} AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS v > 0, C AS v > FIRST(v)",
+    f"{HEAD} {NUMBERED} ALL ROWS PER MATCH PATTERN (A B+) {WINDOW} DEFINE B AS v >= PREV(v)",
+    f"{HEAD} {NUMBERED} ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 2, B AS v > 0, C AS w > 0",
+    f"{HEAD} {PLAIN} ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO NEXT ROW PATTERN (A (B | C){{2}} D?) DEFINE B AS v > FIRST(v), C AS v < FIRST(v)",
+    f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 2, B AS v >= PREV(v), C AS v > A.v",
+    f"{HEAD} {NUMBERED} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B C) DEFINE A AS v < 2, B AS v > 2, C AS v > A.v",
+    f"{HEAD} {NUMBERED} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N C) {WINDOW} DEFINE A AS v < 2, N AS v = 2, C AS w > 0",
+    f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B+ C) WINDOW 4 ROWS DEFINE A AS v < 3, C AS w > 0",
+    f"{HEAD} {PLAIN} AFTER MATCH SKIP PAST LAST ROW EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) {WINDOW} DEFINE A AS v < 3, C AS w > 0",
+    f"{HEAD} {NUMBERED} ALL ROWS PER MATCH WITH UNMATCHED ROWS EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A C) {WINDOW} DEFINE A AS v < 2, C AS w > 0",
+    f"{HEAD} {NUMBERED} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN ((A B) & (C D)) {WINDOW} DEFINE A AS v < 2, B AS v > 1, C AS w > 0, D AS w < 1",
+]
+
+
+def rows_of(rng: random.Random, keys: int, longest: int) -> dict[int, list[dict]]:
+    """Rows of some keys; times may tie, and then a second expression tells their order."""
+    found = {}
+    for p in range(keys):
+        time, rows = 1, []  # a stream's first watermark is the epoch
+        for _ in range(rng.randint(0, longest)):
+            time += rng.choice([0, 1, 1, 1, 2, 7])
+            rows.append({"id": time, "v": rng.choice([0, 1, 2, 3, 4, None]), "w": rng.randint(-1, 2), "s": rng.choice(["a", "b", None])})
+        found[p] = rows
+    return found
+
+
+def planned(text: str):
+    plan = make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False))  # one key cuts partitions, and all rows are searched
+    check_stream(plan)
+    return plan
+
+
+def timed(plan, rows: dict[int, list[dict]]) -> pa.Table:
+    """The plan's input columns, the order column being a timestamp, with each row's time and its number."""
+    table = inputs(plan, rows)
+    times = pc.multiply(table.column("__o0").cast(pa.int64()), MS).cast(pa.timestamp("us"))
+    table = table.set_column(table.column_names.index("__o0"), "__o0", times)
+    return table.append_column("__s0", times).append_column("__s1", pa.array(np.arange(table.num_rows)))
+
+
+def batch(plan, table: pa.Table, kept: np.ndarray) -> pa.Table:
+    """The answer over some of the rows."""
+    return match_table(plan, table.filter(pa.array(kept)).drop_columns(["__s0", "__s1"]))
+
+
+def by_partition(plan, leaves: pa.Table) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for row in leaves.to_pylist():
+        found.setdefault(row["__p0" if plan.rows == "one" else "p"], []).append(str(row))
+    return found
+
+
+def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
+    """Runs micro-batches over rows in disorder; gives (watermark, released rows, what was reported so far by partition) after each."""
+    count = table.num_rows
+    time = np.asarray(table.column("__s0").cast(pa.int64()))
+    key = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1]
+    arrival = np.argsort(time + np.array([rng.randint(0, delay) for _ in range(count)]) * MS, kind="stable")
+    order = plan_order = (*plan.order[:1], plan.order[0]._replace(name="n"))
+    prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
+    stream = Stream(_ordered(prepared, plan_order), table.schema, ["__s0", "__s1"])
+    states: dict[int, bytes] = {}
+    due: dict[int, int] = {}
+    watermark, latest, at, idle = 0, 0, 0, 0
+    found = [prepared.output_schema.empty_table()]
+    order = np.zeros(0, dtype=np.int64)
+    while at < count or idle < 3:
+        size = rng.choice([0, 1, 1, 2, 3, 5, 9, 40])
+        batch_rows = arrival[at : at + size]
+        at += size
+        idle += at >= count
+        # what the watermark of the batch before has passed would be late
+        assert all(time[row] > watermark for row in batch_rows if watermark)
+        woken = {k for k, when in due.items() if when <= latest}
+        touched = sorted({int(key[row]) for row in batch_rows} | woken)
+        number = {k: i for i, k in enumerate(touched)}
+        keys = np.array([number[int(key[row])] for row in batch_rows], dtype=np.int64)
+        watermark = latest
+        tables, kept = drained(stream.advance(table.take(pa.array(batch_rows, pa.int64())), keys, [states.get(k, b"") for k in touched], watermark))
+        found += tables
+        for k, state, when in zip(touched, kept.states, kept.due.tolist(), strict=True):
+            states[k], due[k] = state, when
+            if when == NOTHING_DUE:
+                del due[k]
+            assert when > watermark
+        order = np.concatenate([order, batch_rows])
+        latest = max(latest, max((int(time[row]) for row in order), default=0) - delay * MS - 1)
+        yield watermark, time <= watermark, by_partition(plan, pa.concat_tables(found)), states
+
+
+def _ordered(prepared, order):
+    import dataclasses
+
+    strategy = dataclasses.replace(prepared.strategy, plan=dataclasses.replace(prepared.plan, order=order))
+    return dataclasses.replace(prepared, strategy=strategy)
+
+
+def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
+    """Compares one clause over random rows; how many output rows were compared."""
+    plan = planned(text)
+    table = timed(plan, rows_of(rng, keys, longest))
+    if not table.num_rows:
+        return 0
+    time = np.asarray(table.column("__s0").cast(pa.int64()))
+    compared = 0
+    try:
+        whole = batch(plan, table, np.ones(table.num_rows, dtype=bool))
+        for watermark, released, found, _ in streamed(plan, table, rng, rng.choice([0, 2, 5])):
+            prefix = batch(plan, table, released)
+            further = batch(plan, table, released | (time <= watermark + rng.randint(0, 9) * MS))
+            for answer in (by_partition(plan, table) for table in (prefix, further, whole)):
+                for p, rows in found.items():
+                    assert rows == answer.get(p, [])[: len(rows)], (text, watermark)
+            for p, rows in ended(plan, prefix, watermark).items():
+                assert len(found.get(p, [])) >= rows, (text, watermark, p)
+            compared += sum(map(len, found.values()))
+    except MatchRuntimeError:
+        return 0
+    return compared
+
+
+def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
+    """How many output rows of each partition belong to matches whose windows have ended, by the times of their first rows. It is told for ONE ROW PER MATCH,
+    whose measure ``a`` is that time, and where no row is looked at that is not in the match."""
+    window = next((window for window in plan.windows[:1] if window.kind == "micros"), None)
+    leaf = dict(plan.outputs).get("z" if plan.non_overlapping else "a")  # of these the one that completes first is found among all
+    if window is None or plan.rows != "one" or leaf not in answer.column_names:
+        return {}
+    found: dict[int, int] = {}
+    for p, begun in zip(answer.column("__p0").to_pylist(), answer.column(leaf).cast(pa.int64()).to_pylist(), strict=True):
+        found[p] = found.get(p, 0) + (begun * MS + int(window.size) <= watermark + 1)
+    return found
+
+
+@pytest.mark.parametrize("text", CLAUSES)
+def test_each_kind(text):
+    rng, total = random.Random(text), 0
+    for _ in range(4):
+        total += compared(text, rng, 6, 14)
+    assert total > 5
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=4))
+def test_adjacent_rows(seed):
+    rng, total = random.Random(seed), 0
+    for _ in range(25):
+        clause = cases.random_clause(rng)
+        clause.measures = cases.BASE_MEASURES
+        total += tried(clause.to_sql(), rng)
+    assert total > 50
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=4))
+def test_event_selection(seed):
+    rng, total = random.Random(100 + seed), 0
+    for _ in range(30):
+        query = selection.random_query(rng, shapes=("plain", "plain", "negation", "group", "conjunction"))
+        total += tried(_IN_TIME.sub(r"\1 INTERVAL '\2' MILLISECONDS", query.to_sql()), rng)
+    assert total > 50
+
+
+def tried(text: str, rng: random.Random) -> int:
+    try:
+        planned(text)
+    except ClauseError as error:
+        assert error.error_class == "SPARKCEP.STREAM", error
+        return 0
+    return compared(text, rng, 5, 8)
+
+
+def test_a_match_is_told_with_the_row_that_ends_it():
+    """A search that asks for no further row decides at once, though the window of its first row has not ended."""
+    text = f"{HEAD} {PLAIN} PATTERN (A B+ C) WINDOW INTERVAL '1' HOUR DEFINE A AS v = 0, B AS v = 1, C AS v = 2"
+    plan = planned(text)
+    values = [3, 0, 1, 1, 2, 3, 0, 1]
+    table = timed(plan, {0: [{"id": i + 1, "v": v, "w": 0, "s": None} for i, v in enumerate(values)]})
+    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
+    tables, kept = drained(stream.advance(table, np.zeros(8, dtype=np.int64), [b""], 8 * MS))
+    assert [row["__l0"] for part in tables for row in part.to_pylist()] == [2]
+    assert kept.rows == 2 and kept.due.tolist() == [7 * MS + 3_600_000_000 - 1]
+    tables, kept = drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), kept.states, 7 * MS + 3_600_000_000 - 1))
+    assert not tables and kept.due.tolist() == [8 * MS + 3_600_000_000 - 1] or kept.states == [b""]

@@ -1,0 +1,298 @@
+"""A clause over a stream, through Spark: its rows against those over the same files as a table, restarts, late rows, and errors before a query starts."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import sparkcep  # noqa: E402
+from tests.selection import first  # noqa: E402
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SCHEMA = "symbol string, ts timestamp, n int, price int, f double"
+BEGIN = datetime.datetime(2026, 1, 1)
+END = 100_000  # seconds: behind all rows, and far behind all windows
+
+V = """MEASURES FIRST(ts) AS a, LAST(UP.price) AS u, LAST(ts) AS z, count(*) AS c
+    PATTERN (STRT DOWN+ UP+) WINDOW INTERVAL '60' SECONDS DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)"""
+STATEMENTS = {
+    "v": f"SELECT * FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {V})",
+    "no_keys": "SELECT * FROM {t} MATCH_RECOGNIZE (ORDER BY ts, n DESC MEASURES MATCH_NUMBER() AS m, FIRST(ts) AS a, LAST(symbol) AS s PATTERN (A B) "
+    "DEFINE A AS price < 3, B AS price > A.price)",
+    "all_rows": "SELECT *, upper(symbol) AS big FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol, f ORDER BY ts, n MEASURES count(*) AS c, CLASSIFIER() AS k "
+    "ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE A AS price < 5, B AS price > PREV(price)) WHERE f IS NULL OR f < 1",
+    "selection": "SELECT symbol, a, b FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES A.ts AS a, B.price AS b, LAST(ts) AS z "
+    "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N B) WINDOW INTERVAL '20' SECONDS DEFINE A AS price < 2, N AS price = 5, B AS price > 7)",
+    "one_column": "SELECT c FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c "
+    "AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS price >= PREV(price), C AS price < PREV(price)) WHERE symbol <> 'k1'",
+}
+
+
+@pytest.fixture(autouse=True)
+def rocksdb(spark):
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield
+    spark.conf.unset(PROVIDER)
+
+
+def rows_of(seed: int, count: int = 400) -> list[dict]:
+    """Rows in disorder of less than ten seconds, of keys of which some are longer than a number holds; then one of each key, far behind."""
+    rng = random.Random(seed)
+    keys = ["k0", "k1", "a longer key 2", "a longer key 3", None]
+    rows = [
+        (rng.random() * 9, {"symbol": rng.choice(keys), "at": 1 + i // 2, "n": i, "price": rng.randint(0, 9), "f": rng.choice([0.0, -0.0, 1.5, None])})
+        for i in range(count)
+    ]
+    return [row for _, row in sorted(rows, key=lambda r: r[0] + r[1]["at"])]
+
+
+def closing(keys: list) -> list[dict]:
+    """One row of each key far behind all others, and one that brings the watermark there."""
+    return [{"symbol": key, "at": END + i, "n": 0, "price": 4, "f": f} for i, (key, f) in enumerate(keys)] + [
+        {"symbol": "last", "at": 3 * END, "n": 0, "price": 4, "f": None}]
+
+
+def put(folder, number: int, rows: list[dict]) -> None:
+    path = folder / f"{number:03}.json"
+    path.write_text("".join(json.dumps(row | {"ts": str(BEGIN + datetime.timedelta(seconds=row["at"]))}) + "\n" for row in rows))
+    os.utime(path, (1_700_000_000 + number,) * 2)  # files are read in the order of their times
+
+
+def stream(spark, folder, delay: str = "10 seconds"):
+    files = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
+    return files.withWatermark("ts", delay)
+
+
+def ran(frame, folder, name: str = "out", mode: str = "append"):
+    """Runs a query until its files are read; what its micro-batches say."""
+    query = frame.writeStream.format("parquet").outputMode(mode).option("path", str(folder / name)).option("checkpointLocation", str(folder / f"{name}.checkpoint"))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return [json.loads(progress.json) if hasattr(progress, "json") else progress for progress in query.recentProgress]
+
+
+def written(spark, folder, name: str = "out") -> list:
+    return sorted(map(str, spark.read.parquet(str(folder / name)).collect()))
+
+
+def pieces(rows: list, rng: random.Random, count: int) -> list[list]:
+    cuts = sorted(rng.sample(range(len(rows)), count - 1))
+    return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)])]
+
+
+@pytest.mark.parametrize("name", first(STATEMENTS))
+def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
+    source = tmp_path / "in"
+    source.mkdir()
+    rows, rng = rows_of(len(name)), random.Random(name)
+    keys = list({(row["symbol"], repr(row["f"])): (row["symbol"], row["f"]) for row in rows}.values())
+    for number, piece in enumerate([*pieces(rows, rng, 4), closing(keys)]):
+        put(source, number, piece)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    progress = ran(spark.sql(STATEMENTS[name].format(t="ticks_stream")), tmp_path)
+    wanted = [row for row in spark.sql(STATEMENTS[name].format(t="ticks_table")).collect() if not behind(row)]
+    assert len(wanted) > 10
+    assert [row for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)] != []
+    got = [row for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)]
+    assert sorted(map(str, got)) == sorted(map(str, wanted))
+    assert all(operator["operatorName"] == "matchRecognize" and not operator["numRowsDroppedByWatermark"] for p in progress for operator in p["stateOperators"])
+    assert len(progress) > 4
+
+
+def behind(row) -> bool:
+    """Whether a row of output is of the rows far behind all others, of which none is decided."""
+    limit = BEGIN + datetime.timedelta(seconds=END)
+    return any(isinstance(value, datetime.datetime) and value >= limit for value in row)
+
+
+def test_a_restart_goes_on_and_late_rows_are_counted(spark, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    rows = rows_of(7)
+    statement, late = STATEMENTS["v"], {"symbol": "k0", "at": 2, "n": 1000, "price": 5, "f": None}
+    first_part, second_part = pieces(rows, random.Random(7), 4)[:2], pieces(rows, random.Random(7), 4)[2:]
+    for number, piece in enumerate(first_part):
+        put(source, number, piece)
+    frame = sparkcep.match_recognize(stream(spark, source), partition_by="symbol", order_by=["ts", "n"], clause=V)
+    assert sum(p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in ran(frame, tmp_path)) == 0
+    for number, piece in enumerate([second_part[0], [late, late], second_part[1], closing([("k0", None)])]):
+        put(source, 10 + number, piece)
+    frame = sparkcep.match_recognize(stream(spark, source), partition_by="symbol", order_by=["ts", "n"], clause=V)
+    progress = ran(frame, tmp_path)
+    assert sum(p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in progress) == 2
+    spark.read.schema(SCHEMA).json(str(source)).where("n < 1000").createOrReplaceTempView("ticks_table")
+    wanted = [row for row in spark.sql(statement.format(t="ticks_table")).collect() if not behind(row)]
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 10
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    other = statement.replace("price < PREV(price)", "price < PREV(price) AND n > 3")
+    put(source, 20, [{"symbol": "k0", "at": 4 * END, "n": 1, "price": 3, "f": None}])
+    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*another statement.*DEFINE.*differ"):
+        ran(spark.sql(other.format(t="ticks_stream")), tmp_path)
+
+
+@pytest.mark.further
+def test_keys_are_let_go(spark, tmp_path):
+    """State returns to nothing once nothing is under way."""
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(3):
+        put(source, number, [{"symbol": f"{number} {i}", "at": 1 + 1000 * number + i % 5, "n": i, "price": i % 3, "f": None} for i in range(60)])
+    put(source, 3, [{"symbol": "end", "at": END, "n": 0, "price": 9, "f": None}])
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    text = "SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts MEASURES FIRST(n) AS a, LAST(n) AS b EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) " \
+        "WINDOW INTERVAL '1' MINUTE DEFINE A AS price = 0, B AS price = 1)"
+    progress = ran(spark.sql(text), tmp_path)
+    print([(p["eventTime"], p["stateOperators"][0]["numRowsTotal"], p["stateOperators"][0]["customMetrics"]["keysSearched"]) for p in progress])
+    totals = [p["stateOperators"][0]["numRowsTotal"] for p in progress]
+    assert max(totals) >= 120 and totals[-1] == 0, totals
+
+
+# -- errors -------------------------------------------------------------------------------------------------------------
+
+HEAD = "PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS v"
+WRONG = {
+    "no order": ("PARTITION BY p MEASURES count(*) AS c PATTERN (A B)", "needs ORDER BY"),
+    "descending": ("PARTITION BY p ORDER BY timestamp DESC MEASURES count(*) AS c PATTERN (A B)", "ascends"),
+    "another order": ("PARTITION BY p ORDER BY value MEASURES count(*) AS c PATTERN (A B)", "column of its watermark, timestamp"),
+    "computed order": ("PARTITION BY p ORDER BY timestamp + INTERVAL '1' SECOND MEASURES count(*) AS c PATTERN (A B)", "column of its watermark, timestamp"),
+    "end": (f"{HEAD} PATTERN (A B $)", r"\$ is the end of a partition"),
+    "number": (f"{HEAD} PATTERN (A B) WINDOW 5", "WINDOW INTERVAL"),
+    "all matches": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B)", "without WINDOW waits for ever"),
+    "negation": (f"{HEAD} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~N B) DEFINE N AS value = 3", "without WINDOW waits for ever"),
+    "top": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS PREF MAX (A.value) TOP 3", "without SLIDE"),
+    "top in windows": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS SLIDE INTERVAL '1' SECOND PREF MAX (A.value) TOP 3", "TOP k does not stream yet"),
+    "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_COUNT\(\) does not stream yet"),
+    "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
+    "approx": (f"{HEAD} PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 DEFINE A AS value = 1", "APPROX does not stream yet"),
+    "median": ("PARTITION BY p ORDER BY timestamp MEASURES median(B.value) AS c PATTERN (A B)", "aggregate that Spark computes"),
+}
+
+
+@pytest.fixture(scope="module")
+def rate(spark):
+    frame = spark.readStream.format("rate").load().selectExpr("timestamp", "value", "value % 3 AS p", "timestamp AS other")
+    frame.withWatermark("timestamp", "5 seconds").createOrReplaceTempView("rate_stream")
+    frame.createOrReplaceTempView("rate_without")
+    frame.withWatermark("other", "5 seconds").createOrReplaceTempView("rate_other")
+
+
+def refused(spark, statement: str) -> str:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as raised:
+        spark.sql(statement)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_come_with_the_statement(spark, rate, name):
+    clause, words = WRONG[name]
+    text = refused(spark, f"SELECT * FROM rate_stream\nMATCH_RECOGNIZE ({clause})")
+    assert text.startswith("[SPARKCEP.STREAM]") and "line 2, column " in text, text
+    assert re.search(words, text), text
+
+
+def test_errors_of_watermarks_and_settings(spark, rate):
+    clause = f"{HEAD} PATTERN (A B)"
+    assert 'withWatermark("timestamp"' in refused(spark, f"SELECT * FROM rate_without MATCH_RECOGNIZE ({clause})")
+    assert "column of its watermark, other" in refused(spark, f"SELECT * FROM rate_other MATCH_RECOGNIZE ({clause})")
+    inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
+    assert "SPARKCEP.STREAM" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")
+    deduplicated = "(SELECT timestamp, p, max(value) AS value FROM rate_stream GROUP BY timestamp, p)"
+    assert "what keeps a state itself (Aggregate)" in refused(spark, f"SELECT * FROM {deduplicated} MATCH_RECOGNIZE ({clause})")
+    spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    assert ROCKSDB in refused(spark, f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({clause})")
+    spark.conf.set(PROVIDER, ROCKSDB)
+    spark.conf.set("sparkcep.mapInArrow", "false")
+    try:
+        assert "sparkcep.mapInArrow is false" in refused(spark, f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({clause})")
+    finally:
+        spark.conf.unset("sparkcep.mapInArrow")
+
+
+def test_errors_when_a_query_starts(spark, rate, tmp_path):
+    frame = spark.sql(f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({HEAD}, LAST(timestamp) AS z PATTERN (A B))")
+    with pytest.raises(Exception, match="complete"):
+        ran(frame, tmp_path, "complete", "complete")
+    again = frame.withWatermark("z", "1 second")
+    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*keeps a state above it \(EventTimeWatermark\)"):
+        query = again.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "again")).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+
+# -- the page -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
+    """The blocks of docs/streams.md, one after the other, in an empty folder."""
+    page = Path(sparkcep.__file__).resolve().parents[1].joinpath("docs", "streams.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        # the JVM stays in the folder in which it began
+        block = re.sub(r'(json\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
+        exec(compile(block, "streams.md", "exec"), names)
+    assert capsys.readouterr().out.strip() == re.search(r"```text\n(.*?)```", page, re.S)[1].strip()
+    operator = names["query"].lastProgress["stateOperators"][0]
+    assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
+    told = names["query"]._jsq.explainInternal(False)
+    line = re.search(r"```\n(MatchRecognize match_recognize\(.*\))\n```", page)[1]
+    assert line.partition("(")[2].rstrip(")") in told
+
+
+# -- faults -------------------------------------------------------------------------------------------------------------
+
+PROGRAM = '''
+import sys
+from pyspark.sql import SparkSession
+import sparkcep
+from tests.spark.test_streams import PROVIDER, ROCKSDB, STATEMENTS, stream
+from pathlib import Path
+
+folder = Path(sys.argv[1])
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").config(PROVIDER, ROCKSDB)
+spark = sparkcep.enable(builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate(), warm=False)
+spark.conf.set("spark.sql.session.timeZone", "UTC")
+stream(spark, folder / "in").createOrReplaceTempView("ticks_stream")
+query = spark.sql(STATEMENTS["v"].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
+query.option("checkpointLocation", str(folder / "out.checkpoint")).trigger(availableNow=True).start().awaitTermination()
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_query_that_is_killed_goes_on(spark, tmp_path):
+    """Driver, JVM and workers are killed while a micro-batch runs, some times over; nothing is missing and nothing comes twice."""
+    source, rows, rng = tmp_path / "in", rows_of(11, 2000), random.Random(11)
+    source.mkdir()
+    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
+    for number, piece in enumerate([*pieces(rows, rng, 9), closing(keys)]):
+        put(source, number, piece)
+    logs, kills = tmp_path / "out.checkpoint", 0
+    for at in (1, 3, 4, 6, 8, None):
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=Path(sparkcep.__file__).parents[1])
+        while process.poll() is None and at is not None:
+            if (logs / "offsets" / str(at)).exists() and not (logs / "commits" / str(at)).exists():
+                time.sleep(rng.random() / 2)
+                os.killpg(process.pid, signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.005)
+        assert process.wait(timeout=300) == (0 if at is None else -signal.SIGKILL)
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = [row for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row)]
+    assert kills == 5 and written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 100
