@@ -43,6 +43,19 @@ def arrival(found: dict, path: Path) -> None:
     _saved(figure, path)
 
 
+def memory(found: dict, path: Path) -> None:
+    """The size of a history, and of its sketch, against the letters of the pattern (Figures 11 and 13)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot(xlabel="letters of the pattern", ylabel="KB")
+    for i, label in ((2, "history"), (3, "sketch of 800 cells")):
+        axes.plot(list(found), [sizes[i] for sizes in found.values()], marker="o", label=label)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    _saved(figure, path)
+
+
 def days(found: dict, path: Path) -> None:
     """Match points found by day, a line for each history (Figure 17)."""
     from matplotlib.figure import Figure
