@@ -224,6 +224,14 @@ def test_errors_of_watermarks_and_settings(spark, rate):
         spark.conf.unset("sparkcep.mapInArrow")
 
 
+def test_a_misspelled_column_is_told(spark, rate):
+    """Spark's own words would be that a streaming query is not allowed in a subquery."""
+    text = refused(spark, "SELECT * FROM rate_stream\nMATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES count(*) AS c PATTERN (A B) DEFINE B AS valu > 3)")
+    assert "UNRESOLVED_COLUMN" in text and "`valu`" in text and "line 2, column 101" in text, text
+    text = refused(spark, "SELECT x FROM rate_stream MATCH_RECOGNIZE (PARTITION BY q ORDER BY timestamp MEASURES count(*) AS c PATTERN (A B))")
+    assert "UNRESOLVED_COLUMN" in text and "`q`" in text, text
+
+
 def test_errors_when_a_query_starts(spark, rate, tmp_path):
     frame = spark.sql(f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({HEAD}, LAST(timestamp) AS z PATTERN (A B))")
     with pytest.raises(Exception, match="complete"):

@@ -352,14 +352,14 @@ final class Streams {
     return new AttributeReference(name, type, true, metadata, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()));
   }
 
-  private static boolean shipped;
+  private static String shipped = ""; // the application whose executors have the jar
 
   /** Lets executors have the operator's class, once. */
   private static synchronized void ship() {
-    if (!shipped) {
-      String jar = Streams.class.getProtectionDomain().getCodeSource().getLocation().getPath();
-      org.apache.spark.sql.classic.SparkSession.active().sparkContext().addJar(jar);
-      shipped = true;
+    org.apache.spark.SparkContext context = org.apache.spark.sql.classic.SparkSession.active().sparkContext();
+    if (!shipped.equals(context.applicationId())) {
+      context.addJar(Streams.class.getProtectionDomain().getCodeSource().getLocation().getPath());
+      shipped = context.applicationId();
     }
   }
 }
