@@ -1,6 +1,6 @@
 """The command line: run statements with the clause over files, show their rewriting, run the demonstration.
 
-    python -m sparkcep run FILE.sql [--table NAME=PATH]... [--output PATH] [--limit N]
+    python -m sparkcep run FILE.sql [--table NAME=PATH]... [--option NAME.OPTION=VALUE]... [--output PATH] [--limit N]
     python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
@@ -16,6 +16,7 @@
     python -m sparkcep dbt [ARGUMENTS of dbt]  dbt, with the clause in the sessions that it opens
     python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all three
     python -m sparkcep compile                 compile all engines now, as in an image, rather than in the first queries
+    python -m sparkcep doctor                  look whether Java, versions, folders and the session are as they should be
 
 Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no
 Java compiler where one is needed, 141 the output was not read to its end. Ctrl-C ends a command by SIGINT.
@@ -27,8 +28,8 @@ import argparse
 import os
 import signal
 import sys
+import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +44,9 @@ from sparkcep.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
+    from sparkcep.spark.sources import Source
+
+_FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}  # of results
 _QUIET_SECONDS = 3.0
 
 
@@ -104,7 +107,8 @@ def _parser() -> argparse.ArgumentParser:
         add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
         add("-e", "--execute", metavar="SQL", help="the statements themselves")
         if name in ("run", "report"):
-            add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a path; repeatable")
+            add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
+            add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
         if name == "run":
             add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing")
             add("--limit", type=int, default=50, help="rows printed of each result (default 50)")
@@ -140,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--diff", action="store_true", help="write nothing; print what would change")
     add = command("jar", _jar, "print the settings that give any Spark application the clause")
     add("--path", action="store_true", help="print only where the jar of the extension is")
+    command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
     command("compile", _compile, "compile all engines now, in place of in the first queries that need them (no Java needed)")
     return parser
 
@@ -296,6 +301,16 @@ def _jar(options: argparse.Namespace) -> None:
             print(f"{key:<28} {value}")
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from sparkcep.spark.doctor import examined
+
+    wrong = False
+    for finding in examined():
+        print(finding)
+        wrong = wrong or not finding.good
+    return 2 if wrong else 0
+
+
 def _compile(options: argparse.Namespace) -> None:
     import logging
 
@@ -319,8 +334,6 @@ def _compile(options: argparse.Namespace) -> None:
 def _with_spark(name: str, work: Callable[[SparkSession], None]) -> None:
     from sparkcep.spark.local import start_spark
 
-    # of pandas on Spark, which is not used here
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     spark = start_spark(name)
     # PySpark's own handler would call the JVM in the middle of the call that it interrupts
     before = signal.signal(signal.SIGINT, _interrupt)
@@ -349,15 +362,21 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _run(options: argparse.Namespace) -> None:
-    statements, tables = _statements(options), [_table(t) for t in options.table]
+    from sparkcep.spark.sources import ordered_by_letters, sources
+
+    statements, tables = _statements(options), sources(options.table, options.option)
     if options.output and Path(options.output).suffix not in _FORMATS:
         raise UsageError(f"--output {options.output}: the name must end in {', '.join(_FORMATS)}")
+    if options.output and not Path(options.output).resolve().parent.is_dir():
+        raise UsageError(f"--output {options.output}: there is no folder for it")
     _each(statements, sparkcep.rewrite)  # an error in a clause comes before Spark starts
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
         for i, statement in enumerate(statements):
             with _telling(statement):
+                for text in ordered_by_letters(spark, statement, [source.name for source in tables]):
+                    print(f"warning: {text}", file=sys.stderr)
                 frame = spark.sql(statement)
                 if options.output and i == len(statements) - 1:
                     _write(frame, options.output)
@@ -368,7 +387,9 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    statements, tables = _statements(options), [_table(t) for t in options.table]
+    from sparkcep.spark.sources import sources
+
+    statements, tables = _statements(options), sources(options.table, options.option)
     if not statements:
         raise UsageError("there is no statement")
     if not Path(options.output).resolve().parent.is_dir():
@@ -405,31 +426,22 @@ def _telling(statement: str) -> Iterator[None]:
         raise UsageError(shown(error, statement)) from None
 
 
-def _views(spark: SparkSession, tables: list[tuple[str, str, str]]) -> None:
-    """Defines a view for each table. Raises UsageError for a path that Spark cannot read."""
-    from pyspark.errors import PySparkException
+def _views(spark: SparkSession, tables: list[Source]) -> None:
+    """Defines a view for each table."""
+    from sparkcep.spark.sources import define
 
-    for name, kind, path in tables:
-        reader = spark.read.format(kind)
-        if kind == "csv":
-            reader = reader.option("header", True).option("inferSchema", True)
-        try:
-            reader.load(path).createOrReplaceTempView(name)
-        except PySparkException as error:
-            raise UsageError(f"--table {name}={path}: {error}") from None
-
-
-def _table(text: str) -> tuple[str, str, str]:
-    name, equals, path = text.partition("=")
-    suffix = next((s for s in _FORMATS if path.rstrip("/*").endswith(s)), None)
-    if not (name and equals and path):
-        raise UsageError(f"--table {text}: write NAME=PATH")
-    return name, _FORMATS[suffix] if suffix else "parquet", path
+    for source in tables:
+        define(spark, source, lambda text: print(f"note: {text}", file=sys.stderr))
 
 
 def _write(frame: DataFrame, path: str) -> None:
-    writer = frame.coalesce(1).write.mode("overwrite").format(_FORMATS[Path(path).suffix])
-    writer.option("header", True).save(path)
+    """Writes a result to one file."""
+    if Path(path).is_dir():
+        raise UsageError(f"--output {path}: this is a folder")
+    with tempfile.TemporaryDirectory(dir=Path(path).resolve().parent, prefix=".sparkcep-") as folder:
+        frame.coalesce(1).write.mode("overwrite").format(_FORMATS[Path(path).suffix]).option("header", True).save(folder)
+        (part,) = Path(folder).glob("part-*")
+        part.replace(path)
     print(f"written to {path}")
 
 

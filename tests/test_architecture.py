@@ -20,6 +20,7 @@ LIBRARIES = {
     "sqlglot": {"clause", "dialect"},
     "pyspark": {"spark"},
     "py4j": {"spark"},
+    "packaging": {"spark"},
     "numba": {"engine", "search"},
     "llvmlite": {"search"},
     "numpy": {"automaton", "columns", "engine", "search", "spark"},

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import sparkcep
-from sparkcep.cli import UsageError, _views, main
+from sparkcep.cli import main
 
 CLAUSE = "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nPATTERN (UP{2,}) DEFINE UP AS price > PREV(price))"
 
@@ -56,6 +56,15 @@ def test_without_java_there_is_a_clear_message(monkeypatch, capsys, tmp_path):
     assert "Java 17" in capsys.readouterr().err
 
 
+@pytest.mark.process
+def test_the_doctor_runs_a_statement_and_names_what_is_missing(tmp_path):
+    command = [sys.executable, "-m", "sparkcep", "doctor"]
+    well = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert well.returncode == 0 and "MEND" not in well.stdout and "a statement runs" in well.stdout.replace("statement  ", "statement ")
+    ill = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"JAVA_HOME": str(tmp_path)})
+    assert ill.returncode == 2 and "MEND  Java" in ill.stdout and "Install a JDK" in ill.stdout
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
@@ -80,11 +89,6 @@ def test_an_interrupt_is_one_line():
     command.send_signal(signal.SIGINT)
     assert command.stderr.read() == b"interrupted\n"
     assert command.wait(60) == -signal.SIGINT
-
-
-def test_a_table_that_cannot_be_read_is_named(spark, tmp_path):
-    with pytest.raises(UsageError, match=r"--table ticks=.*nowhere\.parquet: \[PATH_NOT_FOUND\]"):
-        _views(spark, [("ticks", "parquet", f"{tmp_path}/nowhere.parquet")])
 
 
 @pytest.mark.process

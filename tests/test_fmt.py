@@ -90,6 +90,8 @@ def test_random_clauses(seed):
             parsed = parse_clause(clause)
         except ClauseError:
             continue  # what the grammar leaves to the reader of the clause
+        if "match_recognize" in clause.lower():
+            continue  # a function of this name would begin another clause
         out = format_sql(before + clause + "\n" + after)
         assert out.startswith(before) and out.endswith(after)
         inner = out[len(before) : -len(after)]

@@ -104,28 +104,29 @@ def test_sketches_by_the_text_of_their_definition(size):
     rng, (depth, width) = random.Random(str(size)), size
     costs, places, intervals = [0.0, 0.5, 1.0], 4, 3
     every = [(p, e, r, i) for p in range(1, places + 1) for e in costs for r in range(1, intervals + 1) for i in range(intervals)]
-    known = {vector: (rng.randrange(1, 50), set(rng.sample(range(40), rng.randrange(6)))) for vector in rng.sample(every, 30)}
+    known = {vector: (rng.randrange(1, 50), rng.randrange(60), set(rng.sample(range(40), rng.randrange(6)))) for vector in rng.sample(every, 30)}
 
     def cell(vector, i):
         return int(histories._cells(*(np.array([part]) for part in vector), i, width)[0])
 
-    counts, bits = {}, {}
-    for vector, (visits, bundles) in known.items():
+    counts, reached, bits = {}, {}, {}
+    for vector, (visits, points, bundles) in known.items():
         for i in range(depth):
             at = i, cell(vector, i)
             counts[at] = counts.get(at, 0) + visits
+            reached[at] = reached.get(at, 0) + points
             bits[at] = bits.get(at, set()) | bundles
     columns = [np.array(part) for part in zip(*known)]
-    made = histories.Vectors(*columns, np.array([visits for visits, _ in known.values()]), [sorted(bundles) for _, bundles in known.values()])
+    made = histories.Vectors(*columns, *(np.array([told[i] for told in known.values()]) for i in (0, 1)), [sorted(told[2]) for told in known.values()])
     got = histories.sketched(made, size, places, costs, intervals)
-    have = {key: (visits, set(bundles)) for *key, visits, bundles in zip(*(a.tolist() for a in got[:5]), got.bundles) for key in [tuple(key)]}
+    have = {tuple(key): (visits, points, set(bundles)) for *key, visits, points, bundles in zip(*(a.tolist() for a in got[:6]), got.bundles)}
     for vector in every:
         cells = [(i, cell(vector, i)) for i in range(depth)]
         visits = min(counts.get(at, 0) for at in cells)
         common = set.intersection(*(bits.get(at, set()) for at in cells))
-        assert have[vector] == (visits, common if visits else set())
+        assert have[vector] == (visits, min(reached.get(at, 0) for at in cells), common if visits else set())
         if vector in known:
-            assert have[vector][0] >= known[vector][0] and have[vector][1] >= known[vector][1]
+            assert all(have[vector][i] >= known[vector][i] for i in range(3))
 
 
 @pytest.mark.parametrize(("one", "other", "equal"), [("s = r'\\A'", "s = r'\\a'", False), ("s  =  'a' /* a */", "S = 'a'", True), ("s = X'AB'", "s = X'AC'", False), ("`s` = 1", "`S` = 1", False)])

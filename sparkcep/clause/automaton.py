@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
-from sparkcep.clause.lexer import QUOTED, WORD, Span, name_of
+from sparkcep.clause.lexer import END, QUOTED, WORD, Span, name_of, tokenize
 
 ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # what an arc takes: a row, nothing, or the end of its rows' lifetimes
 
@@ -95,6 +95,11 @@ class ArcTable:
 
 
 Item = Register | State | Arc | ArcTable
+# what is no name of a table of arcs without AS: words that begin what may follow it, and words that expressions are made of
+_NO_ALIAS = frozenset(
+    """REGISTER STATE ARC ARCS ARRIVAL ALL AND AS BETWEEN BY CASE CAST DISTINCT DIV ELSE END FALSE FROM ILIKE IN INTERVAL IS LIKE NOT NULL OR RLIKE THEN TRUE TRY_CAST
+    USING WHEN WHERE WITH""".split()
+)
 
 
 @dataclass(frozen=True)
@@ -267,6 +272,8 @@ class AutomatonParser:
             self._name("a table of arcs, or a query in parentheses,")
             while c.take_op("."):
                 self._name("the next part of the table's name")
+        if c.take_word("AS") or c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _NO_ALIAS):
+            self._name("a name for the table of arcs")
         table = self._span(begin)
         arrival = tuple(self._many(self.expressions.parse)) if c.take_word("ARRIVAL", "BY") else ()
         return ArcTable(table.of(c.text), arrival, table, self._span(start))
@@ -281,3 +288,22 @@ class AutomatonParser:
         self.c.expect_word("AS", "and a name after a value of EMIT")
         name, span = self._name("a name for the value")
         return Emitted(value, name, span)
+
+
+def read_condition(text: str) -> Expr:
+    """A fence that is a text of its own. Raises ClauseError."""
+    cursor = Cursor(text, tokenize(text))
+    return _whole(cursor, ExpressionParser(cursor).parse(), "expected the end of the condition, or an operator")
+
+
+def read_assignments(text: str) -> tuple[Assignment, ...]:
+    """Assignments that are a text of their own, as behind SET. Raises ClauseError."""
+    cursor = Cursor(text, tokenize(text))
+    parser = AutomatonParser(cursor)
+    return _whole(cursor, tuple(parser._many(parser._assignment)), "expected the end of the assignments, a comma or an operator")
+
+
+def _whole(cursor: Cursor, found, what: str):
+    if cursor.token.kind != END:
+        raise cursor.error(what)
+    return found

@@ -378,6 +378,13 @@ class ConditionCompiler:
             at = self.op("CONSTI")
             self.patches.append((at, _index(self.strings, text)))
             return STRING
+        if kind == "double":
+            self.floats.append(float(text))
+            self.op("CONSTF", len(self.floats) - 1)
+            return DOUBLE
+        if kind == "date":
+            self.op("CONSTI", int(text))
+            return Type("date")
         if kind == "decimal":
             digits = text.lstrip("-")
             whole, _, fraction = digits.partition(".")

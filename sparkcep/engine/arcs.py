@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -16,19 +17,22 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, ranks, words
 from sparkcep.columns.registers import register_type
-from sparkcep.columns.types import MAX_DIGITS, Type, type_of
+from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, type_of
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.lifetimes import in_order
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.timetable import ALWAYS, Present
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import arcs as names
+from sparkcep.plan.afa import dead_states, leads_nowhere
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import parameter_column
 from sparkcep.search.computations import ENDLESS
 
 INSERT, DELETE, RETRACT, PUNCTUATE = range(4)
-_WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
+WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
+_WIDE_DIGITS = 76  # more than any two decimals have together
+_BEHIND = 1 << 62  # the place of all arcs as text
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
@@ -47,10 +51,21 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
     def kind(column: str) -> Type:
         return type_of(schema.field(column).type)
 
-    for name, column in names.OWN_COLUMNS.items():
+    texts = kind(names.SOURCE).kind != "null"
+    if not texts:
+        _check_all_declared(plan, place)
+    if texts and not arcs.texts:
+        fail(
+            "the table of ARCS FROM has a column from_state, and arcs of the clause have parameters: that arcs come as text, too, the column's name behind ARCS FROM tells; write "
+            "ARCS FROM (SELECT arc, from_state, to_state, `when`, `set`, ... FROM ...), or leave the column out"
+        )
+    for name, column in names.own_columns(arcs.texts).items():
         t = kind(column)
-        if column in (names.NAME, names.OP) and t.kind not in ("string", *(["null"] if column == names.OP else [])):
-            fail(f"the table of ARCS FROM needs a column {name} of type STRING" + (", the name of the arc" if name == "arc" else "") + ("" if t.kind == "null" else f", not {t}"))
+        wanted = "boolean" if column == names.FINAL else "string"
+        missing = t.kind == "null" and (column == names.NAME and not texts or column == names.TARGET and texts)
+        if missing or column not in (names.FROM, names.TO) and t.kind not in (wanted, "null"):
+            what = {"arc": ", the name of the arc", "to_state": ", beside from_state"}.get(name, "")
+            fail(f"the table of ARCS FROM needs a column {name} of type {wanted.upper()}{what}" + ("" if t.kind == "null" else f", not {t}"))
         if column in (names.FROM, names.TO) and not _fits(t, kind(plan.automaton.time)):
             fail(f"{name} is of type {t}, and the first ORDER BY expression of type {kind(plan.automaton.time)}; cast it in a query behind ARCS FROM")
     for i, parameter in enumerate(plan.automaton.parameters):
@@ -69,6 +84,20 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
         fail(f"the table of ARCS FROM has partition keys, but no column {missing}; an arc has all keys of its partition, or none and is for all partitions")
 
 
+def _check_all_declared(plan: Plan, place: dict) -> None:
+    """Raises ClauseError where the clause's own arcs are not enough, and the table of arcs brings no others, as it has no column from_state."""
+    automaton = plan.automaton
+    if not any(arc.template for arc in automaton.arcs):
+        message = "no arc has parameters, and the table of ARCS FROM has no column from_state, so that none of its rows could make an arc present: write ARC a(k INT) FROM ..., or "
+        raise ClauseError("AUTOMATON", f"{message}ARC a() FROM ..., or give the table the columns from_state, to_state, when and set", sqlstate=SEMANTIC, **place)
+    dead = dead_states(automaton)
+    for arc in automaton.arcs:
+        found = next((state for state in (arc.source, arc.target) if state in dead), None)
+        if found is not None:
+            at = {"line": arc.line, "column": arc.column, "fragment": arc.text}
+            raise ClauseError("AUTOMATON", leads_nowhere(automaton.states[found]), sqlstate=SEMANTIC, **at)
+
+
 def _fits(t: Type, time: Type) -> bool:
     """Whether the bounds of an arc's lifetime may be of a type."""
     return t == time or t.kind == "null" or (t.is_number and time.is_number and (time.is_float or not t.is_float))
@@ -78,12 +107,13 @@ def _fits(t: Type, time: Type) -> bool:
 
 
 class ArcRow(NamedTuple):
-    """A row of ARCS FROM: the number of the ``row`` in its chunk, what it does, what names the arc, the times as they were ``written`` (None: NULL), the
-    largest time of all rows before it (``now``, None where there was none), and its arc in the automaton (-1 of a punctuation)."""
+    """A row of ARCS FROM: the number of the ``row`` in its chunk, what it does, its arc in the automaton (-1 of a punctuation), where that stands among all (``place``),
+    what names the arc, the times as they were ``written`` (None: NULL), and the largest time of all rows before it (``now``, None where there was none)."""
 
     row: int
     op: int
     arc: int
+    place: int
     identity: tuple
     begin: int | None
     end: int | None
@@ -116,7 +146,7 @@ class ArcRows:
         self.task, self.chunk, columns = task, chunk, chunk.columns
         self.marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
         self.time = columns[task.plan.automaton.time]
-        begin, end, now = (self._times(column) for column in (names.FROM, names.TO, names.NOW))
+        (begin, never), (end, always), (now, _) = (self._times(column) for column in (names.FROM, names.TO, names.NOW))
         self.timed = pc.if_else(pa.array(self.marks), begin, self.time)
         t = type_of(self.time.type)
         self.steps = t.is_integer or t.kind in ("date", "timestamp", "timestamp_ntz", "decimal")
@@ -125,6 +155,9 @@ class ArcRows:
         else:
             self.clock, self.ends, self.now = (in_order(words(column)) for column in (self.timed, end, now))
         self.absent, self.endless, self.never = (null_marks(column).astype(bool) for column in (self.timed, end, now))
+        self.endless |= always
+        self._check_last(never)
+        self.clock = np.where(never, ENDLESS, self.clock)  # an arc that begins then is never valid
         self.templates = {arc.template.lower(): i for i, arc in enumerate(task.plan.automaton.arcs) if arc.template}
         self.ops = self._ops()
 
@@ -136,27 +169,41 @@ class ArcRows:
 
     def arrival(self, arrival: np.ndarray) -> np.ndarray:
         """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
-        return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(_WORDS), arrival)
+        return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(WORDS), arrival)
 
-    def _times(self, column: str) -> pa.Array:
-        """A column of times in the type of the rows' times."""
+    def _times(self, column: str) -> tuple[pa.Array, np.ndarray]:
+        """A column of times in the type of the rows' times, and bool (rows): those behind all times of that type."""
         if column not in self.chunk.columns:
-            return pa.nulls(self.chunk.rows, self.time.type)
+            return pa.nulls(self.chunk.rows, self.time.type), np.zeros(self.chunk.rows, dtype=bool)
         found, t = self.chunk.columns[column], type_of(self.time.type)
         try:
-            if t.kind == "decimal" and not pa.types.is_null(found.type):
-                found = found.cast(pa.decimal128(MAX_DIGITS, t.scale))  # a type of few digits takes no whole number, whatever its value is
-            return found.cast(self.time.type)
+            if (t.is_integer or t.kind == "decimal") and not pa.types.is_null(found.type):
+                return self._rounded(found, t)
+            return found.cast(self.time.type), np.zeros(len(found), dtype=bool)
         except pa.ArrowInvalid:
-            raise MatchRuntimeError(
-                "ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM lies beyond {self.time.type}, the type of the rows' times, or has more decimal places; leave it NULL "
-                "where it has no bound",
-                sqlstate="22003",
-            ) from None
+            raise _lifetime(f"lies beyond {self.time.type}, the type of the rows' times; leave it NULL where it has no bound") from None
+
+    def _rounded(self, found: pa.Array, t: Type) -> tuple[pa.Array, np.ndarray]:
+        """Bounds between two values that a time can have are as good as the next one, and those beyond all values as none."""
+        scale = t.scale if t.kind == "decimal" else 0
+        finer = found.type.scale if pa.types.is_decimal(found.type) else 0
+        exact = pc.round(found.cast(pa.decimal256(_WIDE_DIGITS, max(scale, finer))), ndigits=scale, round_mode="up").cast(pa.decimal256(_WIDE_DIGITS, scale))
+        most = 10**t.precision - 1 if t.kind == "decimal" else (1 << INT_BITS[t.kind] - 1) - 1
+        high, low = (pa.scalar(Decimal(limit).scaleb(-scale), exact.type) for limit in (most, -most - (t.kind != "decimal")))
+        over = pc.fill_null(pc.greater(exact, high), False)
+        clipped = pc.if_else(over, high, pc.if_else(pc.less(exact, low), low, exact))
+        return clipped.cast(pa.decimal128(MAX_DIGITS, scale)).cast(self.time.type), np.asarray(over)
+
+    def _check_last(self, over: np.ndarray) -> None:
+        """Refuses a bound at the last of 64 bits where a row is there, too: such a bound is none."""
+        last = self.clock == ENDLESS
+        bounds = (self.marks & last & ~over) | (self.marks & ~self.endless & (self.ends == ENDLESS))
+        if bounds.any() and (last & ~self.marks & ~self.absent).any():
+            raise _lifetime("is the last time that 64 bits hold, and a row has that time; cast the ORDER BY expression to a wider type")
 
     def _ops(self) -> np.ndarray:
         written = self.chunk.columns[names.OP].cast(pa.string())
-        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int64)
         ops[null_marks(written) == 1] = INSERT
         bad = np.flatnonzero(self.marks & (ops < 0))
         if len(bad):
@@ -189,12 +236,15 @@ class ArcRows:
         own = np.zeros(len(rows), dtype=bool)  # the arcs of this partition alone, whose keys are its keys
         for i in range(len(self.task.plan.arcs.keys)):
             own |= null_marks(columns[names.key_column(i)].take(taken)) == 0
+        texts = self._texts(taken)
         begins, ends = _or_none(self.clock[rows], self.absent[rows]), _or_none(self.ends[rows], self.endless[rows])
         nows = _or_none(self.now[rows], self.never[rows]) if now is None else _or_none(now, now == ALWAYS)
         for at, (row, op) in enumerate(zip(rows.tolist(), self.ops[rows].tolist())):
-            arc, values = -1, ()
-            if op != PUNCTUATE:
-                arc = known[arcs[at]]
+            arc, place, values = -1, -1, ()
+            if op != PUNCTUATE and texts is not None and texts[at] is not None:
+                place, (arc, values) = _BEHIND, texts[at]
+            elif op != PUNCTUATE:
+                arc = place = known[arcs[at]]
                 if arc < 0:
                     raise self._unknown(arcs[at])
                 numbers = range(*automaton.arcs[arc].parameters)
@@ -202,11 +252,21 @@ class ArcRows:
                     if parameters[i][at] is None and not written[i][at]:
                         raise self._beyond(i, row)
                 values = tuple([_key(parameters[i][at]) for i in numbers])
-            yield ArcRow(row, op, arc, (arc, values, bool(own[at])), begins[at], ends[at], nows[at])
+            yield ArcRow(row, op, arc, place, (place, values, bool(own[at])), begins[at], ends[at], nows[at])
+
+    def _texts(self, rows: pa.Array) -> list[tuple[int, tuple] | None] | None:
+        """Of arcs that come as text the arc and what names it; None where there are none at all."""
+        columns = self.chunk.columns
+        if names.ARC not in columns:
+            return None
+        numbers = words(columns[names.ARC].take(rows)).tolist()
+        parts = [columns[name].take(rows).to_pylist() for name in (names.NAME, names.SOURCE, names.TARGET, names.WHEN, names.SET)]
+        return [None if number < 0 else (number, text_identity(*of)) for number, of in zip(numbers, zip(*parts))]
 
     def _unknown(self, name: str | None) -> MatchRuntimeError:
         known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
-        message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters; it may name {known}"
+        instead = "; an arc as text has from_state and to_state" if self.task.plan.arcs.texts else ""
+        message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters{'; it may name ' + known if known else ''}{instead}"
         return MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
 
     def _beyond(self, parameter: int, row: int) -> MatchRuntimeError:
@@ -217,6 +277,15 @@ class ArcRows:
     def given(self) -> dict[str, pa.Array]:
         """The columns of the parameters, by all rows."""
         return {name: self.chunk.columns[name] for name in map(parameter_column, range(len(self.task.plan.automaton.parameters)))}
+
+
+def text_identity(name: str | None, source: str, target: str, when: str | None, assignments: str | None) -> tuple:
+    """What an arc as text is known by, in the order of such arcs."""
+    return tuple(map(_key, (name and name.lower(), source.lower(), target.lower(), when, assignments)))
+
+
+def _lifetime(what: str) -> MatchRuntimeError:
+    return MatchRuntimeError("ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM {what}", sqlstate="22003")
 
 
 def _or_none(numbers: np.ndarray, absent: np.ndarray) -> list[int | None]:
@@ -269,8 +338,8 @@ class _Plotter:
                     "CHANGE_VALUE", "a punctuation of ARCS FROM has no valid_from; it says before which time no further change of the arcs comes", sqlstate="22023",
                 )
         arcs = self.arcs.task.plan.automaton.arcs
-        order: list[tuple[tuple, _Standing | None]] = [((i,), None) for i, arc in enumerate(arcs) if not arc.template]
-        order += [((one.of.arc, one.begin, one.of.identity[1]), one) for one in self.standing]
+        order: list[tuple[tuple, _Standing | None]] = [((i,), None) for i, arc in enumerate(arcs) if arc.is_static]
+        order += [((one.of.place, one.begin, one.of.identity[1]), one) for one in self.standing]
         order.sort(key=lambda item: item[0])
         first, last, place = [], [], {}
         for i, (key, one) in enumerate(order):
@@ -320,7 +389,7 @@ class _Plotter:
             raise MatchRuntimeError(
                 "ARC_CHANGE_WITHOUT_ARC",
                 f"a {verb} of ARCS FROM means an arc {self._name(row)} {what}, and none has come before it: an arc is meant that equals it in the columns arc, "
-                "parameters and partition keys", sqlstate="22000",
+                "parameters, partition keys, from_state, to_state, when and set", sqlstate="22000",
             )
         return found
 
@@ -346,5 +415,7 @@ class _Plotter:
     def _name(self, row: ArcRow) -> str:
         task, columns = self.arcs.task, self.arcs.chunk.columns
         arc = task.plan.automaton.arcs[row.arc]
+        if arc.is_text:
+            return f"{arc.text}{task.failures.where(row.row, columns)}"
         values = [repr(columns[parameter_column(i)][row.row].as_py()) for i in range(*arc.parameters)]
         return f"{arc.template}({', '.join(values)}){task.failures.where(row.row, columns)}"

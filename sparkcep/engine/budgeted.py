@@ -13,7 +13,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room, doubled
 from sparkcep.engine.found import WITH_ERRORS, Found
 from sparkcep.engine.front import CLASSES, Front, SideBySide, front_arrays
-from sparkcep.engine.histories import NO_HISTORY, HistoryReader
+from sparkcep.engine.histories import NO_HISTORY, NO_PROMISES, HistoryReader, Stands
 from sparkcep.engine.live import live_windows
 from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
@@ -72,7 +72,7 @@ def _apart(prepared: Prepared, net: Net) -> np.ndarray:
 
 
 class Budgeted:
-    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which candidates are tried without one."""
+    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which candidates are tried where no history tells."""
 
     order = np.int64(searching.PLAIN)
 
@@ -87,7 +87,10 @@ class Budgeted:
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         if approx.budget is not None and approx.budget.history:
-            self.reader = HistoryReader(task, self.costs, int(self.net.places.max(initial=0)), approx.budget.history)
+            taking = self.net.edges[:, E_VAR] >= 0
+            levels = np.searchsorted(self.costs, self.net.costs[taking]).tolist()
+            stands = Stands(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)))
+            self.reader = HistoryReader(task, stands, approx.budget.history, approx.budget.published)
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         if not chunk.rows:
@@ -157,10 +160,10 @@ class _Search(SideBySide):
         self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
         self.room = Room(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
         self.cargo = told_apart(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
-        self.told = search.reader.told(chunk) if search.reader is not None else NO_HISTORY
+        self.told, self.promises = search.reader.told(chunk) if search.reader is not None else (NO_HISTORY, NO_PROMISES)
         # without vectors nobody asks for the time
         intervals = search.approx.history.intervals if search.learning else self.told.intervals
-        self.clock = self._clock(intervals) if search.learning or len(self.told.codes) else _NO_CLOCK
+        self.clock = self._clock(intervals) if search.learning or len(self.told.codes) or self.promises.wanted else _NO_CLOCK
         buckets = int(search.net.buckets.max(initial=0)) + 1
         asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
         self.ground = searching.Ground(
@@ -170,11 +173,13 @@ class _Search(SideBySide):
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning
-        some = VECTORS if wanted else 1
+        some, marked = VECTORS if wanted else 1, wanted or self.promises.wanted
         self.learned = searching.Learned(
             wanted, np.zeros((some, searching.VECTOR_FIELDS), dtype=np.int64), np.zeros(4 * some, dtype=np.int64), np.zeros((4 * some, 2), dtype=np.int64),
-            *(np.zeros(ENTRIES if wanted else 1, dtype=np.int64) for _ in range(2)), np.zeros((CLASSES if wanted else 1, slots), dtype=np.int64),
+            np.zeros(ENTRIES if wanted else 1, dtype=np.int64), np.zeros(ENTRIES if marked else 1, dtype=np.int64), np.zeros((CLASSES if wanted else 1, slots), dtype=np.int64),
         )  # fmt: skip
+        if self.promises.wanted:
+            self.promises = self.promises._replace(promise=np.zeros(CANDIDATES), vector=np.zeros(ENTRIES, dtype=np.int64))
 
     @property
     def since(self) -> np.ndarray:
@@ -209,9 +214,10 @@ class _Search(SideBySide):
     def run(self) -> int:
         search, task = self.search, self.task
         budget = search.approx.budget
+        order = np.int64(searching.PROMISING) if self.promises.wanted else search.order
         return searching.budgeted_partitions(
-            search.net, np.int64(budget.checks if budget is not None else 0), search.order, search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock,
-            self.told, self.learned, self.looking, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock,
+            self.told, self.promises, self.learned, self.looking, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
         )  # fmt: skip
 
     def grow(self) -> None:
@@ -219,6 +225,7 @@ class _Search(SideBySide):
         if full == searching.CANDIDATES_FULL:
             twice = {name: doubled(getattr(self.ground, name)) for name in ("candidates", "heap", "done")}
             self.ground = self.ground._replace(**twice, table=np.zeros(2 * len(self.ground.table), dtype=np.int64))
+            self.promises = self.promises._replace(promise=doubled(self.promises.promise))
         elif full == searching.CLASSES_FULL:
             self._more_classes()
             if self.learned.wanted:
@@ -232,13 +239,17 @@ class _Search(SideBySide):
     def _more_entries(self) -> None:
         """Entries that no run has any more make room for others; what a row may add has room in any case."""
         runs = with_room(self.cargo, self.room)
-        searching.compact_entries(self.classes, self.learned, runs, self.ground, self.state)
+        searching.compact_entries(self.classes, self.promises, self.learned, runs, self.ground, self.state)
         used = int(self.state[searching.K_ENTRIES])
         if used + max(used, len(self.ground.candidates)) > len(runs.at):
             self.cargo = self.cargo._replace(pool=doubled(runs.pool), at=doubled(runs.at))
             self.ground = self.ground._replace(labels=doubled(self.ground.labels))
             if self.learned.wanted:
-                self.learned = self.learned._replace(vector=doubled(self.learned.vector), mark=doubled(self.learned.mark))
+                self.learned = self.learned._replace(vector=doubled(self.learned.vector))
+            if self.promises.wanted:
+                self.promises = self.promises._replace(vector=doubled(self.promises.vector))
+            if self.learned.wanted or self.promises.wanted:
+                self.learned = self.learned._replace(mark=doubled(self.learned.mark))
 
     def _more_vectors(self) -> None:
         learned, known = self.learned, int(self.state[searching.Q_VECTORS])
@@ -255,7 +266,7 @@ class _Search(SideBySide):
         self.check(self.nbytes())
 
     def nbytes(self) -> int:
-        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:])
+        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for a in self.promises[2:])
 
     def found(self) -> Found:
         return self.room.found(self.state)

@@ -24,7 +24,7 @@ from sparkcep.engine.timetable import Timetable, whole
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.arcs import BASE
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
-from sparkcep.plan.plan import LETTERS
+from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import parameter_column
 from sparkcep.search import codes
 from sparkcep.search import computations as kernels
@@ -66,6 +66,13 @@ def _strings(compiled: Compiled, chunk: Chunk, given: dict[str, pa.Array]) -> tu
     return _Strings(pool, ranks(fixed)), {name: ranks(column) for name, column in zip(names, columns)}
 
 
+def labelled(plan: Plan) -> bool:
+    """Whether anything asks for the names of the arcs that took rows."""
+    return any(
+        leaf.spec.kind == "cls" or CLASSIFIER_COLUMN in leaf.spec or (leaf.spec.kind == "rows" and CLASSIFIER_COLUMN in leaf.spec.columns) for leaf in plan.leaves
+    )
+
+
 class Computations:
     """Finds and reports the matches of an automaton."""
 
@@ -77,9 +84,7 @@ class Computations:
         self.task, self.tables, self.automaton, self.compiled = task, tables, plan.automaton, compiled
         self.given: dict[str, pa.Array] = {}  # parameters by their columns
         self.present = whole(plan.automaton)
-        self.labelled = any(leaf.spec.kind == "cls" or CLASSIFIER_COLUMN in leaf.spec for leaf in plan.leaves) or any(
-            leaf.spec.kind == "rows" and CLASSIFIER_COLUMN in leaf.spec.columns for leaf in plan.leaves
-        )
+        self.labelled = labelled(plan)
         self.expires = any(arc.on == "expiry" for arc in plan.automaton.arcs)
         self.ahead = max(task.ahead, int(self.expires))
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
@@ -378,7 +383,8 @@ class Computations:
         if outcome != codes.ERROR:
             return self.task.failures.of(outcome, row, 0, chunk.columns)
         bad, arc = int(state[kernels.S_DETAIL]), int(state[kernels.S_ARC])
-        place = "the constant of a register" if arc < 0 else f"the arc in line {self.automaton.arcs[self.present.arcs[arc]].line}: {self.automaton.arcs[self.present.arcs[arc]].text}"
+        of = self.automaton.arcs[self.present.arcs[arc]] if arc >= 0 else None
+        place = "the constant of a register" if of is None else f"the arc in line {of.line}: {of.text}" if of.line else f"the arc {of.text}"
         if bad == OVERFLOW + kernels.CAST:
             return MatchRuntimeError("CAST_OVERFLOW", f"a value is beyond the type of its register in {place}{where}; declare a wider type", sqlstate="22003")
         if bad == DIVIDE_BY_ZERO:

@@ -14,12 +14,16 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_INTERVALS, MAX_VECTORS
 from sparkcep.plan.records import Approx, History
 from sparkcep.search import budgeted as searching
+from sparkcep.search.promises import COARSER, PROMISE_FIELDS, Promises
 
 MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most, each row of it counting
+MAX_PROMISES = 1 << 18  # vectors that are counted while rows are searched
 MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # what words and floats hold
 _NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
 _NONE = np.zeros(0, dtype=np.int64)
-NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64))
+NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
+_NO_COUNTS = np.zeros((0, PROMISE_FIELDS), dtype=np.int64)
+NO_PROMISES = Promises(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), _NONE)
 _SEED = 42  # of Spark's xxhash64
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
@@ -27,47 +31,59 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 
 class Vectors(NamedTuple):
-    """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``; ``errors`` float64 (n); the ``bundles`` of each."""
+    """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``, ``points``; ``errors`` float64 (n); the ``bundles`` of each."""
 
     place: np.ndarray
     errors: np.ndarray
     remaining: np.ndarray
     idle: np.ndarray
     visits: np.ndarray
+    points: np.ndarray
     bundles: list[list[int]]
 
 
+class Stands(NamedTuple):
+    """Where candidates stand: ``costs`` int64, ascending, in units of the plan's scale; the number of ``places``; ``pairs``: each place with the number of a cost at which one stands there."""
+
+    costs: np.ndarray
+    places: int
+    pairs: frozenset[tuple[int, int]]
+
+
 class HistoryReader:
-    """Reads the history of one task. ``costs`` int64: those at which the net's candidates stand, in units of the plan's scale; ``places``: how many there are."""
+    """Reads the history of one task, of the net whose candidates ``stands`` tells. A ``published`` order takes bundles from it, ours match points."""
 
-    def __init__(self, task: Task, costs: np.ndarray, places: int, column: str) -> None:
-        self.task, self.costs, self.places, self.column = task, costs, places, column
-        self.read: searching.Told | None = None
+    def __init__(self, task: Task, stands: Stands, column: str, published: bool) -> None:
+        self.task, self.stands, self.column, self.published = task, stands, column, published
+        self.read: tuple[searching.Told, Promises] | None = None
 
-    def told(self, chunk: Chunk) -> searching.Told:
-        """The vectors of the history; the first chunk of a task brings it. Raises MatchRuntimeError for one that is none, or of another clause."""
+    def told(self, chunk: Chunk) -> tuple[searching.Told, Promises]:
+        """The vectors of the history, and how promising they are, of which nothing is counted yet; the first chunk of a task brings it. Raises MatchRuntimeError for one that is none, or of another clause."""
         if self.read is None:
             values = chunk.columns[self.column]
             rows = values[0].as_py() if len(values) else None
             self.read = self._prepared(rows or [])
-        return self.read._replace(cover=np.full_like(self.read.cover, -1))
+        told, promises = self.read
+        fresh = {name: np.full((len(prior), PROMISE_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", promises.prior), ("sums", promises.overall))}
+        return told._replace(cover=np.full_like(told.cover, -1), memo=np.full_like(told.memo, -1)), promises._replace(**fresh)
 
-    def _prepared(self, rows: list[dict[str, Any]]) -> searching.Told:
+    def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.Told, Promises]:
         approx = self.task.plan.approximate
         assert approx is not None and approx.budget is not None and approx.history is not None
         intervals = _intervals(rows, approx.history)
-        vectors = _vectors(rows, approx, bounded=not approx.budget.sketch)
+        vectors = _vectors(rows, approx, self.published, bounded=not approx.budget.sketch)
         if approx.budget.sketch:
-            vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.places, [approx.errors(c) for c in self.costs.tolist()], intervals)
-        return self._told(vectors, approx, intervals)
+            vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.stands.places, [approx.errors(c) for c in self.stands.costs.tolist()], intervals)
+        level = {approx.errors(cost): i for i, cost in enumerate(self.stands.costs.tolist())}
+        levels = np.array([level.get(errors, -1) for errors in vectors.errors.tolist()], dtype=np.int64)
+        return self._told(vectors, levels, intervals), NO_PROMISES if self.published else promised(vectors, levels, intervals, self.stands)
 
-    def _told(self, vectors: Vectors, approx: Approx, intervals: int) -> searching.Told:
-        """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do."""
-        level = {approx.errors(cost): i for i, cost in enumerate(self.costs.tolist())}
+    def _told(self, vectors: Vectors, levels: np.ndarray, intervals: int) -> searching.Told:
+        """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do. ``levels``: the number of each one's cost, -1 where no candidate has it."""
         codes, kept = [], []
-        for i, (place, errors, remaining, idle) in enumerate(zip(vectors.place.tolist(), vectors.errors.tolist(), vectors.remaining.tolist(), vectors.idle.tolist())):
-            if errors in level and vectors.bundles[i] and 1 <= place <= self.places and 1 <= remaining <= intervals and 0 <= idle < intervals:
-                codes.append(((place * len(self.costs) + level[errors]) * intervals + remaining - 1) * intervals + idle)
+        for i, (place, level, remaining, idle) in enumerate(zip(vectors.place.tolist(), levels.tolist(), vectors.remaining.tolist(), vectors.idle.tolist())):
+            if level >= 0 and vectors.bundles[i] and 1 <= place <= self.stands.places and 1 <= remaining <= intervals and 0 <= idle < intervals:
+                codes.append(((place * len(self.stands.costs) + level) * intervals + remaining - 1) * intervals + idle)
                 kept.append(i)
         order = np.argsort(np.array(codes, dtype=np.int64), kind="stable")
         kept = [kept[i] for i in order.tolist()]
@@ -82,7 +98,48 @@ class HistoryReader:
             intervals, np.array(codes, dtype=np.int64)[order], visits, unit // np.maximum(visits, 1),
             np.array(residues, dtype=np.int64), np.array([r * len(some) % searching.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
             np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
+            np.full((len(codes), searching.GAIN_FIELDS), -1, dtype=np.int64),
         )  # fmt: skip
+
+
+def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stands) -> Promises:
+    """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match points for each visit, smoothed by
+    those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where no candidate has it."""
+    costs = max(len(stands.costs), 1)
+    kinds = (stands.places + 1) * costs
+    g = max(d for d in _divisors(intervals) if d == 1 or kinds * d * d <= MAX_PROMISES)
+    there = np.array([pair in stands.pairs for pair in zip(vectors.place.tolist(), levels.tolist())], dtype=bool)
+    kept = there & (vectors.remaining >= 1) & (vectors.remaining <= intervals) & (vectors.idle >= 0) & (vectors.idle < intervals)
+    place, level, remaining, idle, visits, points = (a[kept] for a in (vectors.place, levels, vectors.remaining, vectors.idle, vectors.visits, vectors.points))
+    wide = intervals // g
+    code = ((place * costs + level) * g + (remaining - 1) // wide) * g + idle // wide
+    visited, reached = (_summed(code, a, kinds * g * g) for a in (visits, points))
+    prior, known = np.full(kinds, reached.sum() / max(visited.sum(), 1)), 1
+    overall = prior
+    for n in sorted({1, max(d for d in _divisors(g) if d * d <= g), g}):
+        to = _renumbered(g, n, kinds)
+        upper = prior[_renumbered(n, known, kinds)]
+        prior = (_summed(to, reached, len(upper)) + COARSER * upper) / (_summed(to, visited, len(upper)) + COARSER)
+        overall, known = prior if n == 1 else overall, n
+    return Promises(True, g, prior, overall, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), _NONE)
+
+
+def _renumbered(g: int, n: int, kinds: int) -> np.ndarray:
+    """int64: of each vector in ``g`` intervals its number in ``n`` intervals, which divides ``g``."""
+    rest, idle = np.divmod(np.arange(kinds * g * g), g)
+    kind, remaining = np.divmod(rest, g)
+    return (kind * n + remaining // (g // n)) * n + idle // (g // n)
+
+
+def _summed(at: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """int64 (size): the sums of the values at each place."""
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, at, values)
+    return found
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
 
 
 def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
@@ -102,20 +159,24 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
     return max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
 
 
-def _vectors(rows: list[dict[str, Any]], approx: Approx, bounded: bool) -> Vectors:
+def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Vectors:
     """The rows of a history, checked. Bundles are numbered from 0 on, and errors are those that a clause has which are as good as equal: a FLOAT holds few of them as they are."""
     for row in rows:
-        gap = next((name for name in ("place", "errors", "remaining", "idle", "visits", "bundles") if row[name] is None), None)
+        gap = next((name for name in COLUMNS if name != "pattern" and (name != "points" or not published) and row[name] is None), None)
         if gap is not None:
             raise _wrong(f"its column {gap} holds NULL")
         if row["visits"] < 1:
             raise _wrong(f"visits is {row['visits']}, where 1 is the least")
+        if not published and row["points"] < 0:
+            raise _wrong(f"points is {row['points']}, where 0 is the least")
         if any(b is None or b < 0 for b in row["bundles"]):
             raise _wrong("bundles are numbers from 0 on")
         if not 0 <= row["errors"] < MAX_ERRORS:
             raise _wrong(f"errors is {row['errors']}, which no run has")
     if sum(row["visits"] for row in rows) > MAX_VISITS:
         raise _wrong(f"it has more than {MAX_VISITS} visits")
+    if not published and sum(row["points"] for row in rows) > MAX_VISITS:
+        raise _wrong(f"it has more than {MAX_VISITS} points")
     keys = [(row["place"], _known_errors(row["errors"], approx), row["remaining"], row["idle"]) for row in rows]
     if len(set(keys)) < len(keys):
         place, errors, remaining, idle = next(key for i, key in enumerate(keys) if key in keys[:i])
@@ -125,7 +186,8 @@ def _vectors(rows: list[dict[str, Any]], approx: Approx, bounded: bool) -> Vecto
     if bounded and (len(rows) > MAX_VECTORS or len(dense) > MAX_BUNDLES):
         raise _wrong(f"it has more than {MAX_VECTORS} vectors or {MAX_BUNDLES} bundles; use fewer INTERVALS, or add SKETCH AUTO 800")
     columns = (np.array([key[i] for key in keys], dtype=np.float64 if i == 1 else np.int64) for i in range(4))
-    return Vectors(*columns, np.array([row["visits"] for row in rows], dtype=np.int64), bundles)
+    counts = (np.array([0 if name == "points" and published else row[name] for row in rows], dtype=np.int64) for name in ("visits", "points"))
+    return Vectors(*columns, *counts, bundles)
 
 
 def _known_errors(errors: float, approx: Approx) -> float:
@@ -155,24 +217,25 @@ def sketch_size(vectors: Vectors, asked: tuple[int, ...]) -> tuple[int, int]:
 def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[float], intervals: int) -> Vectors:
     """What a sketch of ``size`` (depth, width) tells of each vector that a candidate may have: the least count and the bundles common to its cells (Algorithm 4).
 
-    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3). Cells are pmod(xxhash64(place, errors, remaining,
+    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3); the match points, which the paper does not keep, are added up as the visits are. Cells are pmod(xxhash64(place, errors, remaining,
     idle, i), width), with Spark's hash of INT, DOUBLE, INT, INT and INT.
     """
     depth, width = size
     asked = places * len(errors) * intervals * intervals
     if asked * depth > MAX_DERIVED:
         raise _wrong(f"the {depth} rows of its sketch would be asked for {asked} vectors each, and {MAX_DERIVED} in all are the most; use fewer INTERVALS, or a SKETCH of fewer rows")
-    counts = np.zeros((depth, width), dtype=np.int64)
+    counts = np.zeros((2, depth, width), dtype=np.int64)
     bits = [[0] * width for _ in range(depth)]
     for i in range(depth):
         cells = _cells(vectors.place, vectors.errors, vectors.remaining, vectors.idle, i, width)
-        np.add.at(counts[i], cells, vectors.visits)
+        np.add.at(counts[0, i], cells, vectors.visits)
+        np.add.at(counts[1, i], cells, vectors.points)
         for cell, some in zip(cells.tolist(), vectors.bundles):
             bits[i][cell] |= _mask(some)
     grid = np.meshgrid(np.arange(1, places + 1), np.array(errors, dtype=np.float64), np.arange(1, intervals + 1), np.arange(intervals), indexing="ij")
     place, cost, remaining, idle = (a.reshape(-1) for a in grid)
     found = np.stack([_cells(place, cost, remaining, idle, i, width) for i in range(depth)])
-    visits = np.min([counts[i][found[i]] for i in range(depth)], axis=0)
+    visits, points = (np.min([some[i][found[i]] for i in range(depth)], axis=0) for some in counts)
     common: dict[tuple[int, ...], list[int]] = {}
     bundles = []
     for cells in zip(*found.tolist()):
@@ -182,7 +245,7 @@ def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[
                 mask &= bits[i][cells[i]]
             common[cells] = _members(mask)
         bundles.append(common[cells])
-    return Vectors(place, cost, remaining, idle, visits, [some if count else [] for some, count in zip(bundles, visits.tolist())])
+    return Vectors(place, cost, remaining, idle, visits, points, [some if count else [] for some, count in zip(bundles, visits.tolist())])
 
 
 def _mask(bundles: Iterable[int]) -> int:

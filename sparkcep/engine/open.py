@@ -6,7 +6,7 @@ A plan's strategy names the search; here a buffer, that search and a report of w
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
+from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
@@ -183,10 +184,10 @@ def _passage(task: Task) -> Passage:
             return Proxies(task, reporter, tables)
         return Whole(BestOfLastRows(task, listing, reporter, tables).answer)
     if strategy.search == s.COMPUTATIONS:
+        arcs = task.plan.arcs
+        if task.plan.changes is not None or arcs is not None:
+            return Whole(ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
         search = Computations(task, tables)
-        changes = task.plan.changes
-        if changes is not None or task.plan.arcs is not None:
-            return Whole((Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer)
         return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
@@ -202,6 +203,12 @@ def _passage(task: Task) -> Passage:
         return tables.of(chunk, found)
 
     return Streaming(listing(), with_errors)
+
+
+def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
+    """What answers where rows or arcs come and go."""
+    search, changes = Computations(task, Tables(task)), task.plan.changes
+    return (Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer
 
 
 _RANKING = {s.PATHS: Paths, s.SEQUENCES: Sequences, s.SIDES: Sides}

@@ -50,6 +50,19 @@ def like_a_column(name: str) -> str:
     return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register or parameter another name"
 
 
+def leads_nowhere(name: str) -> str:
+    """What is said of a state from which no match can be reached."""
+    return f"from the state {name} no FINAL state and no arc with EMIT can be reached; declare STATE {name} FINAL, or add an arc"
+
+
+def dead_states(automaton: Automaton) -> set[int]:
+    """The states from which no match can be reached."""
+    alive = set(automaton.final) | {state for arc in automaton.arcs if arc.emits for state in (arc.source, arc.target)}
+    while more := {arc.source for arc in automaton.arcs if arc.target in alive} - alive:
+        alive |= more
+    return {state for arc in automaton.arcs for state in (arc.source, arc.target)} - alive
+
+
 def check_beside(clause: MatchClause) -> None:
     """Raises ClauseError for what cannot stand beside AUTOMATON, at its place."""
     of_pattern = {
@@ -96,7 +109,7 @@ def _shows_empty(clause: MatchClause) -> bool:
     return any(words[i : i + 3] == ["SHOW", "EMPTY", "MATCHES"] for i in range(len(words)))
 
 
-class _Splitter(ConditionSplitter):
+class ArcSplitter(ConditionSplitter):
     """Makes trees of expressions that may see registers, and the parameters of the arc at hand."""
 
     def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int]) -> None:
@@ -183,7 +196,7 @@ class _Builder:
         automaton = self.clause.automaton
         arcs = automaton.arcs
         self._declare(automaton, arcs)
-        splitter = _Splitter(self.scope, self.inputs, self.registers)
+        splitter = ArcSplitter(self.scope, self.inputs, self.registers)
         registers = tuple(self._register(item, splitter) for item in automaton.registers)
         start, final = self._ends(automaton, arcs)
         for arc in arcs:
@@ -192,11 +205,13 @@ class _Builder:
         found = tuple(self._arc(arc, splitter, final) for arc in arcs)
         if max(len(registers), len(self.emits), len(self.parameters)) > MAX_VARIABLES:
             raise self.error(_head(self.clause), f"an automaton has at most {MAX_VARIABLES} registers, columns of EMIT and parameters", LIMIT)
-        self._check_dead(arcs, final)
         lifetime = ""
         if self.clause.lifetime is not None:
             lifetime = self.inputs.column(self.scope.plain_text(self.clause.lifetime.end, "LIFETIME TO"))
-        return Automaton(registers, tuple(self.names), start, tuple(sorted(final)), found, tuple(self.emits.values()), "__o0", lifetime, tuple(self.parameters))
+        built = Automaton(registers, tuple(self.names), start, tuple(sorted(final)), found, tuple(self.emits.values()), "__o0", lifetime, tuple(self.parameters))
+        if not automaton.tables:  # rows of a table may bring what ends there
+            self._check_dead(built, arcs)
+        return built
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -211,7 +226,7 @@ class _Builder:
             if item.name.lower() in declared:
                 raise self.error(item.span, f"the state {item.name} is declared twice; write START, FINAL and IGNORE WHEN behind one of its names")
             declared.add(item.name.lower())
-        if not any(isinstance(item, written.Arc) for item in automaton.items) and not arcs:
+        if not arcs and not automaton.tables:
             raise self.error(automaton.span, "an AUTOMATON needs at least one ARC FROM state TO state")
         named: set[str] = set()
         for arc in arcs:
@@ -236,26 +251,23 @@ class _Builder:
         starts = [item for item in automaton.states if item.start]
         if len(starts) > 1:
             raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START; an automaton begins in one state")
+        if not starts and not arcs and "q0" not in self.states:  # all arcs are rows of a table
+            self.states["q0"] = len(self.names)
+            self.names.append("q0")
         name = starts[0].name if starts else "q0" if "q0" in self.states else arcs[0].source[0]
         return self.states[name.lower()], {self.states[item.name.lower()] for item in automaton.states if item.final}
 
-    def _check_dead(self, arcs: tuple[written.Arc, ...], final: set[int]) -> None:
+    def _check_dead(self, built: Automaton, arcs: tuple[written.Arc, ...]) -> None:
         """Refuses a state from which no match can be reached."""
-        number = self.states
-        alive = set(final) | {number[arc.ends[i].lower()] for arc in arcs if arc.emits for i in range(2)}
-        while True:
-            more = {number[a.ends[0].lower()] for a in arcs if number[a.ends[1].lower()] in alive} - alive
-            if not more:
-                break
-            alive |= more
+        dead = dead_states(built)
         for arc in arcs:
             for name, span in (arc.source, arc.target):
-                if number[name.lower()] not in alive:
-                    raise self.error(span, f"from the state {name} no FINAL state and no arc with EMIT can be reached; declare STATE {name} FINAL, or add an arc")
+                if self.states[name.lower()] in dead:
+                    raise self.error(span, leads_nowhere(name))
 
     # -- expressions --------------------------------------------------------------------------------------------------
 
-    def _register(self, item: written.Register, splitter: _Splitter) -> Register:
+    def _register(self, item: written.Register, splitter: ArcSplitter) -> Register:
         initial = _NULL
         if item.initial is not None:
             splitter.check(item.initial, ROW)
@@ -264,7 +276,7 @@ class _Builder:
             initial = splitter.tree(item.initial)
         return Register(item.name, " ".join(item.type.lower().split()), initial, *self.place(item.span))
 
-    def _arc(self, arc: written.Arc, splitter: _Splitter, final: set[int]) -> Arc:
+    def _arc(self, arc: written.Arc, splitter: ArcSplitter, final: set[int]) -> Arc:
         source, target = (self.states[name.lower()] for name in arc.ends)
         first = len(self.parameters)
         splitter.parameters = self._parameters(arc)
@@ -304,7 +316,7 @@ class _Builder:
             self.parameters.append(Parameter(item.name, " ".join(item.type.lower().split()), *self.place(item.span)))
         return found
 
-    def _fence(self, arc: written.Arc, splitter: _Splitter) -> tuple[int, tuple[tuple, ...]]:
+    def _fence(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[int, tuple[tuple, ...]]:
         """The bit of what Spark computes of WHEN, and the trees of the rest."""
         if arc.when is None:
             return -1, ()
@@ -324,7 +336,7 @@ class _Builder:
             self.letters[text] = len(self.letters)
         return self.letters[text], tuple(others)
 
-    def _emitted(self, arc: written.Arc, splitter: _Splitter) -> tuple[tuple, ...]:
+    def _emitted(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[tuple, ...]:
         if not arc.emits:
             return ()
         trees: dict[str, tuple] = {}

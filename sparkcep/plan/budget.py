@@ -122,9 +122,9 @@ def history_leaves(timed: str) -> tuple[OfHistory, ...]:
     return tuple(OfHistory(f"history_{kind}", timed if kind == "starts" else "") for kind in kinds)
 
 
-def history_text(table: str) -> str:
-    """A scalar subquery that gives all rows of a history. What it lacks is an error that names it, and no column of the rows around it."""
-    columns = ", ".join(f"CAST(history.{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points")
+def history_text(table: str, published: bool) -> str:
+    """A scalar subquery that gives all rows of a history. What it lacks is an error that names it, and no column of the rows around it. The ``published`` order needs no match points."""
+    columns = ", ".join(f"CAST(history.{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points" or not published)
     return f"(SELECT collect_list(struct({columns})) FROM {table} AS history)"
 
 

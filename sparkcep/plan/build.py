@@ -403,7 +403,8 @@ def inputs(draft: Draft) -> Draft:
     """Collects the columns that Spark computes of each row."""
     columns, approx = draft.inputs.columns(), draft.clause.approx
     if approx is not None and approx.budget is not None and approx.budget.history is not None:
-        columns = (*columns, Computed(HISTORY_COLUMN, history_text(approx.budget.history.table.of(draft.clause.text))))
+        used = approx.budget.history
+        columns = (*columns, Computed(HISTORY_COLUMN, history_text(used.table.of(draft.clause.text), used.published)))
     return draft.with_(inputs=columns)
 
 

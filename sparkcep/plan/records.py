@@ -453,6 +453,16 @@ class Arc(NamedTuple):
     template: str
     parameters: tuple[int, ...]
 
+    @property
+    def is_text(self) -> bool:
+        """Whether a row of ARCS FROM brought it as text: it stands nowhere in the clause."""
+        return self.line == 0
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is there without any row of ARCS FROM."""
+        return not self.template and not self.is_text
+
 
 class Automaton(NamedTuple):
     """AUTOMATON: states by their numbers, arcs in their order, the names of EMIT's columns, the input columns of the rows' times and of the ends of
@@ -471,13 +481,15 @@ class Automaton(NamedTuple):
 
 class Arcs(NamedTuple):
     """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, () without ARRIVAL BY). ``keys``:
-    names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own (:mod:`sparkcep.plan.arcs`)."""
+    names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own (:mod:`sparkcep.plan.arcs`). ``texts``: whether
+    arcs may come as text, which sees the columns of the rows."""
 
     table: str
     arrival: tuple[str, ...]
     came: tuple[str, ...]
     keys: tuple[str, ...]
     columns: tuple[str, ...]
+    texts: bool
     line: int
     column: int
     text: str

@@ -2,7 +2,8 @@
 
 A candidate is a run and a place of the pattern at which it may take the row at hand, the variables between being skipped (Algorithm 2 calls it a match node at
 pre(sigma)). At each row all candidates are collected, as many as there are checks are chosen, and those are tried: conditions are
-evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without history the cheapest go first. With one, Algorithm 2 is an
+evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without history the cheapest go first. With one the most promising do
+(:mod:`sparkcep.search.promises`): the best of each place and cost first, then the others, the cheapest first. In the paper's order, Algorithm 2 is an
 online maximum coverage of the bundles that the candidates' vectors led to, by lazy greedy choice: a score is computed anew only where a bundle that it counts was
 covered meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else
 in units as small as 64 bits allow.
@@ -39,19 +40,24 @@ from sparkcep.search.futures import (
     unlink,
 )
 from sparkcep.search.memo import BASIS, mixed
+from sparkcep.search.promises import led_on, promising, was_tried
 
-# by which order candidates are tried where no history tells: FIRST_IN is the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
-PLAIN, FIRST_IN = range(2)
+# by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
+PLAIN = COVERING = 0
+FIRST_IN, PROMISING = 1, 2
 PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
 CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL = range(4)
 # state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of vectors, checks and candidates left out so far
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 7)
 # columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned, number of the vector in the history, version of its
-# score, the score in units, its residue
-A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, CANDIDATE_FIELDS = range(10)
-# columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits, version at which they changed
-M_ROW, M_UNITS, M_RESIDUE, M_VISITS, M_VERSION, COVER_FIELDS = range(6)
+# score, the score in units, its residue, code of its vector for how promising it is
+A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, A_PROMISED, CANDIDATE_FIELDS = range(11)
+BEHIND = -1.0  # the promise of what comes behind all others
+# columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits
+M_ROW, M_UNITS, M_RESIDUE, M_VISITS, COVER_FIELDS = range(5)
+# columns of a vector's score: of which row, as of which version, in units, its residue
+G_ROW, G_VERSION, G_SCORE, G_RESIDUE, GAIN_FIELDS = range(5)
 # columns of a vector learned: partition, code, visits, match points, the last one, the last row at which a run would begin there
 V_PART, V_CODE, V_VISITS, V_POINTS, V_LAST, V_BEGUN, VECTOR_FIELDS = range(7)
 T_NODE, T_FIRST, T_END = range(3)  # columns of a stretch
@@ -98,7 +104,7 @@ class Clock(NamedTuple):
 class Told(NamedTuple):
     """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their
     scores where nothing is covered; ``first`` int64 (n + 1), ``bundles``
-    int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS). Nothing of it is there where no history is used."""
+    int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS); ``memo`` int64 (n, GAIN_FIELDS): scores as of what is covered. Nothing of it is there where no history is used."""
 
     intervals: int
     codes: np.ndarray
@@ -109,11 +115,12 @@ class Told(NamedTuple):
     first: np.ndarray
     bundles: np.ndarray
     cover: np.ndarray
+    memo: np.ndarray
 
 
 class Learned(NamedTuple):
     """What is learned, where ``wanted``: ``vectors`` int64 (n, VECTOR_FIELDS) and a ``table`` int64 (4n) by hash; ``ends`` int64 (m, 2): vector and match point, each pair once;
-    of each entry ``vector`` int64 and ``mark`` int64, the match point that it was seen from last; ``seen`` int64 (classes, slots): 1 + code of the vector at which
+    of each entry ``vector`` int64 and ``mark`` int64, the match point that it was seen from last (this too where promises are wanted); ``seen`` int64 (classes, slots): 1 + code of the vector at which
     the class was visited last."""
 
     wanted: bool
@@ -258,10 +265,10 @@ def _forget(count, proxies, net, ground):
 
 
 @embedded
-def _vectors(count, row, low, net, clock, told, learned, runs, ground):
-    """Finds the first row of each candidate and, where they count, its vector and what the history tells of that."""
+def _vectors(count, part, row, low, choosing, net, clock, told, promises, learned, runs, ground):
+    """Finds the first row of each candidate and, where they count, its vector and what the history tells of that; how promising it is only where some are left out."""
     candidates = ground.candidates
-    known = told.codes.shape[0] > 0
+    known = told.codes.shape[0] > 0 and (not promises.wanted or ground.coverage.shape[0] > 0)
     for i in range(count):
         entry = candidates[i, A_ENTRY]
         start = row if entry == NONE else low + runs.pool[entry, C_START]
@@ -276,22 +283,29 @@ def _vectors(count, row, low, net, clock, told, learned, runs, ground):
         if known:
             at = _number(_code(candidates[i, A_EDGE], start, last, row, told.intervals, net, clock), told.codes)
             candidates[i, A_TOLD] = at
-            if at != NONE:
+            if at != NONE and not promises.wanted:
                 candidates[i, A_SCORE] = (told.first[at + 1] - told.first[at]) * told.units[at]
                 candidates[i, A_RESIDUE] = told.whole[at]
+        if promises.wanted:
+            code = _code(candidates[i, A_EDGE], start, last, row, promises.intervals, net, clock)
+            candidates[i, A_PROMISED] = code
+            if choosing:
+                promises.promise[i] = promising(code, part, promises)
 
 
-# -- choice: Algorithm 2 ----------------------------------------------------------------------------------------------
+# -- choice: Algorithm 2, and our own -----------------------------------------------------------------------------------
 
 
 @embedded
-def _first(a, b, order, net, runs, ground):
-    """Whether candidate ``a`` is tried before ``b``: the higher score, least cost, latest start, latest place, earliest rows, preferred way."""
+def _first(a, b, order, net, promises, runs, ground):
+    """Whether candidate ``a`` is tried before ``b``: the higher score or promise, least cost, latest start, latest place, earliest rows, preferred way."""
     candidates = ground.candidates
     if order == FIRST_IN:
         # the seed is the oldest node, then come the runs as they were made
         x, y = candidates[a, A_ENTRY], candidates[b, A_ENTRY]
         return x < y if x != y else candidates[a, A_EDGE] < candidates[b, A_EDGE]
+    if order == PROMISING and promises.promise[a] != promises.promise[b]:
+        return promises.promise[a] > promises.promise[b]
     if candidates[a, A_RESIDUE] != candidates[b, A_RESIDUE] and candidates[a, A_SCORE] != candidates[b, A_SCORE]:
         return candidates[a, A_SCORE] > candidates[b, A_SCORE]
     e, f = candidates[a, A_EDGE], candidates[b, A_EDGE]
@@ -308,7 +322,24 @@ def _first(a, b, order, net, runs, ground):
 
 
 @embedded
-def _sift(at, size, order, net, runs, ground):
+def _foremost(count, net, promises, runs, ground):
+    """Leaves of the candidates of one place and cost the most promising one in front; the others go behind all such."""
+    square = promises.intervals * promises.intervals
+    for i in range(count):
+        at = ground.candidates[i, A_PROMISED] // square
+        known = promises.best[at] - 1
+        if known == NONE or _first(i, known, PROMISING, net, promises, runs, ground):
+            promises.best[at] = i + 1
+    for i in range(count):
+        at = ground.candidates[i, A_PROMISED] // square
+        if promises.best[at] - 1 != i:
+            promises.promise[i] = BEHIND
+    for i in range(count):
+        promises.best[ground.candidates[i, A_PROMISED] // square] = 0
+
+
+@embedded
+def _sift(at, size, order, net, promises, runs, ground):
     """Moves the candidate at a place of the heap down to where it belongs."""
     heap = ground.heap
     item = heap[at]
@@ -316,9 +347,9 @@ def _sift(at, size, order, net, runs, ground):
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and _first(heap[child + 1], heap[child], order, net, runs, ground):
+        if child + 1 < size and _first(heap[child + 1], heap[child], order, net, promises, runs, ground):
             child += 1
-        if not _first(heap[child], item, order, net, runs, ground):
+        if not _first(heap[child], item, order, net, promises, runs, ground):
             break
         heap[at] = heap[child]
         at = child
@@ -326,10 +357,11 @@ def _sift(at, size, order, net, runs, ground):
 
 
 @embedded
-def _gain(i, row, told, ground):
-    """Computes the score of a candidate anew, as of the bundles covered by now."""
-    candidates, cover = ground.candidates, told.cover
-    at = candidates[i, A_TOLD]
+def _gain(at, row, version, told):
+    """Computes the score of a vector as of the bundles covered by now, once for all its candidates; it stands in ``told.memo`` then."""
+    memo, cover = told.memo, told.cover
+    if memo[at, G_ROW] == row and memo[at, G_VERSION] == version:
+        return
     score = np.int64(0)
     residue = np.int64(0)
     for k in range(told.first[at], told.first[at + 1]):
@@ -340,26 +372,29 @@ def _gain(i, row, told, ground):
         elif told.visits[at] < cover[b, M_VISITS]:
             score += told.units[at] - cover[b, M_UNITS]
             residue = (residue + told.residues[at] - cover[b, M_RESIDUE] + PRIME) % PRIME
-    candidates[i, A_SCORE] = score
-    candidates[i, A_RESIDUE] = residue
+    memo[at, G_ROW] = row
+    memo[at, G_VERSION] = version
+    memo[at, G_SCORE] = score
+    memo[at, G_RESIDUE] = residue
 
 
 @embedded
-def _stale(i, row, told, ground):
-    """Whether a bundle of the candidate was covered since its score was computed (line 15 of Algorithm 2)."""
-    at = ground.candidates[i, A_TOLD]
-    if at == NONE:
+def _stale(i, row, version, told, ground):
+    """Whether the score of a candidate is another one since bundles were covered (line 15 of Algorithm 2); it has the present one then."""
+    candidates, at = ground.candidates, ground.candidates[i, A_TOLD]
+    if at == NONE or candidates[i, A_VERSION] == version:
         return False
-    since = ground.candidates[i, A_VERSION]
-    for k in range(told.first[at], told.first[at + 1]):
-        b = told.bundles[k]
-        if told.cover[b, M_ROW] == row and told.cover[b, M_VERSION] > since:
-            return True
-    return False
+    _gain(at, row, version, told)
+    candidates[i, A_VERSION] = version
+    if candidates[i, A_RESIDUE] == told.memo[at, G_RESIDUE]:
+        return False
+    candidates[i, A_SCORE] = told.memo[at, G_SCORE]
+    candidates[i, A_RESIDUE] = told.memo[at, G_RESIDUE]
+    return True
 
 
 @embedded
-def _covers(i, row, version, told, ground):
+def _covers(i, row, told, ground):
     """Covers the bundles of a candidate; by how much the cover grew, as a float."""
     at = ground.candidates[i, A_TOLD]
     more = 0.0
@@ -375,40 +410,41 @@ def _covers(i, row, version, told, ground):
             told.cover[b, M_UNITS] = told.units[at]
             told.cover[b, M_RESIDUE] = told.residues[at]
             told.cover[b, M_VISITS] = told.visits[at]
-            told.cover[b, M_VERSION] = version
     return more
 
 
 @embedded
-def _choose(count, tried, row, order, net, told, runs, ground):
+def _choose(count, tried, row, order, net, told, promises, runs, ground):
     """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have covered."""
     heap = ground.heap
     for i in range(count):
         heap[i] = i
     if tried == count:
         return
+    covering, asked = order == COVERING, ground.coverage.shape[0] > 0
+    if order == PROMISING:
+        _foremost(count, net, promises, runs, ground)
     for i in range(count // 2 - 1, -1, -1):
-        _sift(i, count, order, net, runs, ground)
+        _sift(i, count, order, net, promises, runs, ground)
     size = count
     version = 0
     covered = 0.0
     while size > count - tried:
         best = heap[0]
-        if _stale(best, row, told, ground):
-            ground.candidates[best, A_VERSION] = version
-            _gain(best, row, told, ground)
-            _sift(0, size, order, net, runs, ground)
+        if covering and _stale(best, row, version, told, ground):
+            _sift(0, size, order, net, promises, runs, ground)
             continue
         version += 1
-        covered += _covers(best, row, version, told, ground)
+        if covering or asked:
+            covered += _covers(best, row, told, ground)
         size -= 1
         heap[0] = heap[size]
         heap[size] = best
-        _sift(0, size, order, net, runs, ground)
-    if ground.coverage.shape[0] > 0:
+        _sift(0, size, order, net, promises, runs, ground)
+    if asked:
         more = 0.0
         for i in range(size):
-            more += _covers(heap[i], row, version + 1, told, ground)
+            more += _covers(heap[i], row, told, ground)
         ground.coverage[row] = covered / (covered + more) if more > 0.0 else 1.0
 
 
@@ -468,17 +504,20 @@ def _visit(i, part, row, net, learned, ground, state):
 
 
 @embedded
-def _reached(entry, row, learned, runs, state):
+def _reached(entry, part, row, promises, learned, runs, state):
     """Notes the match point at ``row`` at all vectors of a complete run; there is room for it."""
     while entry != NONE and learned.mark[entry] != row:
         learned.mark[entry] = row
-        at = learned.vector[entry]
-        if learned.vectors[at, V_LAST] != row:
-            learned.vectors[at, V_LAST] = row
-            learned.vectors[at, V_POINTS] += 1
-            learned.ends[state[Q_ENDS], 0] = at
-            learned.ends[state[Q_ENDS], 1] = row
-            state[Q_ENDS] += 1
+        if promises.wanted:
+            led_on(promises.vector[entry], part, promises)
+        if learned.wanted:
+            at = learned.vector[entry]
+            if learned.vectors[at, V_LAST] != row:
+                learned.vectors[at, V_LAST] = row
+                learned.vectors[at, V_POINTS] += 1
+                learned.ends[state[Q_ENDS], 0] = at
+                learned.ends[state[Q_ENDS], 1] = row
+                state[Q_ENDS] += 1
         entry = runs.pool[entry, C_PARENT]
 
 
@@ -503,7 +542,7 @@ def _room(tried, learned, classes, runs, ground, state):
 
 
 @embedded
-def _try(i, part, row, low, high, count, proxies, net, looking, classes, learned, runs, ground, state):
+def _try(i, part, row, low, high, count, proxies, net, looking, classes, promises, learned, runs, ground, state):
     """Tries a candidate; how many classes the row has added then, or -1 for an error."""
     edges = net.edges
     place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
@@ -511,6 +550,8 @@ def _try(i, part, row, low, high, count, proxies, net, looking, classes, learned
     vector = np.int64(NONE)
     if learned.wanted:
         vector = _visit(i, part, row, net, learned, ground, state)
+    if promises.wanted:
+        was_tried(ground.candidates[i, A_PROMISED], part, promises)
     if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
         got = fulfils(place, v, e, row, low, high, edges, looking, state)
         if got < 0:
@@ -523,6 +564,9 @@ def _try(i, part, row, low, high, count, proxies, net, looking, classes, learned
     ground.labels[entry] = np.int64(mixed(np.uint64(ground.labels[before] if before != NONE else 0), net.variables[e]))
     if learned.wanted:
         learned.vector[entry] = vector
+        learned.mark[entry] = NONE
+    if promises.wanted:
+        promises.vector[entry] = ground.candidates[i, A_PROMISED]
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
     if accepting != NONE:
@@ -623,7 +667,7 @@ def _tell_all(part, edges, runs, ground, state):
 
 
 @allocating
-def compact_entries(classes, learned, runs, ground, state):
+def compact_entries(classes, promises, learned, runs, ground, state):
     """Drops the entries of runs that no class has, and numbers the others anew."""
     pool, used = runs.pool, state[K_ENTRIES]
     number = np.full(used + 1, NONE, dtype=np.int64)
@@ -646,6 +690,9 @@ def compact_entries(classes, learned, runs, ground, state):
         ground.labels[count] = ground.labels[entry]
         if learned.wanted:
             learned.vector[count] = learned.vector[entry]
+        if promises.wanted:
+            promises.vector[count] = promises.vector[entry]
+        if learned.wanted or promises.wanted:
             learned.mark[count] = learned.mark[entry]
         count += 1
     state[K_ENTRIES] = count
@@ -657,7 +704,7 @@ def compact_entries(classes, learned, runs, ground, state):
 
 
 @kernel
-def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, told, learned, looking, classes, runs, ground, state):
+def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, told, promises, learned, looking, classes, runs, ground, state):
     """Goes through whole partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
 
     ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each
@@ -689,15 +736,15 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                 if not _room(tried, learned, classes, runs, ground, state):
                     outcome = GROW
                     break
-                _vectors(count, row, low, net, clock, told, learned, runs, ground)
-                _choose(count, tried, row, order, net, told, runs, ground)
+                _vectors(count, part, row, low, tried < count, net, clock, told, promises, learned, runs, ground)
+                _choose(count, tried, row, order, net, told, promises, runs, ground)
                 state[Q_CHECKS] += tried
                 state[Q_LEFT] += count - tried
                 ground.left[row] = count - tried
                 state[Q_DONE] = 0
                 added = 0
                 for i in range(count - 1, count - tried - 1, -1):
-                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, classes, learned, runs, ground, state)
+                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, classes, promises, learned, runs, ground, state)
                     if added < 0:
                         break
                 if added < 0:
@@ -707,9 +754,9 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                 if state[Q_DONE] == 0:
                     row += 1
                     continue
-                if learned.wanted:
+                if learned.wanted or promises.wanted:
                     for i in range(state[Q_DONE]):
-                        _reached(ground.done[i, 0], row, learned, runs, state)
+                        _reached(ground.done[i, 0], part, row, promises, learned, runs, state)
                 if not proxies:
                     _distinct(runs, ground, net, state)
                     state[K_UNTOLD] = 0

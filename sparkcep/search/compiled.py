@@ -35,6 +35,7 @@ from sparkcep.search.locks import Locks
 log = logging.getLogger("sparkcep")
 
 _PACKAGE = __name__.partition(".")[0]
+SHIPPED = Path(__file__).parents[1] / "kernels"  # what a platform's wheel may bring
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -123,14 +124,15 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files(IndexDataCacheFile):
-    """A file for each combination of argument types and processor: no index, which two processes could write at once.
+    """A file for each combination of argument types and processor: no index, which two processes could write at once. Beside those of
+    the user's there may be some in the package, for any processor of the machine's kind (``docs/troubleshooting.md``, wheels with kernels).
 
     Its last bytes are a digest of the others, by which a damaged one is known: machine code that is not what was compiled would end the process.
     """
 
     def __init__(self, cache_path: str, filename_base: str, source_stamp: str) -> None:
         super().__init__(cache_path=cache_path, filename_base=filename_base, source_stamp=source_stamp)
-        self._folders = [place / Path(cache_path).name for place in places()]  # the last one is cache_path
+        self._folders = [place / Path(cache_path).name for place in (*places()[:-1], SHIPPED, places()[-1])]  # the last one is cache_path
 
     def path(self, key: Any) -> Path:
         return self._folders[-1] / self._name(key)
@@ -139,25 +141,31 @@ class _Files(IndexDataCacheFile):
         return self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16))
 
     def has(self, key: Any) -> bool:
-        name = self._name(key)
-        return any((folder / name).exists() for folder in self._folders)
+        return any((folder / self._name(k)).exists() for k in (key, _generic(key)) for folder in self._folders)
 
     def save(self, key: Any, data: Any) -> None:
         whole = self._dump((key, data))
         storage.write(self.path(key), whole + hashlib.sha256(whole).digest())
 
     def load(self, key: Any) -> Any:
-        for folder in self._folders:
-            path = folder / self._name(key)
-            if _is_whole(path):
-                found, data = self._load_data(str(path))  # what is behind the pickled object is not read
-                if found == key:
-                    return data
+        for wanted in (key, _generic(key)):
+            for folder in self._folders:
+                path = folder / self._name(wanted)
+                if _is_whole(path):
+                    found, data = self._load_data(str(path))  # what is behind the pickled object is not read
+                    if found == wanted:
+                        return data
         return None
 
     def flush(self) -> None:
         for path in self._folders[-1].glob(self._data_name_pattern.replace("{number:d}", "*")):
             path.unlink(missing_ok=True)
+
+
+def _generic(key: tuple) -> tuple:
+    """The key of a kernel that was compiled for any processor of the same kind."""
+    signature, (kind, _, _), *rest = key
+    return (signature, (kind, "generic", ""), *rest)
 
 
 def _is_whole(path: Path) -> bool:
@@ -296,20 +304,24 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
         wish = os.environ.get(KEY, "true").strip().lower()
         if wish == "always":
             return functools.partial(interpreted.call, kernel)
-        if wish == "false" or _at_once or not _may_compile or kept() or not interpreted.fits(args):
-            return compile_for(*args)
+        if wish == "false" or _at_once or not _may_compile or kept() or not interpreted.fits(kernel, args):
+            return compiling(*args)
         function = kernel.py_func
         types = signatures.written(signature)
         if types is None:
-            return compile_for(*args)
+            return compiling(*args)
         wanted = requests.Request(function.__module__, function.__name__, digest(function.__module__), types)
-        return call if _asked.of(wanted, kept) else compile_for(*args)
+        return call if _asked.of(wanted, kept) else compiling(*args)
 
     def call(*args: Any) -> Any:
         try:
             return interpreted.call(kernel, *args, seconds=interpreted.SECONDS)
         except interpreted.TooLongError:
-            return compile_for(*args)(*args)
+            return compiling(*args)(*args)
+
+    def compiling(*args: Any) -> Callable:
+        with pipeline.told(kernel):
+            return compile_for(*args)
 
     return entered
 

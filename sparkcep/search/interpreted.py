@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import logging
 import math
 import textwrap
 import threading
@@ -18,6 +19,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
+
+log = logging.getLogger("sparkcep")
 
 SECONDS = 2.0  # that are good for one call; a compilation takes 5 to 20
 MOST_BYTES = 1 << 26  # of the arrays of one call, which are copied before it
@@ -29,8 +32,13 @@ class TooLongError(Exception):
     """A twin took longer than it may."""
 
 
-def fits(args: tuple) -> bool:
-    """Whether the arrays of a call are small enough to be copied."""
+def fits(kernel: Any, args: tuple) -> bool:
+    """Whether the kernel has a twin, and the arrays of the call are small enough to be copied."""
+    try:
+        _twin(kernel.py_func)
+    except OSError as error:  # a package without its sources
+        log.info("%s cannot be interpreted: %s", kernel.py_func.__name__, error)
+        return False
     return sum(array.nbytes for array in _written(args)) <= MOST_BYTES
 
 

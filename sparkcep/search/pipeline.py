@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from numba.core import types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+
+log = logging.getLogger("sparkcep")
+
+_SAID_SECONDS = 5.0  # between two lines of the log on how far it is
 
 # What these passes look for is not in a kernel: closures, comprehensions, with statements, array expressions, messages of exceptions
 # that are put together, values for which code is written anew. The check of features is for generators.
@@ -37,7 +43,9 @@ def plainly(dispatcher: Any) -> None:
     compile_for = compiler.compile
 
     def plain(args: tuple, keywords: dict) -> tuple:
-        return template(tuple(types.unliteral(a) for a in args), {name: types.unliteral(a) for name, a in dict(keywords).items()})
+        found = template(tuple(types.unliteral(a) for a in args), {name: types.unliteral(a) for name, a in dict(keywords).items()})
+        _ready(dispatcher)
+        return found
 
     def compiled(*args: Any) -> Any:
         with few_collections():
@@ -55,3 +63,46 @@ def few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+class _Work:
+    """What is compiled for one call: the functions that it needs, and those that are ready."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.needed = _called(kernel, set())
+        self.ready: set[Any] = set()
+        self.said = time.monotonic()
+
+
+_work: _Work | None = None
+
+
+@contextlib.contextmanager
+def told(kernel: Any) -> Iterator[None]:
+    """Inside, ``kernel`` is compiled, and the log says now and then how many of the kernels that it needs are ready."""
+    global _work
+    before, _work = _work, _Work(kernel)
+    try:
+        yield
+    finally:
+        _work = before
+
+
+def _ready(kernel: Any) -> None:
+    if _work is not None and kernel in _work.needed:
+        _work.ready.add(kernel)
+        if time.monotonic() > _work.said + _SAID_SECONDS:
+            _work.said = time.monotonic()
+            log.warning("sparkcep: %d of %d kernels are ready", len(_work.ready), len(_work.needed))
+
+
+def _called(kernel: Any, found: set[Any]) -> set[Any]:
+    """The kernel and those that it calls, directly or not; some of them may not be needed for the types at hand."""
+    if kernel.targetoptions.get("inline") != "always":
+        found.add(kernel)
+    function = kernel.py_func
+    for name in function.__code__.co_names:
+        other = function.__globals__.get(name)
+        if hasattr(other, "py_func") and other not in found:
+            _called(other, found)
+    return found

@@ -45,7 +45,8 @@ def extension_jar(*, java_home: str | None = None, spark_home: str | None = None
     sources = _sources()
     name = f"sparkcep-parser-{_fingerprint(sources, jars)}.jar"
     places = storage.places(storage.cache_root())
-    built = next((place / name for place in places if _is_whole(place / name)), None)
+    shipped = Path(__file__).parents[1]  # a platform's wheel brings a jar for each Spark that it was built with
+    built = next((place / name for place in (shipped, *places) if _is_whole(place / name)), None)
     if built is None:
         built = places[-1] / name
         _compile(sources, jars, built, java_home)

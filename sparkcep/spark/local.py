@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkcep.spark.java import require_java
@@ -20,6 +22,9 @@ def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSe
     JavaNotFoundError."""
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark says which of the machine's names it uses
+    # of pandas on Spark, which is not used here
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark.sql import SparkSession
 
     builder = (
@@ -29,10 +34,12 @@ def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSe
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
-        .config("spark.log.level", "ERROR")
+        .config("spark.ui.showConsoleProgress", "false")
     )
     if os.name == "posix":
         builder = builder.config(DAEMON_KEY, DAEMON_MODULE)
+    if "log4j2.configurationFile" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}")
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
     return enable(builder.getOrCreate(), warm=False)  # the first query comes at once, or none does

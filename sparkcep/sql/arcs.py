@@ -23,7 +23,7 @@ def with_arcs(plan: Plan, rows: str) -> str:
     assert plan.arcs is not None and plan.automaton is not None
     keys = [key.column for key in plan.partition]
     arrival = [a.moment_column(i) for i in range(len(plan.arcs.arrival))]
-    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ARRIVED, a.NOW, *arrival, *map(a.came_column, range(len(arrival))))]
+    columns = [column for column in plan.arcs.columns if column not in (a.IS, a.ROW, a.ARRIVED, a.NOW, *arrival, *map(a.came_column, range(len(arrival))))]
     table = _table(plan, arrival)
     if plan.arcs.came and keys:
         table, columns = _with_now(plan, table, arrival, rows), [*columns, a.NOW]
@@ -75,13 +75,18 @@ def _arrival(plan: Plan, came: Iterable[str], turn: str) -> str:
 def _table(plan: Plan, arrival: list[str]) -> str:
     """The rows of the table of arcs. A name stands for its column where it has one, else for the NULL beside it; in ARRIVAL BY for its column alone."""
     arcs, parameters = plan.arcs, plan.automaton.parameters
-    names = {name.lower(): quote(name) for name in (*a.OWN_COLUMNS, *(parameter.name for parameter in parameters), *arcs.keys)}
+    own = a.own_columns(arcs.texts)
+
+    def folded(name: str) -> str:
+        return name if plan.case_sensitive else name.lower()
+
+    names = {folded(name): quote(name) for name in (*own, *(parameter.name for parameter in parameters), *arcs.keys)}
     selected = [f"NULL AS {name}" for name in names.values()]
-    selected += [f"{names[name]} AS {column}" for name, column in a.OWN_COLUMNS.items()]
+    selected += [f"{names[name]} AS {column}" for name, column in own.items()]
     for i, parameter in enumerate(parameters):
-        name = names[parameter.name.lower()]
+        name = names[folded(parameter.name)]
         selected += [f"try_cast({name} AS {parameter.type}) AS {parameter_column(i)}", f"{name} AS {a.written_column(i)}"]
-    selected += [f"{names[name.lower()]} AS {a.key_column(i)}" for i, name in enumerate(arcs.keys)]
+    selected += [f"{names[folded(name)]} AS {a.key_column(i)}" for i, name in enumerate(arcs.keys)]
     moments = "".join(f", ({text}) AS {name}" for text, name in zip(arcs.arrival, arrival))
     source = f"(SELECT *{moments} FROM {arcs.table})" if moments else arcs.table
     return f"SELECT {', '.join([*selected, *arrival])}, monotonically_increasing_id() AS {a.NUMBER} FROM {source}"

@@ -175,7 +175,11 @@ def _tried(plan: Plan) -> str:
     sketch = f" through a sketch {'of ' * (len(budget.sketch) == 1)}{' x '.join(map(str, budget.sketch))}{' cells' * (len(budget.sketch) == 1)}" if budget.sketch else ""
     if not budget.history:
         return f"{budget.checks} candidates of a row are tried, in the order of {tie} ({runs})"
-    return f"{budget.checks} candidates of a row are tried, those first that cover most bundles of the history{sketch}, then in the order of {tie} ({runs})"
+    first = f"those first that cover most bundles of the history{sketch}, then in the order of {tie}"
+    if not budget.published:
+        what = f"match points for each visit, in the history{sketch} and in the partition so far"
+        first = f"of each place and cost the one that promises most ({what}), these by their promise, then the others in the order of {tie}"
+    return f"{budget.checks} candidates of a row are tried, {first} ({runs})"
 
 
 def _places(plan: Plan, net: Net) -> list[str]:
@@ -254,7 +258,8 @@ def _from_table(plan: Plan) -> list[str]:
     if arcs is None:
         return []
     order = f"in the order of {', '.join(arcs.arrival)}, which is one with that of the rows" if arcs.came else "before all rows"
-    return [f"arcs: {', '.join(arc.template for arc in plan.automaton.arcs if arc.template)} are there as the rows of {arcs.table} say, {order}"]
+    named = [arc.template for arc in plan.automaton.arcs if arc.template] + (["arcs as text"] if arcs.texts else [])
+    return [f"arcs: {', '.join(named)} are there as the rows of {arcs.table} say, {order}"]
 
 
 def _changes(plan: Plan) -> list[str]:

@@ -26,7 +26,7 @@ from sparkcep.clause.lexer import OP, STRING, WORD, Span, matching, quote, token
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
-from sparkcep.plan.arcs import IS
+from sparkcep.plan.arcs import IS, ROW
 from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
@@ -579,6 +579,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
         computed.append(_WHOLE)
     computed += free_names(plan)
+    if plan.arcs is not None and plan.arcs.texts:
+        computed.append(f"struct(*) AS {ROW}")
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)

@@ -15,6 +15,7 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, statement_spans, tokenize
 from sparkcep.clause.tree import PAST_LAST, MatchClause
 from sparkcep.errors import ClauseError, nearest, position
+from sparkcep.plan.arcs import reads_texts
 from sparkcep.plan.costs import ALL, report
 from sparkcep.plan.define import conjuncts
 from sparkcep.plan.options import selection
@@ -158,7 +159,7 @@ def _endless(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 @_rule("UNREACHABLE_STATE", WARNING)
 def _unreachable(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     automaton = clause.automaton
-    if automaton is None or not automaton.arcs:
+    if automaton is None or not automaton.arcs or (automaton.tables and reads_texts(clause)):  # rows of a table may bring what leads there
         return
     leads = _leads(automaton)
     starts = [state.name for state in automaton.states if state.start]

@@ -1,7 +1,7 @@
 """Arcs that come and go, by definition: after each row of ARCS FROM all arcs are made anew from all such rows.
 
 A row is a dictionary with ``arc``, ``op``, ``valid_from``, ``valid_to``, ``at`` (its turn), the parameters, and ``p`` where it is for one partition alone. Turns
-of rows and arcs differ.
+of rows and arcs differ. An arc as text has ``from_state``, ``to_state``, ``final``, ``when`` and ``set``, and the :class:`Arc` that these say (``of``).
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ class Moment:
     def automaton(self):
         automaton = self.arcs.automaton
         found = [(number, ALWAYS, (), arc) for number, arc in enumerate(automaton.arcs)]  # templates are never valid, but their EMIT has columns
+        final = {event["to_state"].lower() for event in self.arcs.events if event.get("final") and (event["op"] or "").lower() != "punctuate"}
         for event, begin, end in self._standing():
+            if event.get("from_state") is not None:
+                found.append((len(automaton.arcs), begin, _text(event), replace(event["of"], begin=begin, end=end)))
+                continue
             number, arc = next((n, a) for n, a in enumerate(automaton.arcs) if a.parameters is not None and a.name == event["arc"])
             values = tuple(event[name] for name in arc.parameters)
             own = replace(
@@ -70,7 +74,7 @@ class Moment:
             )  # fmt: skip
             found.append((number, begin, tuple((v is not None, v or 0) for v in values), own))
         found.sort(key=lambda one: one[:3])
-        return replace(automaton, arcs=tuple(arc for *_, arc in found))
+        return replace(automaton, arcs=tuple(arc for *_, arc in found), final=automaton.final | final)
 
     def _standing(self):
         """[row that brought it, begin, end] of all arcs that were not undone."""
@@ -95,8 +99,16 @@ class Moment:
         return [one[:3] for one in standing]
 
     def _alike(self, one, other):
+        if one.get("from_state") is not None or other.get("from_state") is not None:
+            return other.get("from_state") is not None and one.get("from_state") is not None and one.get("p") == other.get("p") and _text(one) == _text(other)
         arc = next(a for a in self.arcs.automaton.arcs if a.parameters is not None and a.name == other["arc"])
         return all(one.get(c) == other.get(c) for c in ("arc", "p", *arc.parameters))
+
+
+def _text(event):
+    """What an arc as text is known by."""
+    names = [event[c] and event[c].lower() for c in ("arc", "from_state", "to_state")]
+    return tuple((v is not None, v or "") for v in (*names, event["when"], event["set"]))
 
 
 def _given(e, arc: Arc, event):
@@ -104,6 +116,25 @@ def _given(e, arc: Arc, event):
     if e[0] == "name" and e[1] in arc.parameters:
         return ("lit", event[e[1]])
     return (e[0], *(_given(part, arc, event) if isinstance(part, tuple) else part for part in e[1:]))
+
+
+_TEXTS = ("from_state", "to_state", "when", "set")
+
+
+def random_text(rng, automaton, condition, expression, to_sql):
+    """An arc as text between states of the automaton, or states that it does not name. ``condition`` and ``expression`` make random ones over names."""
+    seen = [*automaton.registers, "v", "w"]
+    source, target = (rng.choice(("q0", "q0", "q1", "q2", "q3", "new")) for _ in range(2))
+    when = condition(seen) if rng.random() < 0.8 else None
+    sets = tuple((name, expression(seen)) for name in automaton.registers if rng.random() < 0.4)
+    arc = Arc(source, target, rng.choice((None, "t1", "t2", "t2")), when=when, sets=sets)
+    declared = {state for one in automaton.arcs for state in (one.source, one.target)} | automaton.final
+    final = rng.choice((None, target in automaton.final)) if target in declared else rng.choice((None, target != "q3"))
+    written = ", ".join(f"{name.upper() if rng.random() < 0.5 else name} = {to_sql(e)}" for name, e in sets) if sets else None
+    return {
+        "arc": arc.name and rng.choice((arc.name, arc.name.upper())), "from_state": rng.choice((source, source.upper())), "to_state": target, "final": final,
+        "when": None if when is None else to_sql(when), "set": written, "of": arc,
+    }  # fmt: skip
 
 
 # -- random ones ------------------------------------------------------------------------------------------------------
@@ -126,17 +157,17 @@ def with_templates(rng, automaton, more):
     return replace(automaton, arcs=tuple(arcs))
 
 
-def random_events(rng, automaton, turns, times, *, explicit=True, default=True, changes=True, promise=False, own=()):
+def random_events(rng, automaton, turns, times, *, explicit=True, default=True, changes=True, promise=False, own=(), texts=None):
     """Rows of ARCS FROM that come at the ``turns``, with times among ``times``: with lifetimes of their own (``explicit``), in default mode, or both; also what
-    ends and undoes arcs (``changes``), and punctuations that are kept (``promise``); ``own``: partitions that arcs may be of."""
+    ends and undoes arcs (``changes``), and punctuations that are kept (``promise``); ``own``: partitions that arcs may be of; ``texts``: makes arcs as text."""
     templates = [arc for arc in automaton.arcs if arc.parameters is not None]
     names = sorted({name for arc in templates for name in arc.parameters})
     events, there = [], []
-    for at in sorted(turns) if templates else ():
+    for at in sorted(turns) if templates or texts else ():
         kind = rng.random()
         if changes and there and kind < 0.35:
             event = rng.choice(there)
-            like = [one for one in there if all(one[c] == event[c] for c in (*names, "arc", "p", "valid_from", "valid_to"))]
+            like = [one for one in there if all(one.get(c) == event.get(c) for c in (*names, *_TEXTS, "arc", "p", "valid_from", "valid_to"))]
             if kind < 0.2 or not explicit:
                 there.remove(like[-1])
                 until = rng.choice(times) if explicit and (not default or rng.random() < 0.5) else None
@@ -145,11 +176,12 @@ def random_events(rng, automaton, turns, times, *, explicit=True, default=True, 
                 events.append(dict(event, op=rng.choice(("retract", "Retract")), at=at))
                 there.remove(like[-1])
             continue
-        arc = rng.choice(templates)
+        arc = rng.choice(templates) if templates and not (texts and rng.random() < 0.6) else None
         begin = None if default and (not explicit or rng.random() < 0.5) else rng.choice(times)
         end = None if rng.random() < 0.5 or not explicit else rng.choice(times) + rng.randrange(4)
-        event = {"arc": arc.name, "op": rng.choice(("insert", None)), "valid_from": begin, "valid_to": end, "at": at, "p": rng.choice((None, *own))}
-        event |= {name: rng.choice((None, 0, 1, 2, 3)) if name in arc.parameters else None for name in names}
+        event = {"arc": arc and arc.name, "op": rng.choice(("insert", None)), "valid_from": begin, "valid_to": end, "at": at, "p": rng.choice((None, *own))}
+        event |= {name: rng.choice((None, 0, 1, 2, 3)) if arc is not None and name in arc.parameters else None for name in names}
+        event |= {} if texts is None else texts() if arc is None else dict.fromkeys((*_TEXTS, "final", "of"))
         if there and rng.random() < 0.35:  # a second one that is like it but for its times
             like = rng.choice(there)
             event = dict(like, at=at, valid_from=event["valid_from"], valid_to=event["valid_to"])
@@ -160,7 +192,7 @@ def random_events(rng, automaton, turns, times, *, explicit=True, default=True, 
             later = [event for event in events if event["at"] > at + 0.5]
             reach = [0 if event["valid_from"] is None else event["valid_from"] for event in later if (event["op"] or "insert").lower() != "delete"]
             reach += [event["valid_to"] for event in later if event["op"] == "delete" and event["valid_to"] is not None]
-            events.append(dict.fromkeys((*names, "arc", "valid_to", "p")) | {"op": "punctuate", "valid_from": min([*reach, rng.choice(times)]), "at": at + 0.5})
+            events.append(dict.fromkeys((*names, *((*_TEXTS, "final", "of") if texts else ()), "arc", "valid_to", "p")) | {"op": "punctuate", "valid_from": min([*reach, rng.choice(times)]), "at": at + 0.5})
         events.sort(key=lambda event: event["at"])
     if not explicit:
         events = [{name: value for name, value in event.items() if name not in ("valid_from", "valid_to")} for event in events]

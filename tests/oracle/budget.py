@@ -1,6 +1,7 @@
 """BUDGET n CHECKS and MATCH HISTORY for patterns whose conditions look at one row, by their text: every run is kept, every choice compared with every other.
 
-The pattern is written out in places (BUDGET.md, 2a.6); a candidate is a run, a place and the least cost of the way there. Costs and scores are fractions.
+The pattern is written out in places (BUDGET.md, 2a.6); a candidate is a run, a place and the least cost of the way there. Costs and scores are fractions; what a candidate
+promises is a float, since the order that it makes is defined in floats.
 """
 
 from __future__ import annotations
@@ -112,6 +113,7 @@ class Run:
     places: tuple = ()
     cost: Fraction = Fraction(0)
     vectors: tuple = ()
+    tries: tuple = ()
 
     @property
     def place(self):
@@ -152,10 +154,12 @@ class Budgeted:
     history: dict | None = None
     intervals: int = 1
     above: str = ""  # a variable whose rows have a greater value than the first row of their run
+    points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
 
     def answer(self, letters, times, recorded=None, values=()) -> Answer:
         """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history. ``values``: of the rows, for ``above``."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
+        promises = Promises(self, places) if self.points is not None else None
         for i, letter in enumerate(letters):
             candidates = []
             for run in [Run(), *runs]:
@@ -168,23 +172,28 @@ class Budgeted:
                         candidates.append((run, q, cost))
             if self.proxies:
                 candidates = self._best(candidates, i, places, values)
-            tried = self._tried(candidates, times, i, answer)
+            tried = self._tried(candidates, times, i, answer, promises)
             answer.left[i] = len(candidates) - len(tried)
+            led = set()
             for run, q, cost in tried:
                 vector = self.vector(run, q, cost, times, i, recorded or self.intervals)
                 who = (run.rows, run.places) if run.rows else i
                 if (who, vector) not in seen:
                     seen.add((who, vector))
                     answer.visits[vector] += 1
+                number = promises.tries(self.vector(run, q, cost, times, i, self.intervals)) if promises else 0
                 if places.variable[q][0] == self.above and not values[i] > values[run.rows[0]]:
                     continue  # it was tried
-                longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector))
+                longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector), (*run.tries, number))
                 runs.append(longer)
                 error = cost + places.cost.get((q, places.end), self.k + 1)
                 if error <= self.k:
                     answer.matches.setdefault(i, []).append(Match(longer.rows, tuple(places.variable[p][0] for p in longer.places), error))
+                    led.update(longer.tries)
                     for reached in longer.vectors:
                         answer.points.setdefault(reached, set()).add(i)
+            if promises:
+                promises.led(led)
         return answer
 
     def vector(self, run, q, cost, times, i, g):
@@ -220,17 +229,26 @@ class Budgeted:
                     todo.append(after)
         return False
 
-    def _tried(self, candidates, times, i, answer):
+    def _tried(self, candidates, times, i, answer, promises):
         def tie(candidate):
             run, q, cost = candidate
             return cost, -(run.rows[0] if run.rows else i), -q, (*run.rows, i), run.places
 
         left, tried, most = sorted(candidates, key=tie), [], len(candidates) if self.checks is None else self.checks
         covered: dict = {}
+        if promises and most < len(left):
+            promised = {c: promises.promise(self.vector(*c, times, i, self.intervals)) for c in left}
+            order = sorted(left, key=lambda c: (-promised[c], tie(c)))
+            ahead = [c for at, c in enumerate(order) if c[1:] not in [other[1:] for other in order[:at]]]
+            left = ahead + [c for c in left if c not in ahead]
         if not self.history:
             answer.coverage[i] = Fraction(1)
             return left[:most]
         while left and len(tried) < most:
+            if promises:
+                tried.append(left.pop(0))
+                self._cover(tried[-1], covered, times, i)
+                continue
             scores = [self._gain(c, covered, times, i) for c in left]
             best = left.pop(scores.index(max(scores)))
             tried.append(best)
@@ -254,6 +272,56 @@ class Budgeted:
         share, bundles = self._known(candidate, times, i)
         for b in bundles:
             covered[b] = max(covered.get(b, Fraction(0)), share)
+
+
+class Promises:
+    """What a history and the partition so far tell of a vector: how many match points come of a run that is tried there."""
+
+    def __init__(self, query: Budgeted, places: Places) -> None:
+        self.intervals = g = query.intervals
+        stands, todo = set(), [(START, Fraction(0))]
+        while todo:
+            at, cost = todo.pop()
+            for q in places.variable:
+                after = (q, cost + places.cost.get((at, q), query.k + 1))
+                if after[1] <= query.k and after not in stands:
+                    stands.add(after)
+                    todo.append(after)
+        told = {v: (n, query.points[v]) for v, (n, _) in query.history.items() if v[:2] in stands and 1 <= v[2] <= g and 0 <= v[3] < g}
+        self.mean = sum(points for _, points in told.values()) / max(sum(n for n, _ in told.values()), 1)
+        self.told = told
+        self.steps = sorted({1, g, max(d for d in range(1, g + 1) if g % d == 0 and d * d <= g)})
+        self.of_tries, self.of_led = [], []
+
+    def coarser(self, vector, n):
+        place, cost, remaining, idle = vector
+        return place, cost, -(-remaining * n // self.intervals), idle * n // self.intervals
+
+    def share(self, vector, steps):
+        """By the history, in so many steps of coarser intervals."""
+        if not steps:
+            return self.mean
+        same = [counts for v, counts in self.told.items() if self.coarser(v, steps[-1]) == self.coarser(vector, steps[-1])]
+        return (sum(points for _, points in same) + 10.0 * self.share(vector, steps[:-1])) / (sum(n for n, _ in same) + 10.0)
+
+    def promise(self, vector):
+        general = self.share(vector, [1])
+        here = self._updated(general, lambda v: v[:2] == vector[:2])
+        expected = self.share(vector, self.steps) * ((here + 0.01) / (general + 0.01))
+        return self._updated(expected, lambda v: v == vector)
+
+    def _updated(self, expected, same):
+        """With what the partition shows of the same vectors."""
+        tried = sum(map(same, self.of_tries))
+        return (sum(map(same, self.of_led)) + 20.0 * expected) / (tried + 20.0) if tried else expected
+
+    def tries(self, vector):
+        """The number of a try."""
+        self.of_tries.append(vector)
+        return len(self.of_tries) - 1
+
+    def led(self, tries):
+        self.of_led += [self.of_tries[number] for number in tries]
 
 
 def proxy(matches) -> Match:

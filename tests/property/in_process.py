@@ -24,10 +24,11 @@ from sparkcep.plan.arcs import (
     NOW,
     NUMBER,
     OP,
-    OWN_COLUMNS,
+    ROW,
     came_column,
     key_column,
     moment_column,
+    own_columns,
     written_column,
 )
 from sparkcep.plan.build import make_plan
@@ -90,15 +91,16 @@ def run(
 def _with_arcs(plan, table: pa.Table, arcs: list[dict]) -> pa.Table:
     """What Spark makes of sorted rows and of the rows of ARCS FROM, which are for all partitions or for that of their ``p``."""
     names, rows = [parameter.name for parameter in plan.automaton.parameters], table.to_pylist()
+    own = own_columns(plan.arcs.texts)
     turns = (("insert", "delete", "retract", "punctuate"), ("insert", "retract", "punctuate"))
     came = plan.arcs.came[0] if plan.arcs.came else None
     timed = sorted((row[came], row["__o0"]) for row in rows if row["__o0"] is not None) if came else []
     moments, largest = [at for at, _ in timed], list(accumulate((time for _, time in timed), max))
 
-    def own(row: dict, arc: dict | None, number: int) -> dict:
+    def whole(row: dict, arc: dict | None, number: int) -> dict:
         found = {IS: arc is not None, NUMBER: number}
         of = arc or {}
-        found |= {column: of.get(name) for name, column in OWN_COLUMNS.items()} | {key_column(0): of.get("p")}
+        found |= {column: of.get(name) for name, column in own.items()} | {key_column(0): of.get("p")}
         found |= {column(i): of.get(name) for i, name in enumerate(names) for column in (parameter_column, written_column)}
         if came is not None:
             at, op = (row[came], row[plan.changes.column]) if arc is None else (arc["at"], arc["op"])
@@ -110,15 +112,22 @@ def _with_arcs(plan, table: pa.Table, arcs: list[dict]) -> pa.Table:
     out, before = [], object()
     for row in rows:
         if row["__p0"] != before:
-            out += [own(row, arc, number) for number, arc in enumerate(arcs) if arc.get("p") in (None, row["__p0"])]
+            out += [whole(row, arc, number) for number, arc in enumerate(arcs) if arc.get("p") in (None, row["__p0"])]
             before = row["__p0"]
-        out.append(own(row, None, -1))
+        out.append(whole(row, None, -1))
     # a column of which Spark knows a type has one here, too, whatever its values are
     types = {field.name: field.type for field in table.schema} | {IS: pa.bool_(), NAME: pa.string(), OP: pa.string()}
     types |= {parameter_column(i): register_type(parameter) for i, parameter in enumerate(plan.automaton.parameters)}
-    types |= {OWN_COLUMNS[name]: pa.null() for name in ("valid_from", "valid_to") if arcs and not any(name in arc for arc in arcs)}
-    columns = list(out[0]) if out else [*table.column_names, *plan.arcs.columns]
-    return pa.table({name: pa.array([row[name] for row in out], types.get(name, pa.int64())) for name in columns})
+    types |= {own[name]: pa.null() for name in own if name not in ("arc", "op") and arcs and not any(name in arc for arc in arcs)}
+    texts = {own[name]: pa.string() for name in ("from_state", "to_state", "when", "set") if name in own} | ({own["final"]: pa.bool_()} if plan.arcs.texts else {})
+    types = texts | types
+    columns = [name for name in (list(out[0]) if out else [*table.column_names, *plan.arcs.columns]) if name != ROW]
+    found = pa.table({name: pa.array([row[name] for row in out], types.get(name, pa.int64())) for name in columns})
+    if not plan.arcs.texts:
+        return found
+    # the columns of the rows, by their names
+    fields = {name: pa.array([row[f"r_{name}"] for row in out], pa.string() if name == "s" else pa.int64()) for name in ("id", "v", "w", "s")}
+    return found.drop_columns([f"r_{name}" for name in fields]).append_column(ROW, pa.StructArray.from_arrays(list(fields.values()), names=list(fields)))
 
 
 def _extreme(chosen_of, *values):
@@ -218,6 +227,8 @@ def _inputs(plan, partitions, database, chosen: Filter | None = None, down: bool
         wanted[name] = sql.replace(ORDER, "PARTITION BY p ORDER BY id")
     if plan.rows != "one":
         wanted.update({c: c for c in columns})
+    if plan.arcs is not None and plan.arcs.texts:
+        wanted.update({f"r_{name}": name for name in ("id", "v", "w", "s")})
     types = {name: pa.bool_() if _is_boolean(unguarded(sql)) else None for name, sql in wanted.items()}
     if plan.letters:
         bits = [f"(CASE WHEN {sql} THEN {1 << bit} ELSE 0 END)" for _, bit, sql in plan.letters]

@@ -22,13 +22,23 @@ AUTOMATA, PARTITIONS = 40, 8  # a seed
 FAILS = (oracle.OverflowInt, oracle.TooMany, oracle_arcs.Refused)
 
 
-def random_automaton(rng, **more):
-    """A random automaton of which some arcs are templates."""
+def random_automaton(rng, texts=False, **more):
+    """A random automaton of which some arcs are templates; with ``texts`` perhaps none."""
     while True:
         automaton = oracle.random_automaton(rng)
         found = oracle_arcs.with_templates(rng, replace(automaton, **more), lambda names: oracle.random_condition(rng, names))
-        if any(arc.parameters is not None for arc in found.arcs):
+        if texts or any(arc.parameters is not None for arc in found.arcs):
             return found
+
+
+def texts_of(rng, automaton):
+    """Makes random arcs as text."""
+    return lambda: oracle_arcs.random_text(
+        rng, automaton, lambda names: oracle.random_condition(rng, names), lambda names: oracle._bounded(rng, names), oracle.to_sql,
+    )
+
+
+WITH_TEXTS = "ARCS FROM (SELECT *, from_state FROM active)"  # the name of the column tells that arcs come as text, too
 
 
 def of(events, p):
@@ -55,15 +65,19 @@ def without_failures(partitions, wanted_of):
     return expected
 
 
+@pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
-def test_net_is_of_the_arcs_that_are_left(seed):
-    """Rows that only come, arcs as a bag; partitions whose arcs differ."""
-    rng = random.Random(9000 + seed)
+def test_net_is_of_the_arcs_that_are_left(seed, texts):
+    """Rows that only come, arcs as a bag; partitions whose arcs differ; arcs with parameters, and arcs as text beside them."""
+    rng = random.Random((9600 if texts else 9000) + seed)
     compared = matched = 0
     for i in range(AUTOMATA):
-        automaton = random_automaton(rng)
+        automaton = random_automaton(rng, texts)
         partitions = {p: oracle.random_rows(rng, rng.randrange(1, 8)) for p in range(PARTITIONS)}
-        events = oracle_arcs.random_events(rng, automaton, range(rng.randrange(1, 10)), range(10), default=False, changes=rng.random() < 0.6, own=range(PARTITIONS))
+        events = oracle_arcs.random_events(
+            rng, automaton, range(rng.randrange(1, 10)), range(10), default=False, changes=rng.random() < 0.6, own=range(PARTITIONS),
+            texts=texts_of(rng, automaton) if texts else None,
+        )
         ids = [row["id"] for rows in partitions.values() for row in rows]
         if not ids or not events:
             continue
@@ -73,7 +87,7 @@ def test_net_is_of_the_arcs_that_are_left(seed):
             return wanted(oracle_arcs.Arcs(automaton, of(events, p), bag=True).at_the_end(), partitions[p])
 
         expected = without_failures(partitions, wanted_of)
-        text = oracle.clause(automaton, measures_of(automaton)[1], table="ARCS FROM active")
+        text = oracle.clause(automaton, measures_of(automaton)[1], table=WITH_TEXTS if texts else "ARCS FROM active")
         pairs, rows = compare(text, {p: partitions[p] for p in expected}, events, expected, (None, 1, 3)[i % 3]) if expected else (0, 0)
         compared, matched = compared + pairs, matched + rows
     assert compared >= 0.6 * AUTOMATA * PARTITIONS
@@ -126,19 +140,22 @@ def compare_log(rng, automaton, partitions, events, mode, chunk_rows=None):
     if set(told) != set(partitions):  # the largest time of all partitions is another without some
         return 0, 0
     _, measures = measures_of(automaton)
-    table = "ARCS FROM active ARRIVAL BY at"
+    table = f"{WITH_TEXTS if mode.get('texts') else 'ARCS FROM active'} ARRIVAL BY at"
     compare(oracle.clause(automaton, measures, changes=words, table=table), partitions, events, net, chunk_rows)
     measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {measures}"
     words += " REPORT CHANGES" + ("" if ahead is None else f" SPECULATE {ahead or 'NONE'}")
     return compare(oracle.clause(automaton, measures, changes=words, table=table), partitions, events, told, chunk_rows)
 
 
+@pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
-def test_changes_are_those_of_all_matches(seed):
-    rng = random.Random(9100 + seed)
+def test_changes_are_those_of_all_matches(seed, texts):
+    rng = random.Random((9700 if texts else 9100) + seed)
     compared = told = 0
     for i in range(AUTOMATA):
-        automaton, mode = random_automaton(rng, consecutive=rng.random() < 0.2), modes(rng)
+        automaton, mode = random_automaton(rng, texts, consecutive=rng.random() < 0.2), modes(rng)
+        if texts:
+            mode = mode | {"texts": texts_of(rng, automaton)}
         partitions, events = log(rng, automaton, own=rng.choice(((), range(PARTITIONS))), **mode)
         if any(partitions.values()) and events:
             pairs, changes = compare_log(rng, automaton, {p: some for p, some in partitions.items() if some}, events, mode, (None, 1, 3)[i % 3])
@@ -249,3 +266,13 @@ def test_arcs_that_are_always_there_are_static_ones(seed):
         assert run(oracle.clause(templates, measures, table="ARCS FROM active"), partitions, (None, 1)[i % 2], arcs=events) == static
         matched += sum(map(len, static.values()))
     assert matched > 300
+
+
+def test_an_arc_on_empty_that_comes_where_another_begins():
+    """Lists stand where they stood before, so that their place alone does not tell that what begins before the first row is another now."""
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, CHANGED_BY() AS at, FIRST(id) AS first AUTOMATON (STATE q2 FINAL  ARC e() FROM q0 TO q1 ON EMPTY  ARC x() FROM q3 TO q2
+      ARC FROM q1 TO q2  ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    rows = [{"id": i, "v": 0, "w": 0, "s": None, "op": "insert", "n": i, "at": at} for i, at in ((1, 1), (2, 4))]
+    events = [{"arc": arc, "op": op, "valid_from": 0, "at": at} for arc, op, at in (("x", "insert", 0), ("e", "insert", 2), ("e", "retract", 5))]
+    told = run(text, {0: rows}, arcs=events)[0]
+    assert [tuple(row.values()) for row in told] == [("insert", 2, 1), ("insert", 4, 2), ("retract", 5, 1), ("retract", 5, 2)]

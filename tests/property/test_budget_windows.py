@@ -67,6 +67,7 @@ def compare(rng, queries, count) -> Counter:
         if query.checks and i % 2:
             query.intervals = rng.choice([1, 2, 3, 4, 8])  # of the history, whatever is recorded
             query.history = choices.random_history(rng, query) | {(1, Fraction(0), query.intervals, query.intervals - 1): (7, (0,))}
+            query.points = choices.random_points(rng, query) if i % 4 == 1 else None
         down = kind != "rows" and rng.random() < 0.4
         some = random_places(rng, kind, count)
         value, window, kept = KINDS["int" if kind == "rows" else kind]
@@ -87,7 +88,7 @@ def compare(rng, queries, count) -> Counter:
         written = choices.clause(query, report, "" if learning else f"MEASURES {choices.REPORTED}")
         text = written.replace(f"WINDOW {query.window}", f"WINDOW {window(query.window)}" if kind != "rows" else f"WINDOW {query.window} ROWS")
         text = text.replace("ORDER BY t, id", "ORDER BY t DESC, id") if down else text
-        got = choices.ran(text, query, shipped, rng.choice([None, 1, 5]), choices.as_rows(query.history) if query.history is not None else None, values)
+        got = choices.ran(text, query, shipped, rng.choice([None, 1, 5]), choices.as_rows(query.history, query.points) if query.history is not None else None, values)
         for p, (letters, times) in enumerate(some):
             later = apart[p] * before
             answer = query.answer(letters, times, recorded_by)
@@ -103,6 +104,7 @@ def compare(rng, queries, count) -> Counter:
             tally["left"] += sum(answer.left.values()) > 0
             tally["pairs"] += 1
         tally[kind] += 1
+        tally["promising"] += query.points is not None
     return tally
 
 
@@ -159,7 +161,7 @@ def little_room(monkeypatch):
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_windows_of_every_kind(seed):
     tally = compare(random.Random(f"windows {seed}"), 60, 10)
-    assert tally["matched"] >= 0.1 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 300
+    assert tally["matched"] >= 0.1 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 300 and tally["promising"] >= 8
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))

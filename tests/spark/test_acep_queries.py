@@ -9,6 +9,7 @@ import pytest
 
 import sparkcep
 from tests import acep_data
+from tests.selection import first
 
 FOLDER = Path(__file__).resolve().parents[2] / "sql_examples" / "acep"
 ROWS = 600
@@ -100,3 +101,23 @@ def test_query(spark, planted, query):
 def test_equivalence_tests_are_keys():
     for query, key in (("q5", "id"), ("q7", "id"), ("q8", "place")):
         assert re.search(rf"further partition keys.*\n  {key} \(", sparkcep.explain(statement(query)))
+
+
+@pytest.mark.parametrize("query", first(["q5", "q1"]))
+def test_with_a_budget(spark, planted, query):
+    """What is found under a budget is there without one, and what is complete is the same; with checks enough all is found."""
+    text = statement(f"{query}_budget")
+    assert text.count("BUDGET 4 CHECKS") == 1
+    columns = "match_point, since, errors, missing"
+    parts = [f"SELECT 'all' AS way, {columns}, true AS complete, 0L AS left_out FROM ({statement(query)})"]
+    parts += [f"SELECT '{n}', {columns}, complete, left_out FROM ({text.replace('BUDGET 4 ', f'BUDGET {n} ')})" for n in (4, 100_000)]
+    found: dict[str, dict[int, tuple]] = {"all": {}, "4": {}, "100000": {}}
+    left = {way: 0 for way in found}
+    for way, point, *rest, complete, left_out in spark.sql(" UNION ALL ".join(parts)).collect():
+        found[way][point] = (rest, complete)
+        left[way] += left_out
+    every = {point: match for point, (match, _) in found["all"].items()}
+    assert {point: match for point, (match, _) in found["100000"].items()} == every
+    assert all(match == every[point] for point, (match, complete) in found["4"].items() if complete)
+    assert found["4"].keys() <= every.keys() and left["100000"] == 0 < left["4"]
+    assert {point for point, missing in planted[query] if not missing} & found["4"].keys()

@@ -1,0 +1,57 @@
+"""Pictures of matching under a budget: recall against checks and against time, and how a history ages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def _saved(figure, path: Path) -> None:
+    figure.savefig(path, dpi=120)
+
+
+def recall(found: dict, budgets: tuple[int, ...], path: Path) -> None:
+    """For each stream the bundles found against the checks a row, a line for each order (Figures 9 and 10)."""
+    from matplotlib.figure import Figure
+
+    wide = 4
+    high = -(-len(found) // wide)
+    figure = Figure(figsize=(4 * wide, 2.8 * high), layout="constrained")
+    for i, (name, shares) in enumerate(found.items()):
+        axes = figure.add_subplot(high, wide, i + 1, xscale="log")
+        axes.set_title(name, fontsize=7)
+        for order, some in shares.items():
+            if order != "lost":
+                axes.plot(budgets, [points for points, _ in some], marker="o", markersize=3, label=order)
+        axes.set_xticks(budgets, list(map(str, budgets)))
+        axes.set_ylim(0, 1.05)
+        axes.set_ylabel("match points")
+        if i == 0:
+            axes.legend(fontsize=6)
+    _saved(figure, path)
+
+
+def arrival(found: dict, path: Path) -> None:
+    """Bundles found against the time between rows."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot(xlabel="microseconds between rows", ylabel="bundles found")
+    for order, points in found.items():
+        axes.plot([us for us, _, _ in points], [share for _, _, share in points], marker="o", label=order)
+    axes.set_ylim(0, 1.05)
+    axes.legend()
+    _saved(figure, path)
+
+
+def days(found: dict, path: Path) -> None:
+    """Match points found by day, a line for each history (Figure 17)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    for i, (order, lines) in enumerate(found.items()):
+        axes = figure.add_subplot(1, len(found), i + 1, title=order, xlabel="day", ylabel="match points found")
+        for label, shares in lines.items():
+            axes.plot(range(2, 2 + len(shares)), [points for points, _ in shares], marker="o", label=label)
+        axes.set_ylim(0, 1.05)
+        axes.legend()
+    _saved(figure, path)

@@ -1,0 +1,95 @@
+"""Views over files of the user's own: formats by endings, separators, dates, what is told and what is an error."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from sparkcep.spark.sources import SourceError, define, ordered_by_letters, sources
+
+PLAIN = "id,price\n1,3.5\n2,2.5\n"
+
+
+def defined(spark, path, *options: str, name: str = "given"):
+    """The view's columns and types, its rows, and what was told."""
+    told: list[str] = []
+    (source,) = sources([f"{name}={path}"], [f"{name}.{option}" for option in options])
+    define(spark, source, told.append)
+    frame = spark.table(name)
+    return dict(frame.dtypes), [tuple(row) for row in frame.collect()], told
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "types", "first"),
+    [
+        ("a.csv", PLAIN, {"id": "int", "price": "double"}, (1, 3.5)),
+        ("b.csv", PLAIN.replace(",", ";"), {"id": "int", "price": "double"}, (1, 3.5)),
+        ("c.tsv", PLAIN.replace(",", "\t"), {"id": "int", "price": "double"}, (1, 3.5)),
+        ("d.csv", "one\n1\n2\n", {"one": "int"}, (1,)),
+        ("e.csv", "7,a b\n8,c d\n", {"_c0": "int", "_c1": "string"}, (7, "a b")),
+        ("f.json", '[\n {"id": 1,\n  "price": 3.5},\n {"id": 2, "price": 2.5}\n]', {"id": "bigint", "price": "double"}, (1, 3.5)),
+        ("g.ndjson", '{"id": 1, "price": 3.5}\n{"id": 2, "price": 2.5}\n', {"id": "bigint", "price": "double"}, (1, 3.5)),
+    ],
+)
+def test_texts(spark, tmp_path, file, text, types, first):
+    (tmp_path / file).write_text(text)
+    found, rows, told = defined(spark, tmp_path / file)
+    assert (found, rows[0], len(rows), told) == (types, first, 2, [])
+
+
+def test_packed_files_folders_and_patterns(spark, tmp_path):
+    folder = tmp_path / "days"
+    folder.mkdir()
+    for i in range(2):
+        (folder / f"{i}.csv.gz").write_bytes(gzip.compress(PLAIN.replace(",", "|").encode()))
+    for path, count in ((folder / "0.csv.gz", 2), (folder, 4), (f"{folder}/*.csv.gz", 4)):
+        types, rows, _ = defined(spark, path)
+        assert types == {"id": "int", "price": "double"} and len(rows) == count
+    spark.range(3).write.parquet(str(tmp_path / "plain"))
+    assert len(defined(spark, tmp_path / "plain")[1]) == 3
+
+
+def test_dates_are_told_apart_from_texts(spark, tmp_path):
+    path = tmp_path / "days.csv"
+    path.write_text("a,b,c,d\n2012/01/13,Jan 13 2000,01/02/2012,10\n2012/02/01,Feb 1 2000,02/03/2012,9x\n")
+    types, rows, told = defined(spark, path)
+    assert types == {"a": "date", "b": "date", "c": "string", "d": "string"}
+    assert [str(row[0]) for row in rows] == ["2012-01-13", "2012-02-01"] and str(rows[1][1]) == "2000-02-01"
+    assert ["yyyy/MM/dd" in told[0], "MMM d yyyy" in told[1], "MM/dd/yyyy or dd/MM/yyyy" in told[2], len(told)] == [True, True, True, 3]
+    assert defined(spark, path, "dates=false")[0]["a"] == "string"
+
+
+def test_an_order_of_letters_is_told(spark, tmp_path):
+    (tmp_path / "days.csv").write_text("d,v\n10x,1\n9x,2\n")
+    defined(spark, tmp_path / "days.csv", name="days")
+    statement = "SELECT * FROM {} MATCH_RECOGNIZE (ORDER BY {} MEASURES count(*) AS n PATTERN (A+))"
+    (said,) = ordered_by_letters(spark, statement.format("days", "d"), ["days"])
+    assert said.startswith("ORDER BY d: days.d is a text")
+    for table, column in (("days", "v"), ("days", "length(d)"), ("(SELECT * FROM days)", "d")):
+        assert ordered_by_letters(spark, statement.format(table, column), ["days"]) == []
+
+
+@pytest.mark.parametrize(
+    ("tables", "options", "said"),
+    [
+        (["x"], [], "--table x: write NAME=PATH"),
+        (["x=a.txt"], [], r"what \.txt is, is not known here"),
+        (["x=a.csv"], ["sep=;"], r"write NAME\.OPTION=VALUE"),
+        (["x=a.csv"], ["y.sep=;"], "there is no --table y"),
+    ],
+)
+def test_what_cannot_be_is_said(tables, options, said):
+    with pytest.raises(SourceError, match=said):
+        sources(tables, options)
+
+
+def test_a_table_that_cannot_be_read_is_named(spark, tmp_path):
+    with pytest.raises(SourceError, match=r"--table given=.*nowhere\.parquet: \[PATH_NOT_FOUND\]"):
+        defined(spark, tmp_path / "nowhere.parquet")
+    (tmp_path / "broken.json").write_text('{"a": 1}\nno record\n')
+    with pytest.raises(SourceError, match="no JSON records"):
+        defined(spark, tmp_path / "broken.json")
+    (tmp_path / "lake" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(SourceError, match="its package is not there"):
+        defined(spark, tmp_path / "lake")
