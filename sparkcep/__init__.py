@@ -2,7 +2,7 @@
 
 ``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
 ``match_recognize`` applies one to a data frame; ``plot`` draws matches, ``report`` runs a query and tells how it went.
-``lineage`` and ``see_through`` look through clauses, for tools that stand on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells.
+``preview`` tries a pattern over rows given as letters. ``lineage`` and ``see_through`` look through clauses, for tools that stand on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells.
 Importing the package starts neither Spark nor numba.
 """
 
@@ -13,7 +13,7 @@ from importlib import import_module
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.version import __version__ as __version__
 
-__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "report", "rewrite", "see_through", "transpile"]
+__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
 
 
 _MODULES = {  # of what is loaded when it is asked for
@@ -26,6 +26,7 @@ _MODULES = {  # of what is loaded when it is asked for
     "disable": "sparkcep.spark.session",
     "match_recognize": "sparkcep.spark.frames",
     "plot": "sparkcep.draw.matches",
+    "preview": "sparkcep.trial",
     "report": "sparkcep.spark.report",
     "load_ipython_extension": "sparkcep.notebook.magic",
     "unload_ipython_extension": "sparkcep.notebook.magic",

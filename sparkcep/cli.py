@@ -9,6 +9,8 @@
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
     python -m sparkcep transpile FILE.sql --read trino [--write spark]   statements of another engine as Spark's, or of Spark's as another's
+    python -m sparkcep preview "A B+ C" "A B B . C"            which rows a pattern matches, over rows given as letters
+    python -m sparkcep test FILE.sql...        cases in FILE.cases beside it: rows of letters, and the matches expected
     python -m sparkcep notebook FILE [--output OUT.ipynb]      run an .ipynb, or a Databricks notebook in source form
     python -m sparkcep demo [--out DIR] [--month N]
     python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
@@ -18,7 +20,7 @@
     python -m sparkcep compile                 compile all engines now, as in an image, rather than in the first queries
     python -m sparkcep doctor                  look whether Java, versions, folders and the session are as they should be
 
-Exit codes: 0 done, 1 lint has warnings or fmt --check something to do, 2 an error in a statement or an argument, 3 no Java, or no
+Exit codes: 0 done, 1 lint has warnings, fmt --check something to do or a case does not hold, 2 an error in a statement or an argument, 3 no Java, or no
 Java compiler where one is needed, 141 the output was not read to its end. Ctrl-C ends a command by SIGINT.
 """
 
@@ -142,6 +144,11 @@ def _parser() -> argparse.ArgumentParser:
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
     add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
     add("--diff", action="store_true", help="write nothing; print what would change")
+    add = command("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)")
+    add("pattern", help="a row pattern, a clause's text, or a file with one statement")
+    add("rows", help="rows with blanks between them: variables that a row fulfils (A, AB, A|LONG), . for none, A@7 for one with a time")
+    add = command("test", _test, "try statements over cases, rows of letters with the matches expected, in FILE.cases beside FILE.sql (no Java needed)")
+    add("files", nargs="+", metavar="FILE.sql", help="a file with one statement; its cases have the same name with .cases")
     add = command("jar", _jar, "print the settings that give any Spark application the clause")
     add("--path", action="store_true", help="print only where the jar of the extension is")
     command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
@@ -279,6 +286,29 @@ def _explain(options: argparse.Namespace) -> None:
         _save(options.output, text)
     else:
         print(text, end="")
+
+
+def _preview(options: argparse.Namespace) -> None:
+    from sparkcep.trial import preview
+
+    text = _text_of(options.pattern) if options.pattern.endswith(".sql") else options.pattern
+    with _placed(text):
+        print(preview(text, options.rows))
+
+
+def _test(options: argparse.Namespace) -> int:
+    from sparkcep.cases import failures
+
+    code = 0
+    for name in options.files:
+        statement, beside = _text_of(name), Path(name).with_suffix(".cases")
+        with _placed(statement):
+            count, told = failures(statement, _text_of(str(beside)))
+        for text in told:
+            print(f"{beside}, {text}\n")
+        print(f"{name}: {count - len(told)} of {count} cases hold")
+        code = 1 if told else code
+    return code
 
 
 def _launch(options: argparse.Namespace) -> NoReturn:

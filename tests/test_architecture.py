@@ -35,7 +35,7 @@ LIBRARIES = {
 INSIDE_FUNCTIONS = {
     "pyspark": {"cli", "demo", "draw", "notebook", "__main__"},
     "numpy": {"demo", "draw"},
-    "pyarrow": {"precompile", "demo", "draw"},
+    "pyarrow": {"precompile", "demo", "draw", "trial"},
     "pandas": {"demo", "draw", "notebook"},
     "matplotlib": {"draw", "notebook"},
     "nbformat": {"cli", "notebook"},

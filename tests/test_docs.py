@@ -14,7 +14,7 @@ from tests.selection import one_in
 from tests.test_sql_examples import table_text
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting", "budget", "use"))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting", "budget", "automata", "use", "cookbook"))]
 _EXAMPLE = re.compile(r"```sql\n((?:(?!```).)*?)```\n\s*```(text|error)\n(.*?)```", re.S)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 _RAISED = re.compile(r'(?:error|_fail|error_at|ClauseError|MatchRuntimeError)\([^)]*?"([A-Z_]+)"', re.S)

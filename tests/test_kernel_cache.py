@@ -235,6 +235,14 @@ def test_who_asks_compiles_what_the_background_could_not(tmp_path):
     assert answer(start(folder, kept, before=twice, SPARKCEP_INTERPRET="true")) == ([42, 0, 42, 1], 1)
 
 
+def test_a_package_may_bring_kernels_for_any_processor(tmp_path):
+    generic = start(package(tmp_path / "one"), tmp_path / "built", NUMBA_CPU_NAME="generic")
+    assert answer(generic) == ([42, 1], 1)
+    shutil.copytree(tmp_path / "built" / "kernels", tmp_path / "one" / "sparkcep" / "kernels")
+    assert answer(start(tmp_path / "one", tmp_path / "kept")) == ([42, 0], 0)
+    assert kernel_files(tmp_path / "kept") == []
+
+
 def test_what_takes_too_long_is_given_up_and_undone():
     values = np.arange(10_000)
     with pytest.raises(interpreted.TooLongError):

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sparkcep import explain
 from sparkcep.clause.lexer import split_statements
 from tests.selection import one_in
 
 FOLDER = Path(__file__).resolve().parent.parent / "sql_examples"
-FILES = sorted(FOLDER.glob("*.sql"))
+OF_AFA = sorted((FOLDER / "afa").glob("*.sql"))  # the AFA paper's, each with its picture
+FILES = sorted([*FOLDER.glob("*.sql"), *OF_AFA])
 STATEMENT_FILES = sorted(p for p in FOLDER.rglob("*.sql") if "dbt" not in p.parts)  # what dbt reads is no SQL yet
 
 
@@ -34,4 +36,10 @@ def test_example(spark, path):
 
 
 def test_there_are_examples():
-    assert len(FILES) >= 14
+    assert len(FILES) >= 14 + len(OF_AFA)
+    assert len(OF_AFA) >= 10
+
+
+@pytest.mark.parametrize("path", OF_AFA, ids=[p.stem for p in OF_AFA])
+def test_picture(path):
+    assert explain(path.read_text(encoding="utf-8"), "svg") == path.with_suffix(".svg").read_text(encoding="utf-8")

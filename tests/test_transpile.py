@@ -137,3 +137,41 @@ def test_what_another_engine_cannot_say(clause, write, place, said):
 def test_an_engine_that_is_not_known(capsys):
     assert main(["transpile", "--read", "mysql", "-e", "SELECT 1"]) == 2
     assert "trino, snowflake, oracle, flink" in capsys.readouterr().err
+
+
+# row of the table in docs/coming_from.md -> cases of tests/transpiled/questions.test that show it, for each engine that has it
+SHOWN_BY = {
+    "ALL ROWS, unmatched rows": ("all_its_rows", "rows_in_no_match"),
+    "SKIP TO a variable": ("on_from_the_last_row",),
+    "groups with quantifiers, alternation": ("groups_again", "one_or_the_other"),
+    "reluctant quantifiers": ("as_few_rows_as_may_be",),
+    "PERMUTE": ("in_any_order",),
+    "`^` `$`": ("at_the_begin", "at_the_end"),
+    "exclusion `{- -}`": ("rows_left_out",),
+    "SUBSET": ("subsets",),
+    "PREV, NEXT": ("a_fall_and_a_rise", "two_rises_from_each_row"),
+}
+# -> cases of the engines' own files
+SHOWN_ELSEWHERE = {
+    "rows per match, if nothing is said": {"oracle/defaults", "trino/last_with_an_offset"},
+    "the search goes on, if nothing is said": {"oracle/defaults", "trino/count_without_arguments"},
+    "a bound on time": {"flink/within_takes_its_own_length", "flink/within_less"},
+}
+# what no other engine has, or none leaves out
+OURS = {"DEFINE may be left out", "any rows between, negation, APPROX, PREF, TOP"}
+
+
+def test_each_row_of_the_table_of_engines_is_shown_by_statements():
+    text = (Path(__file__).resolve().parent.parent / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    engines = [name.split()[0].lower() for name in head[2:]]
+    there = {f"{file.path.stem}/{case.name}" for file, case in CASES}
+    assert {row[0] for row in rows} == {*SHOWN_BY, *SHOWN_ELSEWHERE, *OURS}
+    assert set().union(*SHOWN_ELSEWHERE.values()) <= there
+    for name, _, *cells in rows:
+        for engine, cell in zip(engines, cells):
+            parts = [part.strip() for part in cell.split(",")] if name.startswith("ALL ROWS") else [cell] * 2
+            for case, part in zip(SHOWN_BY.get(name, ()), parts if len(parts) > 1 else parts * 2):
+                has = part.startswith(("yes", "as ", "anywhere", "at ", "not "))
+                assert (f"questions/{case}_{engine}" in there) == has, (name, engine)
+    assert len(CASES) >= 150

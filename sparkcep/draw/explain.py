@@ -16,7 +16,7 @@ TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
 
 
 def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> str:
-    """The rewritten statement, and for each clause its program, its conditions and the engine chosen.
+    """For each clause its program, its conditions and the engine chosen, and then the rewritten statement.
 
     ``format``: ``"text"``; ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads
     nothing. No session needed. Raises ValueError for another format and for SVG of a statement without a clause, ClauseError as
@@ -34,11 +34,11 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
     text, found = rewrite_all(sql, settings)
     if not found:
         return f"{NO_CLAUSE}\n"
-    parts = ["== Rewritten statement ==", text, ""]
+    parts = []
     for i, item in enumerate(found, 1):
         about = [item.choice] if item.choice else []
         parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan, item.filtering, item.slicing)]), ""]
-    return "\n".join(parts)
+    return "\n".join([*parts, "== Rewritten statement ==", text, ""])
 
 
 def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) -> str:

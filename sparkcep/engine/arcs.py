@@ -6,16 +6,15 @@ the start. What a row with lifetimes of its own does, and what is undone, is an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import null_marks, ranks, words
+from sparkcep.columns.arrays import is_text, null_marks, ranks, words
 from sparkcep.columns.registers import register_type
 from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, type_of
 from sparkcep.engine.buffer import Chunk
@@ -27,9 +26,11 @@ from sparkcep.plan import arcs as names
 from sparkcep.plan.afa import dead_states, leads_nowhere
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import parameter_column
+from sparkcep.search import codes
+from sparkcep.search import standing as kernels
 from sparkcep.search.computations import ENDLESS
+from sparkcep.search.standing import DELETE, INSERT, PUNCTUATE
 
-INSERT, DELETE, RETRACT, PUNCTUATE = range(4)
 WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
 _WIDE_DIGITS = 76  # more than any two decimals have together
 _BEHIND = 1 << 62  # the place of all arcs as text
@@ -106,20 +107,6 @@ def _fits(t: Type, time: Type) -> bool:
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-class ArcRow(NamedTuple):
-    """A row of ARCS FROM: the number of the ``row`` in its chunk, what it does, its arc in the automaton (-1 of a punctuation), where that stands among all (``place``),
-    what names the arc, the times as they were ``written`` (None: NULL), and the largest time of all rows before it (``now``, None where there was none)."""
-
-    row: int
-    op: int
-    arc: int
-    place: int
-    identity: tuple
-    begin: int | None
-    end: int | None
-    now: int | None
-
-
 @dataclass(frozen=True)
 class Effect:
     """From the row on the arc ``of`` that number is valid from ``begin`` to before ``end``."""
@@ -131,11 +118,23 @@ class Effect:
 
 @dataclass(frozen=True)
 class Plot:
-    """The arcs of a partition in their order: as they are before any effect (``first``) and at the end (``last``), and the effects of rows."""
+    """The arcs of a partition in their order, as tables for :func:`sparkcep.engine.timetable.timetable`: as they are before any effect (``first``) and at the end (``last``),
+    and the effects of rows."""
 
-    first: tuple[Present, ...]
-    last: tuple[Present, ...]
+    first: np.ndarray
+    last: np.ndarray
     effects: dict[int, Effect] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Named:
+    """What rows of ARCS FROM name, int64 (rows of the chunk): the ``arc`` of the automaton (-1 of a punctuation), where it stands among all (``place``), the rank of its parameters
+    among those of the same arc, or of what an arc as text is known by (``rank``), and the number of all that names it (``number``)."""
+
+    arc: np.ndarray
+    place: np.ndarray
+    rank: np.ndarray
+    number: np.ndarray
 
 
 class ArcRows:
@@ -167,6 +166,12 @@ class ArcRows:
         explicit = type_of(self.chunk.columns[names.FROM].type).kind != "null"
         return explicit and bool(self.task.plan.arcs.came)
 
+    @property
+    def reaching_back(self) -> np.ndarray:
+        """bool (rows): what may change matches of rows that have come."""
+        explicit = np.where(self.ops == INSERT, ~self.absent, np.where(self.ops == DELETE, ~self.endless, self.ops != PUNCTUATE))
+        return self.marks & explicit
+
     def arrival(self, arrival: np.ndarray) -> np.ndarray:
         """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
         return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(WORDS), arrival)
@@ -177,7 +182,7 @@ class ArcRows:
             return pa.nulls(self.chunk.rows, self.time.type), np.zeros(self.chunk.rows, dtype=bool)
         found, t = self.chunk.columns[column], type_of(self.time.type)
         try:
-            if (t.is_integer or t.kind == "decimal") and not pa.types.is_null(found.type):
+            if (t.is_integer or t.kind == "decimal") and not pa.types.is_null(found.type) and not found.type.equals(self.time.type):
                 return self._rounded(found, t)
             return found.cast(self.time.type), np.zeros(len(found), dtype=bool)
         except pa.ArrowInvalid:
@@ -214,54 +219,142 @@ class ArcRows:
     # -- partitions ---------------------------------------------------------------------------------------------------
 
     def plot(self, order: np.ndarray, punctuations: np.ndarray) -> Plot:
-        """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows."""
+        """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows. Raises MatchRuntimeError."""
         marks = self.marks[order]
-        rows, limits, now = order[marks], {}, None
+        rows = order[marks]
+        count, now, never = len(rows), self.now[rows], self.never[rows]
+        too_late = any_too_late = np.full(count, ALWAYS, dtype=np.int64)
         if self.task.plan.arcs.came:
             clock, own = self.clock[order], marks & (self.ops[order] == PUNCTUATE) & ~self.absent[order]
             promised, of_arcs = (np.maximum.accumulate(np.where(some, clock, ALWAYS)) for some in (punctuations[order], own))
             effective = np.minimum(promised, of_arcs) if self.punctuates else promised
-            limits = dict(zip(rows.tolist(), zip(np.maximum(effective, of_arcs)[marks].tolist(), effective[marks].tolist())))
-            if not self.task.plan.partition:
+            too_late, any_too_late = np.maximum(effective, of_arcs)[marks], effective[marks]
+            if not self.task.plan.partition:  # all rows of the statement are here
                 now = np.maximum.accumulate(np.where(marks | self.absent[order], ALWAYS, clock))[marks]
-        return _Plotter(self, limits).plot(self._rows(rows, now))
+                never = now == ALWAYS
+        following = np.where(never, ALWAYS, now + (now < ENDLESS))
+        came = kernels.Came(
+            self.ops[rows], self.named.number[rows], self.clock[rows], self.absent[rows].astype(np.uint8), self.ends[rows], self.endless[rows].astype(np.uint8),
+            following, (~never).astype(np.uint8) * (not self.steps), too_late, any_too_late,
+        )  # fmt: skip
+        last = np.full(int(self.named.number.max(initial=0)) + 1, -1, dtype=np.int64)
+        arcs, effects, counts = (np.zeros(shape, dtype=np.int64) for shape in ((count, kernels.T_WIDTH), (count, kernels.F_WIDTH), 3))
+        outcome = kernels.stand(came, last, arcs, effects, counts)
+        if outcome != codes.DONE:
+            raise self._failure(outcome, int(rows[counts[2]]))
+        return self._plotted(rows, arcs[: counts[0]], effects[: counts[1]])
 
-    def _rows(self, rows: np.ndarray, now: np.ndarray | None) -> Iterator[ArcRow]:
-        """``now``: the largest time before each of the rows, where all rows of the statement are here."""
-        columns, taken, automaton = self.chunk.columns, pa.array(rows), self.task.plan.automaton
-        arcs = columns[names.NAME].take(taken).to_pylist()
-        known = {name: -1 if name is None else self.templates.get(name.lower(), -1) for name in set(arcs)}
-        parameters = [columns[parameter_column(i)].take(taken).to_pylist() for i in range(len(automaton.parameters))]
-        written = [null_marks(columns[names.written_column(i)].take(taken)) for i in range(len(parameters))]
-        own = np.zeros(len(rows), dtype=bool)  # the arcs of this partition alone, whose keys are its keys
+    def _plotted(self, rows: np.ndarray, arcs: np.ndarray, effects: np.ndarray) -> Plot:
+        automaton, given = self.task.plan.automaton, rows[arcs[:, kernels.T_ROW]]
+        static = np.array([i for i, arc in enumerate(automaton.arcs) if arc.is_static], dtype=np.int64)
+        none = np.full(len(static), -1, dtype=np.int64)
+        places = np.concatenate([static, self.named.place[given]])
+        ranks_of, begins = np.concatenate([none, self.named.rank[given]]), np.concatenate([none, arcs[:, kernels.T_BEGIN]])
+        order = np.lexsort((ranks_of, begins, places))
+        present = np.empty((len(order), len(Present._fields)), dtype=np.int64)
+        present[:, 0] = np.concatenate([static, self.named.arc[given]])
+        present[:, 1], present[:, 2], present[:, 3] = ALWAYS, ENDLESS, np.concatenate([none, given])
+        first, last = present.copy(), present.copy()
+        foreseen = arcs[:, kernels.T_FORESEEN]
+        for table, until, hidden in ((first, kernels.T_WRITTEN, kernels.T_APPEARS), (last, kernels.T_END, kernels.T_GONE)):
+            absent = arcs[:, hidden] == 1
+            table[len(static) :, 1] = np.where(absent, ENDLESS, arcs[:, kernels.T_BEGIN])
+            table[len(static) :, 2] = np.where(absent, ENDLESS, np.minimum(arcs[:, until], foreseen))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        of = effects[:, kernels.F_OF]
+        ends = np.minimum(effects[:, kernels.F_END], foreseen[of])
+        told = zip(rows[effects[:, kernels.F_ROW]].tolist(), place[len(static) + of].tolist(), effects[:, kernels.F_BEGIN].tolist(), ends.tolist())
+        return Plot(first[order], last[order], {row: Effect(at, begin, end) for row, at, begin, end in told})
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def named(self) -> Named:
+        """What the rows name. Raises MatchRuntimeError."""
+        columns, automaton = self.chunk.columns, self.task.plan.automaton
+        arc, text = np.full(self.chunk.rows, -1, dtype=np.int64), np.zeros(self.chunk.rows, dtype=np.int64)
+        rows = np.flatnonzero(self.marks & (self.ops != PUNCTUATE))
+        of = self._arcs(pa.array(rows))
+        texts = words(columns[names.ARC])[rows] if names.ARC in columns else np.full(len(rows), -1, dtype=np.int64)
+        arc[rows] = np.where(texts >= 0, texts, of)
+        bad = np.flatnonzero(arc[rows] < 0)
+        if len(bad):
+            raise self._unknown(columns[names.NAME][int(rows[bad[0]])].as_py())
+        place = np.where(arc >= len(automaton.arcs) - sum(one.is_text for one in automaton.arcs), _BEHIND, arc)
+        if (texts >= 0).any():
+            text[rows[texts >= 0]] = self._text_ranks(pa.array(rows[texts >= 0]))
+        values = [self._values(i, rows, arc) for i in range(len(automaton.parameters))]
+        rank = _numbered([*values, text], rows)
+        own = np.zeros(self.chunk.rows, dtype=np.int64)  # the arcs of a partition alone, whose keys are its keys
         for i in range(len(self.task.plan.arcs.keys)):
-            own |= null_marks(columns[names.key_column(i)].take(taken)) == 0
-        texts = self._texts(taken)
-        begins, ends = _or_none(self.clock[rows], self.absent[rows]), _or_none(self.ends[rows], self.endless[rows])
-        nows = _or_none(self.now[rows], self.never[rows]) if now is None else _or_none(now, now == ALWAYS)
-        for at, (row, op) in enumerate(zip(rows.tolist(), self.ops[rows].tolist())):
-            arc, place, values = -1, -1, ()
-            if op != PUNCTUATE and texts is not None and texts[at] is not None:
-                place, (arc, values) = _BEHIND, texts[at]
-            elif op != PUNCTUATE:
-                arc = place = known[arcs[at]]
-                if arc < 0:
-                    raise self._unknown(arcs[at])
-                numbers = range(*automaton.arcs[arc].parameters)
-                for i in numbers:
-                    if parameters[i][at] is None and not written[i][at]:
-                        raise self._beyond(i, row)
-                values = tuple([_key(parameters[i][at]) for i in numbers])
-            yield ArcRow(row, op, arc, place, (place, values, bool(own[at])), begins[at], ends[at], nows[at])
+            own |= null_marks(columns[names.key_column(i)]) == 0
+        return Named(arc, place, rank, _numbered([place, rank, own], rows))
 
-    def _texts(self, rows: pa.Array) -> list[tuple[int, tuple] | None] | None:
-        """Of arcs that come as text the arc and what names it; None where there are none at all."""
+    def _arcs(self, rows: pa.Array) -> np.ndarray:
+        """int64: the arcs with parameters that rows name, -1 of any other name."""
+        known = list(self.templates)
+        found = pc.index_in(pc.utf8_lower(self.chunk.columns[names.NAME].take(rows).cast(pa.string())), value_set=pa.array(known, pa.string()))
+        numbers = np.array([*self.templates.values(), -1], dtype=np.int64)
+        return numbers[np.asarray(pc.fill_null(found, len(known))).astype(np.int64)]
+
+    def _values(self, parameter: int, rows: np.ndarray, arc: np.ndarray) -> np.ndarray:
+        """int64 (rows of the chunk): the ranks of a parameter's values, 0 of NULL and where the arc does not have it."""
+        columns, automaton = self.chunk.columns, self.task.plan.automaton
+        having = [i for i, one in enumerate(automaton.arcs) if one.parameters[0] <= parameter < one.parameters[1]]
+        mine = rows[np.isin(arc[rows], having)]
+        taken = pa.array(mine)
+        values, written = columns[parameter_column(parameter)].take(taken), columns[names.written_column(parameter)].take(taken)
+        null = null_marks(values) == 1
+        beyond = np.flatnonzero(null & (null_marks(written) == 0))
+        if len(beyond):
+            raise self._beyond(parameter, int(mine[beyond[0]]))
+        found = np.zeros(self.chunk.rows, dtype=np.int64)
+        if pa.types.is_floating(values.type):  # one zero, and NaN last
+            order = np.unique(words(values) + 0.0, return_inverse=True)[1]
+        else:
+            order = pc.rank(values.cast(pa.large_binary()) if is_text(values.type) else values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values, tiebreaker="dense")
+        found[mine] = np.where(null, 0, np.asarray(order).astype(np.int64) + 1)
+        return found
+
+    def _text_ranks(self, rows: pa.Array) -> np.ndarray:
+        """int64: the ranks of what arcs as text are known by, in their order."""
         columns = self.chunk.columns
-        if names.ARC not in columns:
-            return None
-        numbers = words(columns[names.ARC].take(rows)).tolist()
-        parts = [columns[name].take(rows).to_pylist() for name in (names.NAME, names.SOURCE, names.TARGET, names.WHEN, names.SET)]
-        return [None if number < 0 else (number, text_identity(*of)) for number, of in zip(numbers, zip(*parts))]
+        found = [text_identity(*of) for of in zip(*(columns[name].take(rows).to_pylist() for name in (names.NAME, names.SOURCE, names.TARGET, names.WHEN, names.SET)))]
+        place = {one: i for i, one in enumerate(sorted(set(found)))}
+        return np.array([place[one] for one in found], dtype=np.int64)
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def _failure(self, outcome: int, row: int) -> MatchRuntimeError:
+        if outcome == kernels.NO_TIME:
+            message = "a punctuation of ARCS FROM has no valid_from; it says before which time no further change of the arcs comes"
+            return MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
+        if outcome == kernels.NO_NEXT:
+            return MatchRuntimeError(
+                "ARC_LIFETIME",
+                f"the arc {self._name(row)} has no time at which the change begins, and of type {self.time.type} no value is the next one; give valid_from (to delete: "
+                "valid_to), or order the rows by a whole number, a date or a timestamp", sqlstate="22000",
+            )
+        if outcome == kernels.LATE:
+            return MatchRuntimeError(
+                "LATE_ROW", f"a change of the arc {self._name(row)} reaches to before a punctuation that promised no further change before its time", sqlstate="22000",
+            )
+        verb, what = ("delete", "that no delete has ended") if self.ops[row] == DELETE else ("retract", "with this valid_from and valid_to")
+        return MatchRuntimeError(
+            "ARC_CHANGE_WITHOUT_ARC",
+            f"a {verb} of ARCS FROM means an arc {self._name(row)} {what}, and none has come before it: an arc is meant that equals it in the columns arc, "
+            "parameters, partition keys, from_state, to_state, when and set", sqlstate="22000",
+        )
+
+    def _name(self, row: int) -> str:
+        task, columns = self.task, self.chunk.columns
+        arc = task.plan.automaton.arcs[int(self.named.arc[row])]
+        where = task.failures.where(row, columns)
+        if arc.is_text:
+            return f"{arc.text}{where}"
+        values = [repr(columns[parameter_column(i)][row].as_py()) for i in range(*arc.parameters)]
+        return f"{arc.template}({', '.join(values)}){where}"
 
     def _unknown(self, name: str | None) -> MatchRuntimeError:
         known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
@@ -288,134 +381,18 @@ def _lifetime(what: str) -> MatchRuntimeError:
     return MatchRuntimeError("ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM {what}", sqlstate="22003")
 
 
-def _or_none(numbers: np.ndarray, absent: np.ndarray) -> list[int | None]:
-    return [None if none else number for number, none in zip(numbers.tolist(), absent.tolist())]
+def _numbered(columns: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """int64 (as ``columns``): of those rows the ranks of their values in all columns, the first one before the others; 0 elsewhere."""
+    taken = [column[rows] for column in columns]
+    order = np.lexsort(taken[::-1])
+    new = np.zeros(len(rows), dtype=np.int64)
+    for column in taken:
+        new[1:] |= np.diff(column[order]) != 0
+    found = np.zeros(len(columns[0]), dtype=np.int64)
+    found[rows[order]] = np.cumsum(new)
+    return found
 
 
-def _key(value: object) -> tuple:
-    """Values in Spark's order: NULL first, NaN last."""
-    if value is None:
-        return (0,)
-    if isinstance(value, float) and value != value:
-        return (2,)
-    return (1, value.encode() if isinstance(value, str) else value)
-
-
-@dataclass(slots=True)
-class _Standing:
-    """An arc from its row on: from when it is valid, until when, and until when by all that is foreseen. It ``appears`` by an effect, or is there from the start;
-    a delete has ``ended`` it, a retract has undone it (``gone``)."""
-
-    of: ArcRow
-    begin: int
-    end: int
-    appears: bool
-    foreseen: int = ENDLESS
-    ended: bool = False
-    gone: bool = False
-
-
-class _Plotter:
-    """Goes through the rows of ARCS FROM of a partition. ``limits``: of each row the times before which a change with a lifetime of its own, and any, comes too
-    late."""
-
-    def __init__(self, arcs: ArcRows, limits: dict[int, tuple[int, int]]) -> None:
-        self.arcs, self.limits = arcs, limits
-        self.standing: list[_Standing] = []
-        self.known: dict[tuple, list[_Standing]] = {}
-        self.done: list[tuple[int, _Standing, int, int]] = []  # (row, arc, begin, end): from the row on, less what is foreseen
-
-    def plot(self, rows: Iterator[ArcRow]) -> Plot:
-        for row in rows:
-            if row.op == INSERT:
-                self._insert(row)
-            elif row.op == DELETE:
-                self._delete(row)
-            elif row.op == RETRACT:
-                self._retract(row)
-            elif row.begin is None:
-                raise MatchRuntimeError(
-                    "CHANGE_VALUE", "a punctuation of ARCS FROM has no valid_from; it says before which time no further change of the arcs comes", sqlstate="22023",
-                )
-        arcs = self.arcs.task.plan.automaton.arcs
-        order: list[tuple[tuple, _Standing | None]] = [((i,), None) for i, arc in enumerate(arcs) if arc.is_static]
-        order += [((one.of.place, one.begin, one.of.identity[1]), one) for one in self.standing]
-        order.sort(key=lambda item: item[0])
-        first, last, place = [], [], {}
-        for i, (key, one) in enumerate(order):
-            if one is None:
-                first.append(Present(key[0]))
-                last.append(first[-1])
-                continue
-            place[id(one)], of = i, one.of
-            written = ENDLESS if of.end is None else of.end
-            first.append(Present(of.arc, ENDLESS, ENDLESS, of.row) if one.appears else Present(of.arc, one.begin, min(written, one.foreseen), of.row))
-            last.append(Present(of.arc, ENDLESS, ENDLESS, of.row) if one.gone else Present(of.arc, one.begin, min(one.end, one.foreseen), of.row))
-        effects = {row: Effect(place[id(one)], begin, min(end, one.foreseen)) for row, one, begin, end in self.done}
-        return Plot(tuple(first), tuple(last), effects)
-
-    def _insert(self, row: ArcRow) -> None:
-        end = ENDLESS if row.end is None else row.end
-        if row.begin is None:
-            one = _Standing(row, self._next(row), end, False)
-        else:
-            self._check_late(row, row.begin)
-            one = _Standing(row, row.begin, end, True)
-            self.done.append((row.row, one, one.begin, one.end))
-        self.standing.append(one)
-        self.known.setdefault(row.identity, []).append(one)
-
-    def _delete(self, row: ArcRow) -> None:
-        one = self._meant(row, lambda one: not one.ended and not one.gone, "that no delete has ended")
-        one.ended = True
-        if row.end is None:
-            one.foreseen = min(one.foreseen, self._next(row))
-            return
-        self._check_late(row, row.end)
-        one.end = min(one.end, row.end)
-        self.done.append((row.row, one, one.begin, one.end))
-
-    def _retract(self, row: ArcRow) -> None:
-        one = self._meant(row, lambda one: not one.gone and (one.of.begin, one.of.end) == (row.begin, row.end), "with this valid_from and valid_to")
-        self._check_late(row, one.begin, row.begin is not None)
-        one.gone = True
-        self.done.append((row.row, one, ENDLESS, ENDLESS))
-
-    def _meant(self, row: ArcRow, wanted: Callable[[_Standing], bool], what: str) -> _Standing:
-        """The last arc that came and is equal."""
-        found = next((one for one in reversed(self.known.get(row.identity, [])) if wanted(one)), None)
-        if found is None:
-            verb = "delete" if row.op == DELETE else "retract"
-            raise MatchRuntimeError(
-                "ARC_CHANGE_WITHOUT_ARC",
-                f"a {verb} of ARCS FROM means an arc {self._name(row)} {what}, and none has come before it: an arc is meant that equals it in the columns arc, "
-                "parameters, partition keys, from_state, to_state, when and set", sqlstate="22000",
-            )
-        return found
-
-    def _next(self, row: ArcRow) -> int:
-        """The time behind all that have come before the row."""
-        if row.now is None:
-            return ALWAYS
-        if not self.arcs.steps:
-            raise MatchRuntimeError(
-                "ARC_LIFETIME",
-                f"the arc {self._name(row)} has no time at which the change begins, and of type {self.arcs.time.type} no value is the next one; give valid_from (to delete: "
-                "valid_to), or order the rows by a whole number, a date or a timestamp", sqlstate="22000",
-            )
-        return min(row.now + 1, ENDLESS)
-
-    def _check_late(self, row: ArcRow, time: int, explicit: bool = True) -> None:
-        limits = self.limits.get(row.row)
-        if limits is not None and time < limits[0 if explicit else 1]:
-            raise MatchRuntimeError(
-                "LATE_ROW", f"a change of the arc {self._name(row)} reaches to before a punctuation that promised no further change before its time", sqlstate="22000",
-            )
-
-    def _name(self, row: ArcRow) -> str:
-        task, columns = self.arcs.task, self.arcs.chunk.columns
-        arc = task.plan.automaton.arcs[row.arc]
-        if arc.is_text:
-            return f"{arc.text}{task.failures.where(row.row, columns)}"
-        values = [repr(columns[parameter_column(i)][row.row].as_py()) for i in range(*arc.parameters)]
-        return f"{arc.template}({', '.join(values)}){task.failures.where(row.row, columns)}"
+def _key(value: str | None) -> tuple:
+    """A string in Spark's order: NULL first."""
+    return (0,) if value is None else (1, value.encode())

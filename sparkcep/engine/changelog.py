@@ -19,15 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.strategy import COMPUTATIONS
+from sparkcep.columns.arrays import null_marks
 from sparkcep.engine import arcs as of_arcs
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.changes import ARC, INSERT, PUNCTUATE, Turns, turns
 from sparkcep.engine.compared import Candidate, report
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
+from sparkcep.engine.foreseen import Foreseen
 from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.timetable import Present, timetable
+from sparkcep.engine.timetable import BEGIN, END, timetable
 from sparkcep.engine.windows import measured
 from sparkcep.search import changes as kernels
 from sparkcep.search import codes
@@ -65,7 +67,7 @@ class _Partition:
     settled: int = 0
     matches: int = 0
     bytes: int = 0
-    arcs: list[Present] = field(default_factory=list)
+    arcs: np.ndarray | None = None
     effects: dict[int, of_arcs.Effect] = field(default_factory=dict)
 
 
@@ -75,6 +77,7 @@ class Changelog:
     def __init__(self, task: Task, search: Computations) -> None:
         self.task, self.search = task, search
         self.state = search.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
+        self.foreseen = Foreseen(task, search)
         self.kept = np.zeros((KEPT, search.room.made.shape[0]), dtype=np.int64)
         self.whole = search.graph
         self.graph = _without_expiry(search.graph)
@@ -83,6 +86,13 @@ class Changelog:
         """The output for whole partitions."""
         self.task.ran.add(COMPUTATIONS)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
+        foreseen = self.foreseen.partitions(chunk, self.turns, null_marks(chunk.columns[self.task.plan.automaton.time]) == 1)
+        if foreseen.any():
+            self.search.state = np.zeros(c.STATE_SIZE, dtype=np.int64)
+            yield from self.foreseen.answer(chunk, self.turns, foreseen)
+            self.search.state = self.state
+        if foreseen.all():
+            return
         timed = _timed(self.task, chunk, self.turns)
         self.alive = lifetimes(self.task.plan, timed, self.task.failures)
         self.state[:] = 0
@@ -90,7 +100,7 @@ class Changelog:
         self.rows, self.values = self.search._arrays(chunk, self.alive)
         self.held = _held(self.task, timed, self.turns)
         order = self.turns.order
-        for part in range(chunk.parts):
+        for part in np.flatnonzero(~foreseen).tolist():
             low, high = chunk.offsets[part : part + 2]
             if low < high:
                 yield from self._partition(part, order[low:high])
@@ -104,12 +114,12 @@ class Changelog:
         arcs = self.turns.arcs
         if arcs is not None:
             plot = arcs.plot(order, self.turns.kinds == PUNCTUATE)
-            here.arcs, here.effects = list(plot.first), plot.effects
+            here.arcs, here.effects = plot.first, plot.effects
             self.search.use(self.search.present, arcs.given())
             self._arrange()
         self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
         self.initial = int(state[c.S_INITIAL])
-        for action in self._actions(order.tolist()):
+        for action in self._actions(self._acting(order).tolist()):
             self._act(*action)
             if len(here.candidates) >= FLUSH:
                 yield from self._told()
@@ -119,6 +129,17 @@ class Changelog:
         here = self.here
         here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), here.candidates, here.number)
         here.candidates.clear()
+
+    def _acting(self, order: np.ndarray) -> np.ndarray:
+        """The rows that do anything when they come: most changes of arcs in default mode are foreseen from the start."""
+        arcs = self.turns.arcs
+        if arcs is None:
+            return order
+        quiet = self.turns.kinds == ARC
+        quiet[list(self.here.effects)] = False
+        if arcs.punctuates:
+            quiet &= arcs.ops != of_arcs.PUNCTUATE
+        return order[~quiet[order]]
 
     def _actions(self, order: list[int]) -> Iterator[tuple[int, list[int], int]]:
         """What happens, as (kind, rows, cause): rows that come one behind the other, each its own cause where that is -2; a row that goes; an arc that comes or
@@ -131,8 +152,6 @@ class Changelog:
         promises = _Promises(self.turns.arcs)
         for row in order:
             kind = kinds[row]
-            if kind == ARC and row not in here.effects and not promises.promise(row):
-                continue
             if kind == INSERT and self.rows.absent[row]:
                 continue
             if kind == INSERT and self.held is not None and (limit is None or self.held.when[row] >= limit):
@@ -299,9 +318,9 @@ class Changelog:
         here, clock = self.here, self.turns.arcs.clock
         here.turn += 1
         effect = here.effects[row]
-        old = here.arcs[effect.of]
-        new = here.arcs[effect.of] = old._replace(begin=effect.begin, end=effect.end)
-        low, high = _between((old.begin, old.end), (new.begin, new.end))
+        lifetime = here.arcs[effect.of, BEGIN : END + 1]
+        low, high = _between(tuple(lifetime.tolist()), (effect.begin, effect.end))
+        lifetime[:] = effect.begin, effect.end
         if low >= high:
             return
         self._arrange()
@@ -458,10 +477,6 @@ class _Promises:
     def __init__(self, arcs: of_arcs.ArcRows | None) -> None:
         self.arcs = arcs
         self.of_rows = self.of_arcs = -1
-
-    def promise(self, row: int) -> bool:
-        """Whether a row of ARCS FROM is a punctuation that counts."""
-        return self.arcs.ops[row] == of_arcs.PUNCTUATE and self.arcs.punctuates
 
     def effective(self, row: int, of_arc: bool) -> int:
         """The row whose time no change comes before, once this punctuation has come; -1 where there is none."""

@@ -77,7 +77,9 @@ def turns(task: Task, chunk: Chunk) -> Turns:
     if arcs is not None:
         kinds[arcs.marks] = ARC
         arrival = arcs.arrival(arrival)
-    order = np.lexsort((np.arange(chunk.rows), kinds, arrival, parts))
+    # rows of one moment stay in their order; numbers of arrival are those of rows, and far from 62 bits
+    turn = arrival.astype(np.int64) * (ARC + 1) + kinds
+    order = np.argsort(turn, kind="stable") if chunk.parts == 1 else np.lexsort((turn, parts))
     if changes is None:
         return Turns(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
     time = chunk.columns[plan.automaton.time]
@@ -191,18 +193,23 @@ class Net:
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
-        plan, found = self.task.plan, turns(self.task, chunk)
+        found = turns(self.task, chunk)
         if found.arcs is not None:
-            chunk = self._placed(chunk, found, found.arcs)
+            chunk = self.placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
-        rounds = self._consecutive(left) if plan.changes is not None and plan.changes.consecutive else self.search.rounds(left)
+        rounds = self.matches(left)
         if self.task.plan.rows == "unmatched":
             yield from self.search.with_unmatched(left, rounds)
             return
         for found in rounds:
             yield from self.search.tables.of(left, found)
 
-    def _placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
+    def matches(self, chunk: Chunk) -> Iterator[Found]:
+        """The matches of whole partitions of which nothing is taken away, some at a time."""
+        changes = self.task.plan.changes
+        return self._consecutive(chunk) if changes is not None and changes.consecutive else self.search.rounds(chunk)
+
+    def placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
         """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
         punctuations = found.kinds == PUNCTUATE
         numbers = words(chunk.columns[NUMBER])

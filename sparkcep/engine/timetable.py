@@ -30,6 +30,9 @@ class Present(NamedTuple):
     given: int = -1
 
 
+BEGIN, END = map(Present._fields.index, ("begin", "end"))
+
+
 @dataclass(frozen=True)
 class Timetable:
     """A ``graph`` over arcs that are present; ``arcs`` int64: which arc of the automaton each is, ``given`` int64: the rows of their parameters. ``bounds``: of
@@ -46,15 +49,14 @@ class Timetable:
         return self.bases[number] + np.searchsorted(self.bounds[number], clock, side="right") * len(self.graph.final)
 
 
-def timetable(automaton: Automaton, sets: Sequence[Sequence[Present]]) -> Timetable:
-    """The graph of some sets of arcs, each in the order of its arcs."""
+def timetable(automaton: Automaton, sets: Sequence[np.ndarray]) -> Timetable:
+    """The graph of some sets of arcs, each in the order of its arcs: int64 (arcs, members of :class:`Present`)."""
     own = np.array(
         [(a.target, a.letter, _TAKES[a.on], a.label, int(bool(a.emits)), ALWAYS, ENDLESS, *a.parameters) for a in automaton.arcs], dtype=np.int64,
     ).reshape(-1, kernels.A_WIDTH)
     sources, states = np.array([a.source for a in automaton.arcs], dtype=np.int64), len(automaton.states)
     arcs, leaving, silent, bounds, bases, shift = [], [], [], [], [], 0
-    for some in sets:
-        table = np.array([tuple(one) for one in some], dtype=np.int64).reshape(-1, len(Present._fields))
+    for table in sets:
         known = np.unique(table[:, 1:3])
         known = known[(known > ALWAYS) & (known < ENDLESS)]
         for lists, found in zip((leaving, silent), _lists(table, known, own, sources, states)):
@@ -76,7 +78,7 @@ def timetable(automaton: Automaton, sets: Sequence[Sequence[Present]]) -> Timeta
 
 def whole(automaton: Automaton) -> Timetable:
     """All arcs, at all times."""
-    return timetable(automaton, [[Present(arc) for arc in range(len(automaton.arcs))]])
+    return timetable(automaton, [np.array([Present(arc) for arc in range(len(automaton.arcs))], dtype=np.int64).reshape(-1, len(Present._fields))])
 
 
 def _lists(table: np.ndarray, bounds: np.ndarray, own: np.ndarray, sources: np.ndarray, states: int) -> Sequence[tuple[np.ndarray, np.ndarray]]:

@@ -18,6 +18,7 @@ from sparkcep.search.computations import (
     S_SIDE,
     S_WAYS,
     STATE_SIZE,
+    _begins_otherwise,
     _row,
 )
 
@@ -47,10 +48,11 @@ def walk(order, apart, high, begins, graph, values, rows, room, labelled, max_st
         number = state[S_NUMBER]
         q = order[at]
         state[S_ROW] = q
-        if begins and rows.base[q] != state[S_BASE]:  # other arcs ON EMPTY may be valid before the first row
+        if begins and _begins_otherwise(rows.base[q], graph, state):
             outcome = _row(q, q + 1, True, True, graph, values, rows, room, False, max_steps, 0, state)
             if outcome != DONE:
                 return outcome
+        if begins:
             state[S_BASE] = rows.base[q]
         outcome = _row(q, high, False, False, graph, values, rows, room, labelled, max_steps, max_matches, state)
         made = state[S_COUNT]

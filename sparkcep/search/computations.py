@@ -556,6 +556,13 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
     return DONE
 
 
+@inlined
+def _begins_otherwise(base, graph, state):
+    """Whether other records than those at hand may stand before the first row where the arcs of ``base`` are valid: only where arcs ON EMPTY leave the start."""
+    start = base + graph.start[0]
+    return base != state[S_BASE] and (state[S_INITIAL] > 1 or graph.first_silent[start] < graph.first_silent[start + 1])
+
+
 @kernel
 def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matches, state):
     """Takes rows from where ``state`` stands. ``opens`` int64 (partitions, OPEN_FIELDS): in O_START the row from which matches are told, and where a
@@ -583,11 +590,11 @@ def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matche
             if going and q + ahead >= high:
                 break
             if rows.absent[q] == 0:
-                if rows.base[q] != state[S_BASE]:  # other arcs ON EMPTY may be valid before the first row
+                if _begins_otherwise(rows.base[q], graph, state):
                     outcome = _row(q, high, True, True, graph, values, rows, room, labelled, max_steps, max_matches, state)
                     if outcome != DONE:
                         return outcome
-                    state[S_BASE] = rows.base[q]
+                state[S_BASE] = rows.base[q]
                 events = state[S_EVENTS]
                 used = state[S_LABELS]
                 ways = state[S_WAYS]

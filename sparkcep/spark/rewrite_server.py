@@ -14,7 +14,8 @@ Requests, by their ``kind``:
   says whether each column must have a name of its own, ``streaming`` whether the table is a stream. Answer: the output's ``schema``
   and ``result``, the pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``. Answer: ``command`` in base64.
-- ``streamer``: likewise for a clause over a stream, with the number of columns of ORDER BY (``ordered``). Answer: also ``kept``, a line of what is kept of a key.
+- ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent`` and the number of those of ORDER BY (``ordered``) behind
+  them. Answer: also ``kept``, a line of what is kept of a key.
 - ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/streaming reads. Answer: nothing, or ``error``.
 - ``chained``: asks for the error of a clause over a stream below a node ``above`` that keeps a state.
 - ``restarted``: asks whether a statement ``now`` may go on with the state of that ``before``, both as Streams.java writes them. Answer: nothing, or ``error``.
@@ -68,7 +69,7 @@ def answer(request: str) -> str:
         if kind == "mapper":
             return json.dumps({"command": python_functions.mapper(asked["plan"], asked["columns"])})
         if kind == "streamer":
-            return json.dumps(python_functions.streamer(asked["plan"], asked["columns"], asked["ordered"]))
+            return json.dumps(python_functions.streamer(asked["plan"], asked["columns"], asked["sent"], asked["ordered"]))
         try:
             return json.dumps(python_functions.analyze(asked["schema"], asked["distinct"], asked["streaming"]))
         except Exception as raised:

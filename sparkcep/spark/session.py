@@ -133,6 +133,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
     from sparkcep.spark import year_month_intervals
     from sparkcep.spark.errors import ClauseParseException, over_statement, without_log
+    from sparkcep.spark.inner_errors import inner_error
     from sparkcep.spark.sampling import Sampler
 
     frames: dict[str, Any] = {}
@@ -167,7 +168,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         try:
             return run(places.rewritten)
         except PySparkException as raised:
-            raise ClauseParseException.from_spark(raised, formatted) or over_statement(raised, formatted, places) from None
+            told, where = inner_error(raised, places, run) or (raised, places)
+            raise ClauseParseException.from_spark(told, formatted) or over_statement(told, formatted, where) from None
 
     try:
         return placed(places)

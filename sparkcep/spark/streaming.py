@@ -67,7 +67,7 @@ _CHAINED = "a clause over a stream does not stream yet together with {}; write t
 
 
 def _check_chained(asked: dict[str, Any]) -> None:
-    raise ClauseError("STREAM", _CHAINED.format(f"what keeps a state above it ({asked['above']})"), sqlstate=UNSUPPORTED)
+    raise ClauseError("STREAM", _CHAINED.format(f"what keeps a state above or beside it ({asked['above']})"), sqlstate=UNSUPPORTED)
 
 
 def _check_restarted(asked: dict[str, Any]) -> None:
@@ -101,12 +101,13 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": _check, "chaine
 # -- a micro-batch ------------------------------------------------------------------------------------------------------
 
 
-def stream_batches(plan: str, columns: list[list[str]], ordered: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One task of a micro-batch: rows of its keys in, with what is kept of each; matches out, and then what is kept.
 
     Args:
         plan: the clause's plan as JSON.
         columns: the plan's input columns, as :func:`sparkcep.columns.shipped.unpacked` takes them.
+        sent: the names by which these know the columns that come, in their order.
         ordered: how many columns of ORDER BY stand behind them.
         batches: as MatchStateExec.java says.
 
@@ -125,7 +126,7 @@ def stream_batches(plan: str, columns: list[list[str]], ordered: int, batches: I
     states = [state or b"" for state in came.column(1).take(pa.array(first)).to_pylist()]
     of_rows = np.flatnonzero(number >= 0)
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).take(pa.array(of_rows)).combine_chunks()
-    rows = _input(rows, columns, came.schema.names[_OWN:], ordered)
+    rows = _input(rows, columns, sent, ordered)
     stream = _stream(plan, rows.schema, ordered)
     out = stream.engine.task.prepared.output_schema
     nothing = {"k": pa.int32(), "state": pa.binary(), "due": pa.int64()}
@@ -147,13 +148,13 @@ def stream_batches(plan: str, columns: list[list[str]], ordered: int, batches: I
     yield from pa.Table.from_arrays([*empty, numbers, told, due], names=[*map(str, range(len(out) + 3))]).to_batches()
 
 
-def _input(rows: pa.Table, columns: list[list[str]], names: list[str], ordered: int) -> pa.Table:
-    """The plan's input columns and those of ORDER BY. A user's column may be called like one of these, which stand last."""
+def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: int) -> pa.Table:
+    """The plan's input columns and those of ORDER BY."""
     from sparkcep.columns.shipped import unpacked
 
-    count = len(names) - ordered
+    count = len(sent)
     batch = rows.to_batches()[0] if rows.num_rows else pa.RecordBatch.from_arrays([c.combine_chunks() for c in rows.columns], names=rows.schema.names)
-    shipped = unpacked(pa.RecordBatch.from_arrays(batch.columns[:count], names=names[:count]), [tuple(column) for column in columns])
+    shipped = unpacked(pa.RecordBatch.from_arrays(batch.columns[:count], names=sent), [tuple(column) for column in columns])
     return pa.Table.from_arrays([*shipped.columns, *batch.columns[count:]], names=[*shipped.schema.names, *_order_names(ordered)])
 
 

@@ -232,11 +232,12 @@ def run(rows: int, figures: str) -> dict:
     from tests.benchmarks import budget_figures as draw
 
     some = min(rows, 20_000)
-    found = {"recall": _recall(some), "checks": _checks(min(rows, 200_000)), "arrival": _arrival(some), "sketches": _sketches(some), "proxies": _proxies(some), "days": _days(some)}
+    found = {"recall": _recall(some), "checks": _checks(min(rows, 200_000)), "arrival": _arrival(some), "sketches": _sketches(some), "memory": _memory(some), "proxies": _proxies(some), "days": _days(some)}
     folder = Path(figures)
     folder.mkdir(parents=True, exist_ok=True)
     draw.recall(found["recall"], BUDGETS, folder / "budget_recall.png")
     draw.arrival(found["arrival"], folder / "budget_arrival.png")
+    draw.memory(found["memory"], folder / "budget_memory.png")
     draw.days(found["days"], folder / "budget_days.png")
     return found
 
@@ -267,6 +268,10 @@ def _recall(rows: int) -> dict:
     own = [some["lost"] for name, some in found.items() if not any(name.endswith(", " + aged) for aged in AGED)]
     print(f"\n{PROMISING}: loses at most {max(a for a, _ in own):.3f} of the match points and {max(b for _, b in own):.3f} of the bundles against the best of the others, anywhere above with a history of the same stream; "
           f"{max(some['lost'][0] for some in found.values()):.3f} and {max(some['lost'][1] for some in found.values()):.3f} with those of others")  # fmt: skip
+    for order in ORDERS[2:]:
+        pairs = [[(some[other][i][1], some[order][i][1]) for some in found.values() for i in range(half)] for other in (FIFO, LEAST_COST)]
+        starved = [b >= 2 * a for a, b in pairs[0] if a < 0.4]
+        print(f"{order}: at least twice the bundles of {FIFO} in {sum(starved)} of the {len(starved)} cells where that finds less than 0.4; at most {max(a - b for a, b in pairs[1]):.3f} less than {LEAST_COST}")
     return found
 
 
@@ -315,6 +320,28 @@ def _sketches(rows: int) -> dict:
             shares = [recall.of(order, checks, sketch) for checks in (1, 2, 4)]
             found[f"{order}{sketch}"] = shares
             print(f"  {order:<16}{sketch.strip() or 'no sketch':<18}" + "  ".join(f"{a:.3f}/{b:.3f}" for a, b in shares))
+    return found
+
+
+def _memory(rows: int) -> dict:
+    """B3 (Figures 11 and 13): the size of a history as counts and maps against the letters of the pattern, which a sketch of 800 cells does not grow with."""
+    found: dict = {}
+    print("\nLetters of the pattern, vectors of the history, bundles, KB as counts and maps, KB of 800 cells")
+    for letters in (4, 8, 16, 32):
+        names = [f"V{i}" for i in range(letters)]
+        rng = np.random.default_rng(letters)
+        which = np.where(rng.random(rows) < 0.3, rng.integers(0, letters, rows), -1)
+        for at in range(20, rows - 4 * letters, 6 * letters):
+            which[at : at + 2 * letters - 2 : 2] = np.delete(np.arange(letters), rng.integers(0, letters))
+        some = Stream(np.zeros(rows, dtype=np.int64), np.arange(rows), {v: which == i for i, v in enumerate(names)})
+        window = 3 * letters
+        define = ", ".join(f"{v} AS letter = {v!r}" for v in names)
+        query = Query(f"ORDER BY ts {{measures}} PATTERN ({' '.join(names)}) WINDOW {window} APPROX 2 {{report}} DEFINE {define}", window)
+        history = learnt(some, "PROXY", 8, query)
+        bundles = len({b for row in history for b in row["bundles"]})
+        size, cells = len(history) * (8 + bundles / 8) / 1024, 800 * (8 + bundles / 8) / 1024
+        found[letters] = (len(history), bundles, size, cells)
+        print(f"  {letters:>3}{len(history):>8}{bundles:>8}{size:>8.1f}{cells:>8.1f}")
     return found
 
 

@@ -10,7 +10,7 @@ def _saved(figure, path: Path) -> None:
 
 
 def recall(found: dict, budgets: tuple[int, ...], path: Path) -> None:
-    """For each stream the bundles found against the checks a row, a line for each order (Figures 9 and 10)."""
+    """For each stream the match points found against the checks a row, a line for each order (Figures 9 and 10)."""
     from matplotlib.figure import Figure
 
     wide = 4
@@ -39,6 +39,19 @@ def arrival(found: dict, path: Path) -> None:
     for order, points in found.items():
         axes.plot([us for us, _, _ in points], [share for _, _, share in points], marker="o", label=order)
     axes.set_ylim(0, 1.05)
+    axes.legend()
+    _saved(figure, path)
+
+
+def memory(found: dict, path: Path) -> None:
+    """The size of a history, and of its sketch, against the letters of the pattern (Figures 11 and 13)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot(xlabel="letters of the pattern", ylabel="KB")
+    for i, label in ((2, "history"), (3, "sketch of 800 cells")):
+        axes.plot(list(found), [sizes[i] for sizes in found.values()], marker="o", label=label)
+    axes.set_ylim(bottom=0)
     axes.legend()
     _saved(figure, path)
 

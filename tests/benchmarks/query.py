@@ -46,6 +46,15 @@ BEST = """SELECT * FROM ticks MATCH_RECOGNIZE (
   TOP 10
   DEFINE A AS volume > 900, B AS volume < 100, C AS volume > 800)"""
 
+# a volume below 500 is a fall: after a large one, two V patterns of as many rises as falls
+Q1 = """SELECT * FROM ticks MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY ts
+  MEASURES FIRST(ts) AS start_ts, LAST(ts) AS end_ts, r2 AS v_patterns
+  AUTOMATON (REGISTER r1 INT = 0, r2 INT = 0  STATE q0 START, q3 FINAL  ARC a0 FROM q0 TO q1 WHEN volume < 125  ARC a1 FROM q1 TO q1 WHEN volume < 500 SET r1 = r1 + 1
+    ARC a2 FROM q1 TO q2 WHEN volume < 500 SET r1 = r1 + 1  ARC a3 FROM q2 TO q2 WHEN volume >= 500 AND r2 < 2 SET r1 = r1 - 1
+    ARC a4 FROM q2 TO q1 WHEN volume >= 500 AND r2 + 1 < 2 SET r1 = r1 - 1, r2 = r2 + 1  ARC a5 FROM q2 TO q3 WHEN volume >= 500 AND r2 + 1 = 2 AND r1 = 1 SET r1 = 0, r2 = r2 + 1)
+  WINDOW 2000)"""
+
 FLOOR = "SELECT symbol, ts, price{more} FROM ticks DISTRIBUTE BY symbol SORT BY symbol, ts"
 
 # name: query, its floor, goal as a ratio to it
@@ -53,6 +62,7 @@ QUERIES = {
     "V pattern": (V, FLOOR.format(more=""), 1.6),
     "three steps, skip till next": (THREE_STEPS, FLOOR.format(more=", volume"), 1.5),
     "ten best of each sliding window": (BEST, FLOOR.format(more=", volume"), 2.0),
+    "automaton with registers (AFA's Q1)": (Q1, FLOOR.format(more=", volume"), 2.0),
     "five letters, two errors": (NEARLY, FLOOR.format(more=", volume"), 1.5),
 }
 

@@ -276,3 +276,30 @@ def test_an_arc_on_empty_that_comes_where_another_begins():
     events = [{"arc": arc, "op": op, "valid_from": 0, "at": at} for arc, op, at in (("x", "insert", 0), ("e", "insert", 2), ("e", "retract", 5))]
     told = run(text, {0: rows}, arcs=events)[0]
     assert [tuple(row.values()) for row in told] == [("insert", 2, 1), ("insert", 4, 2), ("retract", 5, 1), ("retract", 5, 2)]
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_arcs_in_default_mode_over_rows_that_only_come(seed):
+    """Matches are found in one pass where no arc reaches back."""
+    rng, told = random.Random(9950 + seed), 0
+    for i in range(AUTOMATA // 2):
+        automaton, mode = random_automaton(rng), {"explicit": rng.random() < 0.3, "default": True}
+        partitions, events = log(rng, automaton, own=rng.choice(((), range(PARTITIONS))), changes=rng.random() < 0.7, **mode)
+        partitions = {p: [change for change in changes if change["op"] in ("insert", None)] for p, changes in partitions.items()}
+        if rng.random() < 0.8:  # in their order
+            partitions = {p: [dict(row, at=at) for row, at in zip(sorted(rows, key=lambda row: (row["id"] is not None, row["id"])), sorted(row["at"] for row in rows))] for p, rows in partitions.items()}
+        partitions = {p: rows for p, rows in partitions.items() if rows}
+        if partitions and events:
+            told += compare_log(rng, automaton, partitions, events, mode, (None, 1, 3)[i % 3])[1]
+    assert told > 50
+
+
+@pytest.mark.parametrize(("op", "until", "told"), [("retract", None, [("retract", 3, 1)]), ("delete", 1, [("retract", 3, 1)]), ("delete", None, [])])
+def test_what_undoes_an_arc_of_rows_in_order(op, until, told):
+    """An arc in default mode before all rows; what reaches back to them takes its match away."""
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, CHANGED_BY() AS at, FIRST(id) AS first AUTOMATON (STATE q1 FINAL  ARC e() FROM q0 TO q1
+      ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    rows = [{"id": i, "v": 0, "w": 0, "s": None, "op": "insert", "n": i, "at": at} for i, at in ((1, 1), (2, 4))]
+    events = [{"arc": "e", "op": "insert", "at": 0, "valid_to": None}, {"arc": "e", "op": op, "at": 3, "valid_to": until}]
+    found = run(text, {0: rows}, arcs=events)[0]
+    assert [tuple(row.values()) for row in found] == [("insert", 1, 1), *told]

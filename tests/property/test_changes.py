@@ -10,6 +10,7 @@ import pytest
 
 from sparkcep.engine import changelog as changelog_engine
 from sparkcep.engine import computations
+from sparkcep.engine.foreseen import Foreseen
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
@@ -228,3 +229,40 @@ def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
             assert net.get(p) == net.get(0)
             told += len(changes.get(p, []))
     assert told > 1000
+
+
+def insertions(rng, count, numbered):
+    """Rows that only come, in any order, and now and then a punctuation that promises nothing; ``numbered``: by numbers that rise with their times, with gaps, once in a while not."""
+    times = sorted(rng.sample(range(3 * count), count))
+    numbers = sorted(rng.sample(range(count + 3), count))
+    if not numbered or rng.random() < 0.2:
+        numbers[rng.randrange(count)] = rng.choice((None, 0, count))
+    turns = rng.sample(range(count), count) if rng.random() < 0.8 else list(range(count))
+    changes = [
+        {"id": time, "v": rng.choice((None, 0, 1, 2, 3)), "w": rng.choice((None, 0, 1, 2)), "s": None, "n": number, "op": rng.choice(("insert", None)), "at": 2 * turn}
+        for time, number, turn in zip(times, numbers, turns)
+    ]
+    if rng.random() < 0.3:
+        changes.append({"id": 0, "v": None, "w": None, "s": None, "n": None, "op": "punctuate", "at": 2 * rng.randrange(count) + 1})
+    return sorted(changes, key=lambda change: change["at"])
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rows_that_only_come(seed, monkeypatch):
+    """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the same."""
+    rng, told, foreseen = random.Random(8800 + seed), 0, [0]
+    kept = Foreseen.partitions
+
+    def counted(*parts):
+        found = kept(*parts)
+        foreseen[0] += int(found.sum())
+        return found
+
+    monkeypatch.setattr(Foreseen, "partitions", counted)
+    for i in range(AUTOMATA):
+        automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.7)
+        partitions = {p: insertions(rng, rng.randrange(1, 9), rng.random() < 0.8) for p in range(PARTITIONS)}
+        pairs, changes = _compare_changes(rng, automaton, partitions, (None, 1, 3)[i % 3])
+        told += changes
+    assert told > AUTOMATA * PARTITIONS // 2
+    assert foreseen[0] > AUTOMATA * PARTITIONS // 12

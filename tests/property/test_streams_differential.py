@@ -31,15 +31,15 @@ from tests.selection import first
 HEAD = "PARTITION BY p ORDER BY id MEASURES"
 NUMBERED = "MATCH_NUMBER() AS n, FIRST(id) AS a, LAST(id) AS z, count(*) AS c"
 PLAIN = "FIRST(id) AS a, LAST(id) AS z, count(*) AS c"
-MS = 1000  # microseconds of one step of the order column
+MS = 1  # microseconds of one step of the order column
 _IN_TIME = re.compile(r"\b(WINDOW|WITHIN) (\d+)(?! ROWS)")
-WINDOW = "WINDOW INTERVAL '5' MILLISECONDS"
+WINDOW = "WINDOW INTERVAL '5' MICROSECONDS"
 
 CLAUSES = [
     f"{HEAD} {PLAIN} PATTERN (A B+ C) DEFINE A AS v < 2, B AS v >= PREV(v), C AS w > 0",
     f"{HEAD} {NUMBERED} PATTERN (A B*? C) DEFINE B AS v >= avg(v), C AS w > 0",
     f"{HEAD} {NUMBERED}, PREV(v, 2) AS p2, NEXT(v, 1) AS n1 PATTERN (^ A B* C) DEFINE B AS v > 0, C AS w > 0",
-    f"{HEAD} {PLAIN} PATTERN (^ A B* C) DEFINE B AS v > 0, C AS w > 0",
+    f"{HEAD} {NUMBERED} PATTERN (^ A B | C D) DEFINE A AS v > 0, B AS w > 0, C AS w > 1",
     f"{HEAD} {PLAIN} AFTER MATCH SKIP TO NEXT ROW PATTERN (A B{{1,3}}) DEFINE B AS v > FIRST(v)",
     f"{HEAD} {PLAIN} AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS v > 0, C AS v > FIRST(v)",
     f"{HEAD} {NUMBERED} ALL ROWS PER MATCH PATTERN (A B+) {WINDOW} DEFINE B AS v >= PREV(v)",
@@ -198,7 +198,7 @@ def test_event_selection(seed):
     rng, total = random.Random(100 + seed), 0
     for _ in range(30):
         query = selection.random_query(rng, shapes=("plain", "plain", "negation", "group", "conjunction"))
-        total += tried(_IN_TIME.sub(r"\1 INTERVAL '\2' MILLISECONDS", query.to_sql()), rng)
+        total += tried(_IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", query.to_sql()), rng)
     assert total > 50
 
 

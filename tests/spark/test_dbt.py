@@ -113,6 +113,11 @@ class Project:
         found = table.select(["visitor", "began_at", "ended_at", "actions"]).to_pylist()
         return sorted((tuple(map(written, row.values())) for row in found), key=lambda row: row[1])
 
+    def history(self) -> set[tuple]:
+        """Vectors of the model of histories, with their day."""
+        table = pq.read_table(self.folder / "spark-warehouse" / "patterns.db" / "history_of_sales")
+        return {tuple(map(str, row.values())) for row in table.select(["day", "place", "errors", "visits", "points"]).to_pylist()}
+
     def files(self, day: str) -> set[str]:
         return {p.name for p in (self.folder / "spark-warehouse" / "patterns.db" / "sessions" / f"day={day}").glob("*.parquet")}
 
@@ -140,6 +145,7 @@ def first(package):
     package.code, package.out = package.dbt([*SPARKCEP, "dbt"], "build", "--vars", "{until: 2026-03-03}")
     package.first_results = package.results()
     package.first_sessions = package.sessions()
+    package.first_history = package.history()
     package.first_files = {day: package.files(day) for day in ("2026-02-27", "2026-03-02")}
     for name in more:
         (models / name).unlink()
@@ -167,8 +173,14 @@ def test_models_and_tests_in_a_session(first):
     status = {name: r["status"] for name, r in first.first_results.items()}
     bad = {name: s for name, s in status.items() if s not in ("success", "pass")}
     assert bad == {"broken": "error", "two_rises": "warn", "each_k_has_two_rows": "warn", "four_rows_in_all": "warn"}, first.out
-    assert set(status) > {"v_shapes", "rises", "sessions", "searches_that_sold", "carts", "a_fall_without_a_rise_is_no_v"}
+    assert set(status) > {"v_shapes", "rises", "sessions", "searches_that_sold", "carts", "history_of_sales", "a_fall_without_a_rise_is_no_v"}
     assert first.first_sessions == EARLY
+
+
+def test_a_run_leaves_the_history_of_the_next(first, second):
+    """Ann's search, view, cart and purchase: at each step all was there before. Of the last day only cleo's search is new, by a run with a budget and the history of before."""
+    assert {day for day, *_ in first.first_history} == {"2026-03-02"} and ("2026-03-02", "4", "0", "1", "1") in first.first_history
+    assert second.history() - first.first_history == {("2026-03-04", "1", "0", "1", "0")}
 
 
 def test_tests_of_the_package_find_what_is_there(first):

@@ -233,14 +233,39 @@ def test_errors_of_watermarks_and_settings(spark, rate):
         spark.conf.unset("sparkcep.mapInArrow")
 
 
+def test_a_misspelled_column_is_told(spark, rate):
+    """Spark's own words would be that a streaming query is not allowed in a subquery."""
+    text = refused(spark, "SELECT * FROM rate_stream\nMATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES count(*) AS c PATTERN (A B) DEFINE B AS valu > 3)")
+    assert "UNRESOLVED_COLUMN" in text and "`valu`" in text and "line 2, column 101" in text, text
+    text = refused(spark, "SELECT x FROM rate_stream MATCH_RECOGNIZE (PARTITION BY q ORDER BY timestamp MEASURES count(*) AS c PATTERN (A B))")
+    assert "UNRESOLVED_COLUMN" in text and "`q`" in text, text
+
+
 def test_errors_when_a_query_starts(spark, rate, tmp_path):
     frame = spark.sql(f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({HEAD}, LAST(timestamp) AS z PATTERN (A B))")
     with pytest.raises(Exception, match="complete"):
         ran(frame, tmp_path, "complete", "complete")
     again = frame.withWatermark("z", "1 second")
-    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*keeps a state above it \(EventTimeWatermark\)"):
+    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*keeps a state above or beside it \(EventTimeWatermark\)"):
         query = again.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "again")).trigger(availableNow=True).start()
         query.awaitTermination()
+    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*above or beside it \(another clause\)"):
+        ran(frame.union(frame), tmp_path, "two")
+
+
+def test_columns_of_any_name_and_type(spark, tmp_path):
+    """ALL ROWS PER MATCH gives the user's columns back, whatever they are called, arrays and structs among them."""
+    source = tmp_path / "in"
+    source.mkdir()
+    put(source, 0, [{"symbol": "k", "at": 1 + i, "n": i, "price": i % 4, "f": None} for i in range(20)])
+    put(source, 1, [{"symbol": symbol, "at": at, "n": 0, "price": 0, "f": None} for symbol, at in (("k", END), ("last", 3 * END))])
+    text = "SELECT * FROM (SELECT *, price AS __s0, n AS __k, array(price, n) AS many, struct(symbol, n) AS two FROM {t}) MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts " \
+        "MEASURES array_agg(B.many) AS l ALL ROWS PER MATCH PATTERN (A B+) DEFINE B AS price > PREV(price))"
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    wanted = sorted(map(str, spark.sql(text.format(t="ticks_table")).collect()))
+    assert written(spark, tmp_path) == wanted and len(wanted) == 20
 
 
 # -- the page -----------------------------------------------------------------------------------------------------------

@@ -211,14 +211,33 @@ final class Streams {
 
   // -- optimizing
 
-  /** Raises an error for a plan in which something above a clause over a stream keeps a state, too. */
+  /** Raises an error for a plan in which something above or beside a clause over a stream keeps a state, too: Spark then gives each its own watermark. */
   static void checkAlone(LogicalPlan plan) {
     String above = above(plan, null);
+    List<String> keeping = new ArrayList<>();
+    if (above == null && keepsStates(plan, keeping) && keeping.size() > 1) {
+      above = keeping.get(0).equals("StreamInput") && keeping.get(1).equals("StreamInput") ? "another clause" : String.join(", ", keeping);
+    }
     if (above != null) {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       request.put("kind", "chained").put("above", above);
       raise(PythonFunctions.asked(request));
     }
+  }
+
+  /** Whether a clause over a stream is there; {@code keeping} gets all that keep a state. */
+  private static boolean keepsStates(LogicalPlan node, List<String> keeping) {
+    if (!node.isStreaming()) {
+      return false;
+    }
+    if (keepsState(node) && !(node instanceof EventTimeWatermark)) {
+      keeping.add(node.nodeName());
+    }
+    boolean found = node instanceof StreamInput;
+    for (LogicalPlan child : CollectionConverters.asJava(node.children())) {
+      found |= keepsStates(child, keeping);
+    }
+    return found;
   }
 
   private static String above(LogicalPlan node, String stateful) {
@@ -341,6 +360,8 @@ final class Streams {
     PythonFunction like = call.function().func();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "streamer").put("plan", plan.toString()).put("ordered", parts.ordered()).set("columns", parts.names());
+    ArrayNode names = request.putArray("sent");
+    parts.columns().subList(0, sent - parts.ordered()).forEach(column -> names.add(column.name()));
     JsonNode answer = PythonFunctions.asked(request);
     List<Expression> lines = new ArrayList<>(told); // for EXPLAIN
     lines.add(new Literal(UTF8String.fromString(answer.get("kept").asText()), DataTypes.StringType));
@@ -366,14 +387,14 @@ final class Streams {
     return new AttributeReference(name, type, true, metadata, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()));
   }
 
-  private static boolean shipped;
+  private static String shipped = ""; // the application whose executors have the jar
 
   /** Lets executors have the operator's class, once. */
   private static synchronized void ship() {
-    if (!shipped) {
-      String jar = Streams.class.getProtectionDomain().getCodeSource().getLocation().getPath();
-      org.apache.spark.sql.classic.SparkSession.active().sparkContext().addJar(jar);
-      shipped = true;
+    org.apache.spark.SparkContext context = org.apache.spark.sql.classic.SparkSession.active().sparkContext();
+    if (!shipped.equals(context.applicationId())) {
+      context.addJar(Streams.class.getProtectionDomain().getCodeSource().getLocation().getPath());
+      shipped = context.applicationId();
     }
   }
 }

@@ -203,7 +203,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__watermark", DataTypes.LongType);
     List<Attribute> columns = columns();
     for (Attribute column : columns.subList(0, columns.size() - groupingAttributes().size())) {
-      sent = sent.add(column.name(), column.dataType(), true);
+      sent = sent.add("c" + sent.length(), column.dataType(), true); // a user's column may have any name; Python knows them by their places
     }
     return new MapInBatchEvaluatorFactory(
         output(), MatchStrategy.seq(chained), sent, function.dataType(), conf().arrowMaxRecordsPerBatch(), function.evalType(), conf().sessionLocalTimeZone(),

@@ -1,0 +1,97 @@
+"""Patterns tried over rows of letters: what is found, how it is shown, what is said of rows and cases that cannot be read."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+import sparkcep
+from sparkcep.cases import CaseError, cases, failures
+from sparkcep.cli import main
+from sparkcep.errors import ClauseError
+
+V = """SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY s ORDER BY ts MEASURES LAST(UP.price) AS p
+  {skip} PATTERN (STRT DOWN+ UP+) DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price))"""
+
+
+def taken(text: str, rows: str) -> list[str]:
+    return [" ".join(f"{row}:{variable}" for row, variable in match.taken) for match in sparkcep.preview(text, rows).matches]
+
+
+@pytest.mark.parametrize("pattern", ["A B+ C?", "(A | B)+? C", "A{2,3}", "(A B | A)+ C", "C (A B*)* C"])
+def test_the_matches_are_those_of_regular_expressions(pattern):
+    random.seed(pattern)
+    expression = re.compile(pattern.replace(" ", ""))
+    for _ in range(20):
+        word = "".join(random.choices("ABC", k=12))
+        found = [match.rows for match in sparkcep.preview(pattern, " ".join(c if c in pattern else "." for c in word)).matches]
+        assert found == [tuple(range(m.start() + 1, m.end() + 1)) for m in expression.finditer(word)], word
+
+
+def test_options_of_the_statement_hold():
+    assert taken(V.format(skip=""), ". DOWN UP DOWN UP .") == ["1:STRT 2:DOWN 3:UP"]
+    assert taken(V.format(skip="AFTER MATCH SKIP TO LAST UP"), ". DOWN UP DOWN UP .") == ["1:STRT 2:DOWN 3:UP", "3:STRT 4:DOWN 5:UP"]
+    every = "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A {} B) WINDOW {}"
+    assert taken(every.format("", "3"), "A@0 B@2 . B@9 A B|A B@13") == ["1:A 2:B", "5:A 6:B", "6:A 7:B"]
+    assert taken(every.format("", "INTERVAL '3' SECOND"), "A@0 B@2 . B@9") == ["1:A 2:B"]
+    assert taken(every.format("~C", "9"), "A B C B") == ["1:A 2:B"]
+    assert taken("EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A & B) WINDOW 2", "AB") == ["1:A 1:B"]
+    assert taken("PATTERN (A B C) APPROX 1 WINDOW 5", "A C") == ["1:A 2:C"]
+
+
+def test_matches_are_shown_below_their_rows():
+    shown = str(sparkcep.preview("LOW HIGH+", "LOW HIGH . LOW HIGH|LOW".split()))
+    assert shown.splitlines() == [
+        "row      1    2     3  4    5",
+        "         LOW  HIGH  .  LOW  HIGH|LOW",
+        "match 1  LOW  HIGH",
+        "match 2                LOW  HIGH",
+    ]
+    assert str(sparkcep.preview("A B", "B A")).endswith("no match")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "said"),
+    [
+        ("A B", "A X", "the row 'X' has X, which is no variable of the pattern; there are A, B"),
+        ("LOW HIGH", "LOW HIHG|LOW", "did you mean HIGH"),
+        ("A B", "A@x", "cannot be read"),
+        ("A B", "A@5 B@3", "row 2 has the time 3"),
+        ("A (B", "A", "SYNTAX"),
+        ("PATTERN (A B) WINDOW 5 ROWS SLIDE 1 ROWS PREF MAX (A.v) TOP 1", "A", "run the statement over a few rows"),
+        ("SELECT 1", "A", "PREVIEW|SYNTAX"),
+    ],
+)
+def test_what_cannot_be_previewed_is_said(text, rows, said):
+    with pytest.raises(ClauseError, match=said):
+        sparkcep.preview(text, rows)
+
+
+def test_cases_are_read():
+    (one, two, none) = cases("# about\n. A B -> 2-3, 4:A 5:b  # two\n\nA->1 3\nB -> none\n")
+    assert (one.line, one.rows, one.matches) == (2, ". A B", (((2, None), (3, None)), ((4, "A"), (5, "b"))))
+    assert (two.matches, none.matches) == ((((1, None), (3, None)),), ())
+    for text, said in (("A B", "line 1: write ROWS -> MATCHES"), ("\nA -> x", "line 2: 'x' is no row"), ("A ->", "line 1: write")):
+        with pytest.raises(CaseError, match=said):
+            list(cases(text))
+
+
+def test_what_does_not_hold_is_shown():
+    count, told = failures("A B+", "A B B -> 1-2\nA B -> 1:A 2:B\nB A -> 1-2\nA B -> 1:B 2:B\n")
+    assert (count, len(told)) == (4, 3)
+    assert told[0].splitlines()[:3] == ["line 1: A B B", "  expected  1 2", "  came      1:A 2:B 3:B"]
+    assert "came      none" in told[1] and told[2].startswith("line 4")
+
+
+def test_at_the_command_line(tmp_path, capsys):
+    assert main(["preview", "A B+", "A B B"]) == 0
+    assert "match 1  A  B  B" in capsys.readouterr().out
+    assert main(["preview", "A (", "A"]) == 2 and "SYNTAX" in capsys.readouterr().err
+    (tmp_path / "v.sql").write_text(V.format(skip=""))
+    (tmp_path / "v.cases").write_text(". DOWN UP -> 1-3\n")
+    assert main(["test", str(tmp_path / "v.sql")]) == 0 and "1 of 1 cases hold" in capsys.readouterr().out
+    (tmp_path / "v.cases").write_text(". DOWN UP -> 1-2\n")
+    assert main(["test", str(tmp_path / "v.sql")]) == 1 and "0 of 1 cases hold" in capsys.readouterr().out
+    assert main(["test", "sql_examples/v_shape.sql"]) == 0
