@@ -12,7 +12,7 @@ from sparkcep.plan.build import make_plan
 
 BEFORE = (
     "PARTITION BY k ORDER BY ts, n MEASURES PREV(FIRST(x), 2) AS m AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) WINDOW INTERVAL '5' SECOND SUBSET S = (A, B) "
-    "DEFINE A AS x = 1, B AS x > 2, C AS x > FIRST(S.x) AND abs(y) = 2"
+    "DEFINE A AS x = 1, B AS x > 2, C AS abs(x) > FIRST(S.x) AND abs(y) = 2"
 )
 CHANGES = {
     "keys": ("BY k ORDER", "BY k, j ORDER", "PARTITION BY"),
@@ -26,6 +26,7 @@ CHANGES = {
     "rows": (" AFTER", " ALL ROWS PER MATCH AFTER", "the rows that are given of a match"),
     "a number in DEFINE": ("x > 2", "x > 3", "DEFINE"),
     "what a row fulfils": ("abs(y) = 2", "abs(y) = 3", "DEFINE"),
+    "what Spark computes": ("abs(x)", "sign(x)", "values that are sign(x) and were abs(x)"),
     "a subset in DEFINE": ("S = (A, B)", "S = (B)", "DEFINE"),
     "MATCH_NUMBER": ("PREV(FIRST(x), 2)", "MATCH_NUMBER()", "MATCH_NUMBER()"),
     "farther back": ("PREV(FIRST(x), 2)", "PREV(FIRST(x), 3)", "by how many rows PREV looks behind a match"),

@@ -91,7 +91,9 @@ _WORDS = {
 def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[str]:
     """What of two plans as JSON keeps the second from going on with the state of the first, in the clause's words. ``texts``: what Spark computes of each row."""
     found = [word for name, word in _WORDS.items() if _placeless(before.get(name)) != _placeless(now.get(name))]
-    found += [f"what {name} stands for" if name != LETTERS else "DEFINE" for name in texts if texts_before.get(name) != texts[name]]
+    for name in (name for name in texts if texts_before.get(name) != texts[name]):
+        was = texts_before.get(name)
+        found.append("DEFINE" if name == LETTERS else f"values that are {texts[name]}" + (f" and were {was}" if was else ""))
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
     if _back(now) > _back(before):  # the rows are not there
