@@ -93,16 +93,9 @@ def links_of(plan: Plan, automaton: Net) -> Links | None:
     return Links(tuple(nodes), tuple(edges), tuple(bands), far)
 
 
-def agreements_of(plan: Plan, automaton: Net) -> tuple[Far, ...] | None:
-    """All conditions of a plan that look at the match as equalities by which rows part, whatever stands between them; None where one of them is anything
-    else."""
-    tests = _tests(plan)
-    return None if tests is None else _agreements(plan, automaton, tests)
-
-
 def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, ...] | None:
-    """As :func:`agreements_of`, of a pattern of single rows with these orders: the row that is looked at comes before in each of them, or stands in another side
-    of a conjunction, whose rows a condition sees as they are in the end."""
+    """All conditions of a plan that look at the match as equalities by which rows part, of a pattern of single rows with these orders: the row that is
+    looked at comes before in each of them, or stands in another side of a conjunction, whose rows a condition sees as they are in the end."""
     tests, beside, found = _tests(plan), far_variables(plan.pattern, len(plan.variables)), []
     for variable, some in ({} if tests is None else tests).items():
         for test in some:
@@ -112,6 +105,27 @@ def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, 
             if not beside[variable] & test.mask and any(o.variables.index(other) > o.variables.index(variable) for o in orders):
                 return None
             found.append(Far((variable, other), (test.own, test.other)))
+    return None if tests is None else tuple(found)
+
+
+class Compared(NamedTuple):
+    """A column of each row of a variable is ``=``, ``<=`` or ``>=`` one of the last row of the variables in ``mask``."""
+
+    variable: int
+    mask: int
+    operation: str
+    own: str
+    other: str
+
+
+def comparisons_of(plan: Plan) -> tuple[Compared, ...] | None:
+    """All conditions of a plan that look at the match as equalities and bands; None where one of them is anything else."""
+    tests, found = _tests(plan), []
+    for variable, some in ({} if tests is None else tests).items():
+        for mask in {test.mask for test in some}:
+            if _band([test for test in some if test.mask == mask and test.operation != "="]) is None:
+                return None
+        found += [Compared(variable, test.mask, test.operation, test.own, test.other) for test in some]
     return None if tests is None else tuple(found)
 
 

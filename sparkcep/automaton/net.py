@@ -328,3 +328,22 @@ def _completing(found: list[list[Move]], numbers: dict[Hashable, int]) -> list[b
                 alive[node] = True
                 todo.append(node)
     return alive
+
+
+def rows_of_match(automaton: Net) -> int | None:
+    """How many rows each match has; None where they differ."""
+    depth = {0: 0}
+    todo, ends = [0], set()
+    while todo:
+        node = todo.pop()
+        for e in range(int(automaton.first[node]), int(automaton.first[node + 1])):
+            if automaton.edges[e, E_VAR] == ACCEPT:
+                ends.add(depth[node])
+                continue
+            target = int(automaton.edges[e, E_TARGET])
+            if target not in depth:
+                depth[target] = depth[node] + 1
+                todo.append(target)
+            elif depth[target] != depth[node] + 1:
+                return None
+    return ends.pop() if len(ends) == 1 else None

@@ -16,7 +16,7 @@ from sparkcep.automaton.arrangements import Arrangement, arrangements
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.conjunction import conjunction_automaton
 from sparkcep.automaton.guesses import with_copies
-from sparkcep.automaton.links import Far, Links, agreements_among, agreements_of, links_of
+from sparkcep.automaton.links import Far, Links, agreements_among, comparisons_of, links_of
 from sparkcep.automaton.net import E_AT_END, E_AT_START, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import negated_groups, selection_automaton
@@ -24,9 +24,9 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.define import looks_at_match, reads_labels
-from sparkcep.plan.facts import shown, unbounded
+from sparkcep.plan.facts import shown, unbounded, variables_in
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Approx, Ranking, has
+from sparkcep.plan.records import Approx, Ranking, has, walk
 
 MAX_RANKED = 100_000  # matches that TOP k holds for each window without enumeration
 
@@ -205,18 +205,41 @@ def _selection(plan: Plan) -> Strategy:
 def _arranged(plan: Plan, found: Strategy) -> Strategy:
     """The join of the rows of single variables, in all orders that the pattern has, where that gives the k best; what was found otherwise."""
     ranking = plan.ranking
-    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED or not (ranking.terms or ranking.monotone):
+    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED:
         return found
-    orders = arrangements(plan.pattern)
+    orders = arrangements(plan.pattern) if ranking.terms or ranking.monotone else ()
     far = agreements_among(plan, orders) if orders else None
     if far is None:
-        return found
+        return _bounded(plan, ranking, found)
     what = "a sum over the rows" if ranking.terms else "monotone in one number of each variable"
     reasons = (*found.reasons, Reason(f"the score is {what}", *ranking.place))
     return replace(
         found, question=BEST, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=reasons, instead=found.search, orders=orders,
         spans=(unbounded(plan.pattern)[1],), far=far,
     )
+
+
+def knows_scores(found: Strategy) -> bool:
+    """Whether the walk of a strategy may know by what score a run is bounded, as far as the plan tells."""
+    plan = found.plan
+    ranking = plan.ranking
+    if ranking is None or plan.approximate is not None or not plan.reports_all or not (ranking.terms or ranking.scored):
+        return False
+    # a condition may read the number of matches before; of a variable of two sides a row of both counts once
+    return not any(has(c, "mno") for _, conjuncts in plan.conditions for c in conjuncts) and not _shares(plan.pattern)
+
+
+def _shares(pattern: tuple) -> bool:
+    """Whether several sides of a conjunction may take rows of one variable."""
+    sides = [[variables_in(side) for side in part[1:]] for part in walk(pattern) if part[0] == "and"]
+    return any(mask & other for masks in sides for i, mask in enumerate(masks) for other in masks[:i])
+
+
+def _bounded(plan: Plan, ranking: Ranking, found: Strategy) -> Strategy:
+    """The walk as a join of rows under a bound, where the score of any rows is known and rows are compared by equalities and bands; what was found otherwise."""
+    if found.question != EVERY or found.automaton.negates or not knows_scores(found) or comparisons_of(plan) is None:
+        return found
+    return replace(found, question=BEST, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, Reason("the score is made of numbers and sums of the rows", *ranking.place)))
 
 
 def _conjunction(plan: Plan) -> Strategy:
@@ -357,18 +380,13 @@ def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ..
         return (_at_pattern(plan, "only all matches of SKIP TILL ANY MATCH are ranked otherwise"),)
     if ranking.top > MAX_RANKED:
         return (Reason(f"TOP is more than {MAX_RANKED}", *ranking.place or ()),)
-    net = found.automaton
-    inner = any(has(unbounded(side)[0], "within") for side in (plan.pattern[1:] if plan.pattern[0] == "and" else (plan.pattern,)))
-    shape = [*_negated(plan, net), *(() if found.conjoined else _ambiguous(plan, net)), *(_grouped(plan) if inner else ())]
-    if not found.conjoined and net.edges[:, [E_AT_START, E_AT_END]].any():
-        shape.append(_at_pattern(plan, "the pattern has an anchor"))
-    if found.conjoined and plan.pattern[0] != "and":
-        shape.append(_at_pattern(plan, "the conjunction & stands inside the pattern"))
-    linked = not found.conjoined and (links_of if ranking.terms else agreements_of)(plan, net) is not None
-    looks = () if linked else _looks(plan, found.looking)
-    known = ranking.terms or ranking.monotone or ranking.by_sides
-    score = () if known or looks else (Reason("the score is neither a sum nor monotone in one number of each variable or side", *ranking.place or ()),)
-    return (*shape, *looks, *score) or (_at_pattern(plan, "the pattern may take more or fewer than one row of each variable"),)
+    shape = _negated(plan, found.automaton)
+    if _shares(plan.pattern):
+        shape = (*shape, _at_pattern(plan, "several sides of & take rows of one variable"))
+    looks = _looks(plan, found.looking) if comparisons_of(plan) is None else ()
+    known = ranking.terms or ranking.scored
+    score = () if known else (Reason("the score is not made of numbers of single rows, and sums and counts of others, by arithmetic that the engine knows", *ranking.place),)
+    return (*shape, *looks, *score)
 
 
 def _side_automata(plan: Plan, k: int) -> tuple[tuple[Net, tuple[int, ...]], ...]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
+from sparkcep.automaton.net import E_LABEL, E_TARGET, E_VAR, rows_of_match
 from sparkcep.automaton.strategy import SIDES
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
@@ -250,22 +250,3 @@ def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: i
     if count is None:
         return float(np.add.reduceat(down, offsets[:-1]).min(initial=0.0)), float(np.add.reduceat(up, offsets[:-1]).max(initial=0.0))
     return count * float(down.min(initial=0.0)), count * float(up.max(initial=0.0))
-
-
-def rows_of_match(automaton: Net) -> int | None:
-    """How many rows each match has; None where they differ."""
-    depth = {0: 0}
-    todo, ends = [0], set()
-    while todo:
-        node = todo.pop()
-        for e in range(int(automaton.first[node]), int(automaton.first[node + 1])):
-            if automaton.edges[e, E_VAR] == ACCEPT:
-                ends.add(depth[node])
-                continue
-            target = int(automaton.edges[e, E_TARGET])
-            if target not in depth:
-                depth[target] = depth[node] + 1
-                todo.append(target)
-            elif depth[target] != depth[node] + 1:
-                return None
-    return ends.pop() if len(ends) == 1 else None

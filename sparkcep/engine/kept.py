@@ -12,23 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.columns.arrays import numbered, ranges, words
-from sparkcep.columns.types import INT_BITS, Type, type_of
-from sparkcep.engine import bounds, gather
+from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import Found, together
 from sparkcep.engine.outputs import end_rows
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.weights import float_weights, is_floating, keeps_types, known_values, whole_weights
+from sparkcep.engine.scored import MISSING, scores_of
 from sparkcep.engine.windows import WINDOW_BYTES, windows_holding
 from sparkcep.errors import TooMuchStateError
-from sparkcep.plan.records import ALL_ROWS, Score, Scored, Term
 from sparkcep.search.codes import E_LABELS, E_PART, E_ROWS, E_START
-
-MISSING = np.iinfo(np.int64).min  # of a score that is NULL or NaN: it ranks last
-_ARRAYS = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "least": np.minimum, "greatest": np.maximum,
-}  # fmt: skip
 
 
 class Kept:
@@ -36,15 +28,9 @@ class Kept:
 
     def __init__(self, task: Task, chunk: Chunk, letters: np.ndarray) -> None:
         self.task, self.chunk = task, chunk
-        ranking = task.plan.ranking
-        assert ranking is not None
-        self.top = ranking.top
-        score = next((leaf.spec for leaf in task.plan.leaves if leaf.spec.kind == "score"), None)
-        self.scores: _Sum | _Tree | None = None
-        if score is not None:
-            self.scores = _Sum.of_chunk(score, chunk, letters, len(task.plan.variables))
-        elif ranking.scored is not None:
-            self.scores = _Tree(ranking.scored, chunk, len(task.plan.variables))
+        assert task.plan.ranking is not None
+        self.top = task.plan.ranking.top
+        self.scores = scores_of(task, chunk, letters)
         # without sliding windows: the last score and first row of each partition that may still be among the best
         self.least = np.full((chunk.parts, 2), (MISSING, chunk.rows), dtype=np.int64)
         self.found, self.pairs = Found.none(), _Pairs.none()
@@ -186,120 +172,3 @@ def _columns(found: Found, pairs: _Pairs) -> Iterator[Callable[[np.ndarray], np.
 
     for depth in range(int(counts.max(initial=0))):
         yield lambda some, depth=depth: row(depth, some)
-
-
-# -- scores -----------------------------------------------------------------------------------------------------------
-
-
-class _Sum:
-    """A score that is one sum over the match's rows. ``exact``: of whole numbers, in units of the smallest decimal place."""
-
-    def __init__(self, score: Score, chunk: Chunk, variables: int, weights: np.ndarray, exact: bool) -> None:
-        self.score, self.weights, self.exact = score, weights, exact
-        self.known = _known(score.terms, chunk, variables)
-
-    @staticmethod
-    def of_chunk(score: Score, chunk: Chunk, letters: np.ndarray, variables: int) -> _Sum | None:
-        """None where the sums might not be Spark's."""
-        terms, columns = score.terms, chunk.columns
-        if is_floating(terms, columns):
-            return _Sum(score, chunk, variables, float_weights(terms, columns, variables, chunk.rows), False)
-        if not keeps_types(terms, columns, letters):
-            return None
-        whole = whole_weights(terms, columns, variables, chunk.rows)
-        return None if whole is None else _Sum(score, chunk, variables, whole.astype(np.float64), True)
-
-    def of(self, found: Found) -> np.ndarray | None:
-        """int64: the keys of the matches' scores; None where they may be rounded."""
-        if self.exact and np.abs(self.weights).max(initial=0.0) * int(found.events[:, E_ROWS].max()) >= bounds.EXACT:
-            return None
-        sums = gather.match_sums(found.events, found.labels, found.rows, self.weights) / self.score.parts
-        return _ordered(sums, _missing(self.known, found))
-
-
-class _Tree:
-    """A score that is arithmetic over sums."""
-
-    def __init__(self, scored: Scored, chunk: Chunk, variables: int) -> None:
-        self.scored, columns = scored, chunk.columns
-        self.types = [type_of(columns[term.column].type) if term.column else None for term in scored.leaves]
-        self.usable = self._usable()
-        if not self.usable:
-            return
-        scale = max((t.scale for t in self.types if t is not None), default=0)
-        units = [10.0 ** (scale - (t.scale if t is not None else 0)) for t in self.types]
-        self.weights = [_weights(term, chunk, variables) * unit for term, unit in zip(scored.leaves, units)]
-        self.known = [_known((term,), chunk, variables) for term in scored.leaves]
-
-    def _usable(self) -> bool:
-        """Whether arithmetic with these types is that of DOUBLEs, or of whole numbers, in units of the smallest decimal place."""
-        types, used = [t for t in self.types if t is not None], bounds.operations(self.scored.tree)
-        if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
-            return False
-        if not any(t.kind == "decimal" for t in types):
-            return True
-        return None not in self.types and not any(t.is_float for t in types) and not used - bounds.SUMS and bounds.keeps_scale(types)
-
-    def of(self, found: Found) -> np.ndarray | None:
-        """int64: the keys of the matches' scores; None where they might not be Spark's."""
-        if not self.usable:
-            return None
-        leaves = [gather.match_sums(found.events, found.labels, found.rows, weights) for weights in self.weights]
-        missing = [_missing(known, found) for known in self.known]
-        absent = np.any(missing, axis=0)
-        choosing = bool(bounds.operations(self.scored.tree) & bounds.CHOICES)
-        if (not self.scored.strict and absent.any()) or (choosing and any(np.isnan(leaf).any() for leaf in leaves)):
-            return None  # least and greatest pass over NULLs, and have NaN above all
-        intervals: list[bounds.Interval | None] = [
-            bounds.of_values(leaf[~none], bounds.FLOATING if t is not None and t.is_float else _bits(term, t))
-            for leaf, none, term, t in zip(leaves, missing, self.scored.leaves, self.types)
-        ]
-        if bounds.of_tree(self.scored.tree, intervals) is None:
-            return None
-        with np.errstate(all="ignore"):
-            return _ordered(_value(self.scored.tree, leaves), absent)
-
-
-def _bits(term: Term, t: Type | None) -> int:
-    return INT_BITS.get(t.kind, 64) if t is not None and term.kind == "row" else 64
-
-
-def _value(tree: tuple, leaves: list[np.ndarray]) -> np.ndarray:
-    if tree[0] == "leaf":
-        return leaves[tree[1]]
-    if tree[0] == "lit":
-        return np.full(len(leaves[0]), float(tree[1]))
-    return _ARRAYS[tree[0]](*(_value(operand, leaves) for operand in tree[1:]))
-
-
-def _weights(term: Term, chunk: Chunk, variables: int) -> np.ndarray:
-    """float64 (variables, rows): what each row adds to a leaf, 0 for NULL."""
-    there = known_values(term, chunk.columns, variables) if term.column else np.ones((variables, chunk.rows))
-    values = words(chunk.columns[term.column]).astype(np.float64)[: chunk.rows] if term.column else np.ones(chunk.rows)
-    own = np.array([term.mask == ALL_ROWS or term.mask >> v & 1 for v in range(variables)])
-    return np.where(own[:, None] & (there[:, : chunk.rows] > 0), values, 0.0)
-
-
-def _known(terms: tuple[Term, ...], chunk: Chunk, variables: int) -> list[tuple[Term, np.ndarray]]:
-    """For each term with NULLs which rows have a value."""
-    return [(term, known_values(term, chunk.columns, variables)) for term in terms if term.column and chunk.columns[term.column].null_count]
-
-
-def _missing(known: list[tuple[Term, np.ndarray]], found: Found) -> np.ndarray:
-    """bool (matches): whether a term has no value, which makes the score NULL."""
-    out = np.zeros(len(found.events), dtype=bool)
-    for term, there in known:
-        values = gather.match_sums(found.events, found.labels, found.rows, there)
-        if term.kind == "branch":
-            own = np.array([[float(term.mask >> v & 1)] for v in range(len(there))]) * np.ones(there.shape)
-            out |= values < gather.match_sums(found.events, found.labels, found.rows, own)
-        else:
-            out |= values == 0
-    return out
-
-
-def _ordered(scores: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """int64 in the order of floating scores; those that are missing, or no number, come first."""
-    bits = (scores + 0.0).view(np.int64)  # one zero
-    keys = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
-    return np.where(missing | np.isnan(scores), MISSING, keys)

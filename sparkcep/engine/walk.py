@@ -11,6 +11,7 @@ from sparkcep.automaton.net import ACCEPT, E_CHECK, E_NOT, E_OPEN, E_TARGET, E_V
 from sparkcep.automaton.strategy import CONJUNCTION, WALK
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import distinct_variables, scratch
+from sparkcep.engine.floors import bounded, floors_of
 from sparkcep.engine.found import WIDTH, WITH_ERRORS
 from sparkcep.engine.letters import Data
 from sparkcep.engine.listing import SKIPS, Matches, Open
@@ -177,6 +178,8 @@ class Walk:
             ahead=task.ahead,
         )
 
+        self.bounded = limits.merging and bounded(task)
+
     def over(self, chunk: Chunk, open: Open) -> Matches:
         return _Matches(self, chunk, open)
 
@@ -215,6 +218,11 @@ class _Matches(Matches):
             taken=self.taken,
             seen=np.zeros((1, 2), dtype=np.int64),
         )
+        self.floors = None
+        if search.bounded:
+            self.floors = floors_of(
+                task, chunk, search.net, self.data.rows.letters, search.how.strategy, longest, depth, whole=not open.dropped.any()
+            )
 
     def _memo_entries(self, key: int) -> int:
         """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more
@@ -230,7 +238,7 @@ class _Matches(Matches):
             work = work._replace(seen=np.zeros((1 << (2 * len(room.events)).bit_length(), 2), dtype=np.int64))
         return walking.walk_partitions(
             search.net, search.plain, search.sides, search.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work,
-            self.opens, self.state, walking.Output(room.events, room.labels, room.rows, room.paths),
+            self.opens, self.state, walking.Output(room.events, room.labels, room.rows, room.paths), self.floors,
         )
 
     def keeps(self) -> bool:

@@ -106,6 +106,7 @@ from sparkcep.search.finished import (
     timed,
     window_end,
 )
+from sparkcep.search.floors import N_ENTERED, agrees, enter_row, enter_score, may_rank, ranks
 from sparkcep.search.machine import EXTEND, MAP, SEARCH, UNTAKEN
 from sparkcep.search.memo import BASIS, enter, fill, forget, mixed, place_of
 from sparkcep.search.progress import bounds, entered, left, put_event, unmatched
@@ -286,8 +287,9 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
 
 
 @kernel
-def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, scratch, work, opens, state, out):
-    """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does.
+def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, scratch, work, opens, state, out, floors):
+    """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does. ``floors``: None, or of TOP k what is known of
+    scores, and then matches that cannot be among the best may be left out.
 
     With FULL the output is given away and the search goes on where it stands. An ``ambiguous`` search compares matches with those of
     their start row, so it begins that row anew, with all of the output; with state[S_REPEATS] 1 all of it was too small."""
@@ -328,15 +330,19 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 stop_all = min(stop_all, state[S_BEST_END] - 1)
             own_events, own_labels, own_number = state[S_EVENTS], state[S_LABELS], state[S_NUMBER]
             at_head = not anchored or (s == low and opens[part, O_CUT] == 0)
+            if floors is not None:
+                enter_row(s, floors)
             outcome, depth, touched = _from_row(
                 s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows,
-                scratch, work, state, out,
+                scratch, work, state, out, floors,
             )
             if outcome == DONE and depth < 0 and touched and undecided:
                 outcome = SUSPENDED
             if outcome == FULL and how.ambiguous:
                 state[S_REPEATS] = 1 if own_events == 0 else 0
                 state[S_EVENTS], state[S_LABELS], state[S_NUMBER] = own_events, own_labels, own_number
+                if floors is not None:
+                    floors.noted[N_ENTERED] = s + 1
             if outcome != DONE:
                 break
             if sides is not None:
@@ -436,7 +442,7 @@ def _spent(state):
 
 @inlined
 def _from_row(
-    s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out
+    s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
     """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may lead to
     others). ``stop_all``: no row from there on may be taken; ``undecided``: because more rows may come; ``at_head``: ``^`` holds."""
@@ -496,7 +502,7 @@ def _from_row(
             got = np.int64(0)
             if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
                 touched = True
-            elif _may_complete(depth, how, plain, frames):
+            elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
@@ -507,7 +513,7 @@ def _from_row(
             if got == 1 and how.shortest:
                 stop_all = _keep_best(s, depth, stop_all, edges, sides, labels, work, state)
             elif got == 1:
-                outcome, got = _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out)
+                outcome, got = _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors)
                 if outcome != DONE:
                     break
             frames[depth, F_EDGE] += 1
@@ -535,7 +541,7 @@ def _from_row(
                         bad = _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state)
                 if plain is not None:
                     if how.strategy == NEXT:
-                        extends = not (how.memo and steps > patience)
+                        extends = floors is None and not (how.memo and steps > patience)
                         before = depth
                         depth, p, looked, bad = _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state)
                         effort += looked
@@ -560,7 +566,7 @@ def _from_row(
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
         p, got, looked, cut = _take(
-            e, p, stop, depth, stop_all, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state
+            e, p, stop, depth, stop_all, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
         effort += looked
         if got < 0:
@@ -709,7 +715,7 @@ def _pairs(v, p, depth, s, plain):
 
 
 @embedded
-def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state):
+def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
     """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error; effort; whether rows
     were passed over because their completion lies behind ``stop_all``). ``patient``: failures are remembered by now."""
     edges, letters, labels = net.edges, rows.letters, scratch.labels
@@ -735,7 +741,17 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
             labels[p] = UNTAKEN
             p += 1
             continue
+        if floors is not None:
+            if not may_rank(s, label, target, p, depth, floors):
+                state[S_FOUND] += 1  # no failure: with other rows before it, it may lead to a match
+                labels[p] = UNTAKEN
+                p += 1
+                continue
         if sides is not None:
+            if floors is not None:
+                if not agrees(v, p, depth, edges, work.frames, floors):
+                    p += 1
+                    continue
             got = _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state)
             if got < 0:
                 return p, got, effort, cut
@@ -751,12 +767,16 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
             entry = conditions.entry[v]
             prior = work.frames[depth, F_ROW]
             if ready != p and how.strategy == ANY and depth > 0 and entry >= 0:
-                got, bad = scanned(SEARCH, v, label, entry, here[1], p, prior, stop, s, here, conditions.slots, conditions, rows, scratch, state)
+                until = stop
+                if floors is not None:
+                    until = p + 1  # of each row the score is asked first
+                got, bad = scanned(SEARCH, v, label, entry, here[1], p, prior, until, s, here, conditions.slots, conditions, rows, scratch, state)
                 if bad < 0:
                     return p, bad, effort, cut
                 effort += (got + 1) * (1 + _pairs(v, p, depth, s, plain))
                 p += got
-                ready = p
+                if p < until:
+                    ready = p
                 if got > 0:
                     continue
             elif ready != p and (net.valued[target] == 1 or entry >= 0) and not _evaluated(e, depth, how, work.frames):
@@ -803,6 +823,16 @@ def _note_sides(e, depth, row, edges, since):
 
 
 # -- finished matches -------------------------------------------------------------------------------------------
+
+
+@embedded
+def _may_rank(s, depth, last, state, floors):
+    """Whether the match in the frames is asked for by its score."""
+    if floors is not None:
+        if not ranks(s, depth, last, floors):
+            state[S_FOUND] += 1
+            return False
+    return True
 
 
 @embedded
@@ -974,7 +1004,7 @@ def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
 
 
 @embedded
-def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out):
+def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors):
     """Writes the match in the frames that the edge ``e`` completes: (outcome, 1, or 0 where it was found before)."""
     events, frames = out.events, work.frames
     count, at = state[S_EVENTS], state[S_LABELS]
@@ -1009,6 +1039,8 @@ def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, ou
     if how.unmatched:
         for i in range(at, at + size):
             work.taken[out.rows[i]] = 1
+    if floors is not None:
+        enter_score(s, depth, frames[depth, F_ROW], floors)
     return DONE, np.int64(1)
 
 

@@ -118,6 +118,8 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
         searched = f"k best paths over (node, row), because {local}"
     elif strategy.search == by.SEQUENCES:
         searched = _joined(strategy)
+    elif strategy.ranks:
+        searched = "depth-first, under a bound of the score: a run that cannot reach the best found so far is not gone on with"
     return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
 
 
@@ -139,7 +141,8 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
         searched = f"{_joined(strategy)}; where that cannot tell them, all are listed: "
     asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
     judged = "conditions across &, and negations, are judged by the finished match"
-    return f"{asked}; {searched}the sides of & side by side, depth-first; {judged}"
+    bound = ", under a bound of the score" if strategy.ranks and strategy.search == by.CONJUNCTION else ""
+    return f"{asked}; {searched}the sides of & side by side, depth-first{bound}; {judged}"
 
 
 def _approximate(plan: Plan, strategy: Strategy) -> str:
@@ -359,14 +362,23 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
         if strategy.search == by.PATHS:
             how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
+        elif strategy.ranks and strategy.search in (by.WALK, by.CONJUNCTION):
+            how = "ranked under a bound: rows are joined to runs that may reach the best found so far, no others; Spark tells the rank of"
         elif strategy.ranks:
             how = "ranked by rank join: Spark tells the rank of"
         else:
-            how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: every match is listed, those that may be among the best are kept, Spark tells the rank of"
+            how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: {_listed(ranking, strategy)}, Spark tells the rank of"
         lines.append(f"{how} the best {ranking.top} of {of}{windows}")
         if ranking.order:
             lines.append(f"  order: {', '.join(ranking.order)}")
     return lines
+
+
+def _listed(ranking: Ranking, strategy: Strategy) -> str:
+    """What is kept of matches that are listed."""
+    if ranking.top <= by.MAX_RANKED and by.knows_scores(strategy):
+        return "matches are listed but for those whose score cannot reach the best found so far, the best are kept"
+    return "every match is listed, those that may be among the best are kept"
 
 
 def window_texts(plan: Plan) -> list[tuple[str, str]]:

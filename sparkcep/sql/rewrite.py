@@ -373,7 +373,7 @@ def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
 
     strategy = strategy_of(plan)
     if not strategy.ranks:
-        log.warning("TOP %d is ranked by enumeration: every match is listed, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
+        log.warning("TOP %d is ranked by enumeration, which may list very many matches, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
     return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
 
 

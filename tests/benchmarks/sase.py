@@ -49,6 +49,23 @@ def stream(rows: int, p: float, seed: int = 1) -> dict[str, np.ndarray]:
 def measure(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int, *, skip: str = "", merging: bool = True, output: str = "COUNT(*)") -> dict:
     """Seconds (median of 3), matches (rows of output) and the sum of their lengths (for ``output`` MATCH_COUNT(): of the numbers; for
     MATCH_GRAPH(): of the graphs' nodes)."""
+    query = _query(columns, predicate, strategy, window, skip, output)
+    runs = [_run(*query, merging) for _ in range(4)]
+    return _figures(runs[-1], float(np.median([run["seconds"] for run in runs[1:]])), columns)
+
+
+def in_turn(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int, output: str) -> tuple[dict, dict]:
+    """The same with and without merging, which take turns: the least processor time of the thread in so many runs as last a few seconds."""
+    query = _query(columns, predicate, strategy, window, "", output)
+    pairs, begin = [], time.perf_counter()
+    while len(pairs) < 3 or (len(pairs) < 9 and time.perf_counter() - begin < 8):
+        pairs.append(tuple(_run(*query, merging) for merging in (True, False)))
+    on, off = (_figures(runs[-1], min(run["thread"] for run in runs[1:]), columns) for runs in zip(*pairs))
+    return on, off
+
+
+def _query(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int, skip: str, output: str) -> tuple:
+    """The prepared plan and its input."""
     text = CLAUSE.format(
         measure=output, skip=skip, strategy=STRATEGIES[strategy], window=window, predicate=PREDICATES[predicate], more=" C" if predicate == "p3*" else ""
     )
@@ -58,18 +75,20 @@ def measure(columns: dict[str, np.ndarray], predicate: str, strategy: str, windo
     letters = {"B": columns["volume"] < 150}
     inputs[LETTERS] = pa.array(sum(letters[plan.variables[v]].astype(np.int64) << bit for v, bit, _ in plan.letters))
     table = pa.table(inputs)
-    prepared = prepare(plan, table.schema)
-    seconds, matches, rows = [], 0, 0
-    for _ in range(4):
-        start = time.perf_counter()
-        engine = engine_for(prepared, limits=Limits(merging=merging))
-        out = list(match_batches(engine, table.to_batches(max_chunksize=10_000)))
-        seconds.append(time.perf_counter() - start)
-        matches = sum(t.num_rows for t in out)
-        rows = sum(_total(t.column(t.num_columns - 1)) for t in out)
+    return prepare(plan, table.schema), table
+
+
+def _run(prepared, table: pa.Table, merging: bool) -> dict:
+    begin, thread = time.perf_counter(), time.thread_time()
+    engine = engine_for(prepared, limits=Limits(merging=merging))
+    out = list(match_batches(engine, table.to_batches(max_chunksize=10_000)))
+    taken = {"seconds": time.perf_counter() - begin, "thread": time.thread_time() - thread}
+    return {**taken, "matches": sum(t.num_rows for t in out), "rows": sum(_total(t.column(t.num_columns - 1)) for t in out), "looks": engine.task.looks}
+
+
+def _figures(run: dict, seconds: float, columns: dict[str, np.ndarray]) -> dict:
     events = len(columns["ts"])
-    took = float(np.median(seconds[1:]))
-    return {"seconds": took, "events_per_s": events / took, "matches": matches, "rows": rows, "looks": engine.task.looks / events}
+    return {"seconds": seconds, "events_per_s": events / seconds, "matches": run["matches"], "rows": run["rows"], "looks": run["looks"] / events}
 
 
 def _total(column: pa.ChunkedArray) -> int:
@@ -197,7 +216,7 @@ def _side_by_side(columns: dict[str, np.ndarray], p: float, folder: Path) -> dic
         for name in ("p1s3", "p2s3", "p3s3"):
             if (name, output) == ("p1s3", "MATCH_COUNT()"):
                 continue  # dynamic programming, no runs
-            pairs = [[measure(columns, name[:2], name[2:], w, merging=m, output=output) for m in (True, False)] for w in WINDOWS]
+            pairs = [in_turn(columns, name[:2], name[2:], w, output) for w in WINDOWS]
             assert all(on["matches"] == off["matches"] for on, off in pairs)
             gains = [off["seconds"] / on["seconds"] for on, off in pairs]
             found[f"{name} {output}"] = {"time": gains, "looks": [(on["looks"], off["looks"]) for on, off in pairs]}

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparkcep.automaton.net import rows_of_match
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.conjoined import rows_of_match
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
