@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.found import Found, with_unmatched
+from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open, WholeForm
 from sparkcep.engine.open import OpenPartitions
@@ -142,7 +142,7 @@ class Stream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        yield from self.tables.of(chunk, with_unmatched(Found.none(), np.arange(rows.num_rows), chunk))
+        yield from self.tables.of(chunk, with_unmatched(Found.none(WITH_ERRORS), np.arange(rows.num_rows), chunk))
 
 
 def _whole_micros(size: str) -> int:

@@ -264,3 +264,17 @@ def test_rows_are_sorted_as_in_spark(seed):
         columns = [pa.array([row[i + 1] for row in rows], t) for i, t in enumerate(types)]
         found = _sorted(np.array([row[0] for row in rows], dtype=np.int64), columns, order)
         assert found.tolist() == wanted, (types, order, rows)
+
+
+@pytest.mark.parametrize("rows, wanted", [("ALL ROWS PER MATCH WITH UNMATCHED ROWS", [(0, False), (2, False), (1, True), (3, True)]), ("ALL ROWS PER MATCH", [(1, True), (3, True)])])
+def test_rows_without_a_time_are_in_no_match(rows, wanted):
+    """They are told as such at once where rows in no match are asked for, and else dropped."""
+    plan = planned(f"{HEAD} MATCH_NUMBER() AS n, count(*) AS c {rows} PATTERN (A B) DEFINE A AS v = 0, B AS v = 1")
+    table = timed(plan, {0: [{"id": i + 1, "v": v, "w": i, "s": None} for i, v in enumerate([0, 0, 1, 1])]})
+    for name in ("__o0", "__s0"):
+        times = table.column(name).to_pylist()
+        table = table.set_column(table.column_names.index(name), name, pa.array([None, times[1], None, times[3]], pa.timestamp("us")))
+    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
+    tables, kept = drained(stream.advance(table, np.zeros(4, dtype=np.int64), [b""], 100 * MS))
+    found = [(row["w"], row["__l0"] is not None) for part in tables for row in part.to_pylist()]
+    assert found == wanted and kept.pending == 0
