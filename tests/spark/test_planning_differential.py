@@ -17,7 +17,7 @@ from tests.selection import one_in
 
 OTHERS = [name for name in SETTINGS if name not in (PLAIN, TEXT)]
 # what is no query cannot be a subquery: EXPLAIN, DESCRIBE and EXECUTE IMMEDIATE
-NO_QUERIES = 19
+NO_QUERIES = 20
 
 
 @pytest.fixture(scope="module")
