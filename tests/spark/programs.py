@@ -89,7 +89,7 @@ class Shell:
                 # the header of the marker's own row goes with it
                 return "".join(f"{x}\n" for x in lines[:-1])
             # the shell repeats what it reads, behind its prompts, long lines with a \\r at each 80th character
-            if not re.match(r"spark-sql \(|Time taken: |\s*> ", line) and not _NOISE.match(line) and " WARN WindowExec" not in line:
+            if not re.match(r"spark-sql \(|Time taken: |\s*> ", line) and not _NOISE.match(line) and " WARN " not in line:
                 lines.append(line)
         raise EOFError("the shell ended: " + "\n".join(lines[-30:]))
 

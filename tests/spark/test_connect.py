@@ -105,7 +105,7 @@ for setting in ("always", "false"):
     spark.conf.set("sparkcep.slices", setting)
     run("slices " + setting, lambda: spark.sql(sliced))
 spark.conf.unset("sparkcep.slices")
-report["examples"] = {path.stem: run_example(fresh, path) for path in FILES}
+report["examples"] = {str(path): run_example(fresh, path) for path in FILES}
 disable(spark)
 report["unwrapped"] = type(spark).sql is original
 run("view_disabled", lambda: spark.table("matches"))
@@ -143,7 +143,7 @@ def test_rows(report, name):
 
 @pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
 def test_example(report, path):
-    assert report["examples"][path.stem] == path.with_suffix(".expected").read_text(encoding="utf-8")
+    assert report["examples"][str(path)] == path.with_suffix(".expected").read_text(encoding="utf-8")
 
 
 def test_a_report_of_a_query(report):

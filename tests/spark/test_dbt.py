@@ -219,6 +219,7 @@ def test_lineage_and_columns(second):
         "stg_clicks": {clicks, "seed.row_patterns.clicks"},
         "sessions": {"model.row_patterns.stg_clicks"},
         "searches_that_sold": {"model.row_patterns.stg_clicks"},
+        "history_of_sales": {"model.row_patterns.stg_clicks"},
         "carts": {clicks, "seed.row_patterns.clicks"},
         "v_shapes": {ticks},
         "rises": {ticks},
