@@ -96,7 +96,9 @@ def define(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
     kind = options.pop("format")
     dates = options.pop("dates", "true").lower() != "false"
     if kind == "csv":
-        options = {"header": str(_has_header(source.path)).lower(), "inferSchema": "true", "sep": _separator(source.path)} | options
+        lines = _first(source.path).splitlines()
+        separator = options.get("sep") or _separator(source.path, lines)
+        options = {"header": str(_has_header(lines, separator)).lower(), "inferSchema": "true", "sep": separator} | options
     elif kind == "json" and _first(source.path).lstrip()[:1] == "[":
         options.setdefault("multiLine", "true")
     try:
@@ -123,24 +125,19 @@ def _first(path: str) -> str:
         return file.read(_SAMPLE).decode("utf-8", "replace")
 
 
-def _separator(path: str) -> str:
+def _separator(path: str, lines: list[str]) -> str:
     if _ending(path) == ".tsv":
         return "\t"
-    text = _first(path)
-    lines = text.splitlines()[:50]
     try:
-        return csv.Sniffer().sniff("\n".join(lines), delimiters=",;\t|").delimiter
+        return csv.Sniffer().sniff("\n".join(lines[:50]), delimiters=",;\t|").delimiter
     except csv.Error:  # one column
         return ","
 
 
-def _has_header(path: str) -> bool:
-    """Whether the first line holds names: not if one of its fields is a number or nothing."""
-    lines = _first(path).splitlines()
-    if not lines:
-        return True
-    fields = next(csv.reader(lines[:1], delimiter=_separator(path)))
-    return not any(_is_number(text) for text in fields)
+def _has_header(lines: list[str], separator: str) -> bool:
+    """Whether the first line holds names: not if one of its fields is a number."""
+    fields = lines[0].split(separator) if lines else []
+    return not any(_is_number(text.strip('"')) for text in fields)
 
 
 def _is_number(text: str) -> bool:
