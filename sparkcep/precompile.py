@@ -67,13 +67,18 @@ def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
 
 
 def _compile(text: str) -> None:
-    from sparkcep.engine.open import match_table
     from sparkcep.search import compiled as cache
 
-    plan = make_plan(parse_clause(text))
     with cache.at_once():
-        for table in tables(plan):
-            match_table(plan, table)
+        _run(text)
+
+
+def _run(text: str) -> None:
+    from sparkcep.engine.open import match_table
+
+    plan = make_plan(parse_clause(text))
+    for table in tables(plan):
+        match_table(plan, table)
 
 
 def _compile_from_behind() -> None:
@@ -107,14 +112,11 @@ def tables(plan: Plan) -> Iterator:
 
 def load_first() -> bool:
     """Loads the kernels of the first clause, and says whether they all are on disk; compiles nothing."""
-    from sparkcep.engine.open import match_table
     from sparkcep.search import compiled as cache
 
-    plan = make_plan(parse_clause(next(iter(CLAUSES.values()))))
     try:
         with cache.loading_only():
-            for table in tables(plan):
-                match_table(plan, table)
+            _run(next(iter(CLAUSES.values())))
     except cache.NotCompiledError:
         return False
     return True

@@ -219,32 +219,28 @@ class NotCompiledError(Exception):
     """A kernel is not on disk yet, inside of ``loading_only``."""
 
 
-_may_compile = True
+_INTERPRETED, _COMPILED, _REFUSED = range(3)
+_missing = _INTERPRETED  # what becomes of a kernel that is not on disk
 
 
 @contextlib.contextmanager
-def loading_only() -> Iterator[None]:
+def _where_missing(what: int) -> Iterator[None]:
+    global _missing
+    before, _missing = _missing, what
+    try:
+        yield
+    finally:
+        _missing = before
+
+
+def loading_only() -> contextlib.AbstractContextManager[None]:
     """Inside, a kernel that would have to be compiled raises NotCompiledError."""
-    global _may_compile
-    before, _may_compile = _may_compile, False
-    try:
-        yield
-    finally:
-        _may_compile = before
+    return _where_missing(_REFUSED)
 
 
-_at_once = False
-
-
-@contextlib.contextmanager
-def at_once() -> Iterator[None]:
+def at_once() -> contextlib.AbstractContextManager[None]:
     """Inside, a kernel that is not on disk is compiled by this process, and not interpreted meanwhile."""
-    global _at_once
-    before, _at_once = _at_once, True
-    try:
-        yield
-    finally:
-        _at_once = before
+    return _where_missing(_COMPILED)
 
 
 class _KernelCache(FunctionCache):
@@ -262,7 +258,7 @@ class _KernelCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)
         if found is None and self._enabled:
-            if not _may_compile:
+            if _missing == _REFUSED:
                 raise NotCompiledError(self._name)
             path = self._cache_file.path(self._index_key(sig, target_context.codegen()))
             _locks.take(path, path.exists)
@@ -304,7 +300,7 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
         wish = os.environ.get(KEY, "true").strip().lower()
         if wish == "always":
             return functools.partial(interpreted.call, kernel)
-        if wish == "false" or _at_once or not _may_compile or kept() or not interpreted.fits(kernel, args):
+        if wish == "false" or _missing != _INTERPRETED or kept() or not interpreted.fits(kernel, args):
             return compiling(*args)
         function = kernel.py_func
         types = signatures.written(signature)
