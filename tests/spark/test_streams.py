@@ -38,6 +38,10 @@ STATEMENTS = {
     "PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS price > PREV(price))",
     "selection": "SELECT symbol, a, b FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES A.ts AS a, B.price AS b, LAST(ts) AS z "
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N B) WINDOW INTERVAL '20' SECONDS DEFINE A AS price < 2, N AS price = 5, B AS price > 7)",
+    "counts": "SELECT symbol, z, n, size(g) AS g FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_COUNT() AS n, MATCH_GRAPH() AS g "
+    "EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B+ C) WINDOW INTERVAL '9' SECONDS DEFINE A AS price < 3, B AS price >= PREV(price), C AS price > A.price)",
+    "bundles": "SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_ERRORS() AS e "
+    "PATTERN (A B C) WINDOW INTERVAL '4' SECONDS APPROX 1 MATCH BUNDLES DEFINE A AS price < 1, B AS price > 8, C AS price > 7)",
     "one_column": "SELECT c FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c "
     "AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS price >= PREV(price), C AS price < PREV(price)) WHERE symbol <> 'k1'",
 }
