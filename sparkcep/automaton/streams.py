@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sparkcep.automaton.net import ACCEPT, E_NOT, E_VAR
-from sparkcep.automaton.strategy import BUNDLED, BY_COST, CHEAPEST, COUNTED, EVERY, FIRST, GRAPH, PROXIES, Strategy, placed_strategy
+from sparkcep.automaton.strategy import BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES, Strategy, placed_strategy
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
@@ -33,7 +33,7 @@ def check_stream(plan: Plan) -> None:
     if window.kind == NUMBER:
         message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
         raise _wrong(plan, message, window=window)
-    for what, there in (("ALL MATCHES", plan.reports_all and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
+    for what, there in (("ALL MATCHES", plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
         if there and window.kind == NO_WINDOW:
             raise _wrong(plan, f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS")
 
@@ -64,9 +64,12 @@ _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPRO
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, and whether the clause has it."""
-    top = plan.ranking is not None and plan.ranking.top > 0
+    top, automaton = plan.ranking is not None and plan.ranking.top > 0, plan.automaton
     return [
-        ("an AUTOMATON", plan.automaton is not None),
+        ("CHANGES IN", plan.changes is not None),
+        ("ARCS FROM", plan.arcs is not None),
+        ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
+        ("WITH UNMATCHED ROWS of an AUTOMATON", automaton is not None and plan.rows == "unmatched"),
         ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
         ("TOP k", top),
         ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
@@ -82,7 +85,9 @@ def warnings(plan: Plan) -> list[str]:
     """What a user of a stream should know of a clause that streams."""
     found = []
     window, ahead = _window(plan), _reach(plan)[1]
-    if window.kind != MICROS:
+    if plan.automaton is not None and plan.automaton.lifetime:
+        found.append("it has LIFETIME TO: a row whose end is NULL is kept until no match under way has it")
+    elif window.kind != MICROS:
         bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
         found.append(f"it has {bound}: a match that may go on waits for further rows of its key, which are kept until then; add WINDOW INTERVAL '...'")
     if ahead:
@@ -96,7 +101,9 @@ def kept(plan: Plan) -> list[str]:
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     searched_again = strategy.question in _QUESTIONS and strategy.search != PROXIES
     what = "rows of the last window" if searched_again else "rows of a match under way"
-    if window.kind == MICROS:
+    if plan.automaton is not None and plan.automaton.lifetime:
+        lines.append(f"{what}, until the watermark has passed the end of its first row's life")
+    elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
         lines.append(f"{what}, until rows of its key end it: there is no WINDOW")
@@ -124,7 +131,7 @@ def counts_positions(plan: Plan) -> bool:
 
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
-    "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX",
+    "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "automaton": "AUTOMATON",
     "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 

@@ -22,6 +22,7 @@ from sparkcep.columns.types import type_of
 from sparkcep.engine.again import Again
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open, WholeForm
 from sparkcep.engine.open import OpenPartitions
@@ -139,6 +140,8 @@ class Stream:
     def _ends(self, rows: pa.Table, open: Open | OpenRuns, watermark: int) -> np.ndarray:
         """int64 (partitions): the watermark at which the window of the row at which the search stands has ended."""
         due, window = np.full(len(open.rows), NOTHING_DUE), self._window
+        if self.plan.automaton is not None:
+            return self._dies(rows, open, watermark)
         if window.kind != MICROS:
             return due
         if isinstance(open, OpenRuns) or isinstance(self.engine.passage, Again):
@@ -163,6 +166,16 @@ class Stream:
         if isinstance(open, OpenRuns) and len(open.bundles.sizes):
             parts, ends = open.bundles.best.events[:, E_PART], time[open.bundles.last] + size
             due[parts] = np.where(ends > watermark, np.minimum(due[parts], ends), due[parts])
+        return due
+
+    def _dies(self, rows: pa.Table, open: Open, watermark: int) -> np.ndarray:
+        """int64 (partitions): the watermark at which the lifetimes of all rows kept have ended."""
+        chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
+        ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
+        some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
+        last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
+        waits = (last > watermark + 1) & (last < NOTHING_DUE)
+        due[some[waits]] = last[waits] - 1
         return due
 
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparkcep.automaton.strategy import BUNDLED, BY_COST, CHEAPEST, COUNTED, GRAPH, strategy_of
+from sparkcep.automaton.strategy import BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, strategy_of
 from sparkcep.automaton.streams import _reach, check_stream, kept
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table, prepare
@@ -27,6 +27,7 @@ from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
+from tests.oracle import automaton as oracle
 from tests.oracle import cases, measures, selection
 from tests.property import approx_cases
 from tests.property.in_process import drained, inputs
@@ -82,6 +83,18 @@ LAST_ROWS = [
 ]
 
 
+PEAKS = (
+    "AUTOMATON (REGISTER n INT = 0, last INT STATE q2 FINAL ARC a FROM q0 TO q1 WHEN v < 3 SET last = v ARC b FROM q1 TO q1 WHEN v >= last SET n = n + 1, last = v "
+    "ARC c FROM q1 TO q2 WHEN w > 0)"
+)
+AUTOMATA = [
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n, MATCH_NUMBER() AS m, MATCH_TO() AS t {PEAKS} {WINDOW}",
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n {PEAKS}",
+    f"{HEAD} CLASSIFIER() AS c, NEXT(v) AS x ALL ROWS PER MATCH {PEAKS} {WINDOW}",
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n, MATCH_TO() AS t {PEAKS} LIFETIME TO id + 4",
+]
+
+
 def rows_of(rng: random.Random, keys: int, longest: int) -> dict[int, list[dict]]:
     """Rows of some keys; times may tie, and then a second expression tells their order."""
     found = {}
@@ -105,6 +118,9 @@ def timed(plan, rows: dict[int, list[dict]]) -> pa.Table:
     table = inputs(plan, rows)
     times = pc.multiply(table.column("__o0").cast(pa.int64()), MS).cast(pa.timestamp("us"))
     table = table.set_column(table.column_names.index("__o0"), "__o0", times)
+    if plan.automaton is not None and plan.automaton.lifetime:
+        ends = pc.multiply(table.column(plan.automaton.lifetime).cast(pa.int64()), MS).cast(pa.timestamp("us"))
+        table = table.set_column(table.column_names.index(plan.automaton.lifetime), plan.automaton.lifetime, ends)
     return table.append_column("__s0", times).append_column("__s1", pa.array(np.arange(table.num_rows)))
 
 
@@ -205,6 +221,8 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
     whose measure ``a`` is that time, and where no row is looked at that is not in the match."""
     window = next((window for window in plan.windows[:1] if window.kind == "micros"), None)
     strategy = strategy_of(plan)
+    if strategy.search == COMPUTATIONS and plan.rows == "one" and not _reach(plan)[1]:
+        return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
     if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and plan.rows == "one" and not _reach(plan)[1]:
         return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
     if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not _reach(plan)[1]:
@@ -229,7 +247,7 @@ def test_each_kind(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", LAST_ROWS)
+@pytest.mark.parametrize("text", LAST_ROWS + AUTOMATA)
 def test_each_answer_for_last_rows(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -237,7 +255,7 @@ def test_each_answer_for_last_rows(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", CLAUSES + LAST_ROWS)
+@pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA)
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     """Once the watermark is far behind a key's rows, its state is empty, unless something is said to be kept for ever."""
     rng, plan = random.Random(text), planned(text)
@@ -290,6 +308,16 @@ def test_numbers_and_graphs(seed):
         text = re.sub(r"MEASURES .*", f"MEASURES LAST(id) AS z, {what} AS n", query.to_sql())
         total += tried(_IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", text), rng)
     assert total > 20
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=4))
+def test_automata(seed):
+    rng, total = random.Random(400 + seed), 0
+    for _ in range(30):
+        automaton = oracle.random_automaton(rng)
+        text = oracle.clause(automaton, "FIRST(id) AS a, LAST(id) AS z, MATCH_NUMBER() AS n, MATCH_TO() AS t, count(*) AS c")
+        total += tried(_IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", text), rng)
+    assert total > 50
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=4))

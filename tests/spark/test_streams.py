@@ -42,6 +42,9 @@ STATEMENTS = {
     "EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B+ C) WINDOW INTERVAL '9' SECONDS DEFINE A AS price < 3, B AS price >= PREV(price), C AS price > A.price)",
     "bundles": "SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_ERRORS() AS e "
     "PATTERN (A B C) WINDOW INTERVAL '4' SECONDS APPROX 1 MATCH BUNDLES DEFINE A AS price < 1, B AS price > 8, C AS price > 7)",
+    "automaton": "SELECT symbol, a, z, n FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z, MATCH_NUMBER() AS m, falls AS n "
+    "AUTOMATON (REGISTER falls INT = 0, last INT STATE q2 FINAL ARC FROM q0 TO q1 WHEN price > 6 SET last = price "
+    "ARC FROM q1 TO q1 WHEN price <= last SET falls = falls + 1, last = price ARC FROM q1 TO q2 WHEN price > 7) WINDOW INTERVAL '8' SECONDS)",
     "one_column": "SELECT c FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c "
     "AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS price >= PREV(price), C AS price < PREV(price)) WHERE symbol <> 'k1'",
 }
