@@ -5,7 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sparkcep.automaton.net import ACCEPT, E_NOT, E_VAR
-from sparkcep.automaton.strategy import BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES, Strategy, placed_strategy
+from sparkcep.automaton.strategy import (
+    BUNDLED,
+    BY_COST,
+    CHEAPEST,
+    COMPUTATIONS,
+    COUNTED,
+    EVERY,
+    GRAPH,
+    PROXIES,
+    Strategy,
+    placed_strategy,
+)
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
