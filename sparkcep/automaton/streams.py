@@ -37,6 +37,7 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
     top = plan.ranking is not None and plan.ranking.top > 0
     return [
         ("an AUTOMATON", plan.automaton is not None),
+        ("CHANGES IN", plan.changes is not None),
         ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
         ("TOP k", top),
         ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),

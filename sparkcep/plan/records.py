@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
+WAY = "way"  # the type of the register that tells by which rows, under which labels, a computation came: a number that the kernel gives each such way
 
 
 # -- columns and places -----------------------------------------------------------------------------------------------
@@ -478,6 +479,11 @@ class Automaton(NamedTuple):
     lifetime: str
     parameters: tuple[Parameter, ...]
 
+    @property
+    def by_ways(self) -> bool:
+        """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of variables: a PATTERN's."""
+        return bool(self.registers) and self.registers[-1].type == WAY
+
 
 class Arcs(NamedTuple):
     """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, () without ARRIVAL BY). ``keys``:
@@ -517,6 +523,11 @@ class Changes(NamedTuple):
 def register_column(register: int) -> str:
     """The column that stands for a register in trees."""
     return f"__r{register}"
+
+
+def letter_column(bit: int) -> str:
+    """The column that stands for a letter in trees: whether Spark's part of a condition is true."""
+    return f"__b{bit}"
 
 
 def parameter_column(parameter: int) -> str:

@@ -659,7 +659,9 @@ def _needed(plan: Plan) -> set[str]:
         automaton = plan.automaton
         visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
-    visit(plan.changes and plan.changes._replace(came=()))
+    if plan.changes is not None:
+        needed.add(plan.order[0].column)  # the rows' time
+        visit(plan.changes._replace(came=()))
     if plan.ranking:
         visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed
