@@ -11,7 +11,20 @@ from typing import NamedTuple
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import ALL_ROWS, Assignment, At, Here, IsFirst, Label, Lit, Near, Prior, Register, Running, register_column
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    Assignment,
+    At,
+    Here,
+    IsFirst,
+    Label,
+    Lit,
+    Near,
+    Prior,
+    Register,
+    Running,
+    register_column,
+)
 
 NULL, ZERO, ONE, FALSE = Lit("lit", "null", "NULL"), Lit("lit", "int", "0"), Lit("lit", "int", "1"), Lit("lit", "bool", "FALSE")
 LABEL = ""  # in place of a column: the name of the variable

@@ -41,36 +41,37 @@ class _Translation:
             message = f"the conditions need {len(registers)} registers, and an automaton has at most {MAX_VARIABLES}; take smaller offsets of FIRST and LAST"
             raise ClauseError("AUTOMATON", message, sqlstate=LIMIT, line=place.line, column=place.column, fragment=place.text)
         self.sets = {variable: memory.assignments(variable) for variable in self.fences}
-        done = net.nodes  # the state behind the row that completes a match
+        taking = [[edge for edge in map(net.edge, net.edges_of(node)) if edge.variable != ACCEPT] for node in range(net.nodes)]
+        going = [node for node in range(net.nodes) if taking[node] or not node]
+        number = {node: i for i, node in enumerate(going)}
+        done = len(going)  # the state behind the row that completes a match
         completes = net.accepts()
         arcs = []
-        for node in range(net.nodes):
-            edges = [net.edge(e) for e in net.edges_of(node)]
-            for edge in edges:
-                if edge.variable == ACCEPT:
-                    continue
+        for node in going:
+            for edge in taking[node]:
+                assert edge.target, "no row leads back to the start, at which no row is passed over"
                 if completes[edge.target]:
-                    arcs.append(self._taking(node, done, edge))
-                if any(net.edge(e).variable != ACCEPT for e in net.edges_of(edge.target)):
-                    arcs.append(self._taking(node, edge.target, edge))
-            if node and any(edge.variable != ACCEPT for edge in edges):
-                arcs += self._passing(node)
-        states = tuple(f"q{node}" for node in range(net.nodes)) + ("done",)
+                    arcs.append(self._taking(number[node], done, edge))
+                if edge.target in number:
+                    arcs.append(self._taking(number[node], number[edge.target], edge))
+            if node:
+                arcs += self._passing(node, number[node])
+        states = (*(f"q{i}" for i in range(done)), "done")
         return Automaton(registers, states, 0, (done,), tuple(arcs), (), self.plan.order[0].column, "", ())
 
     def _place(self, variable: int | None = None) -> Place:
         found = next((place for place in self.plan.places if place.variable == variable), None)
         return self.plan.place if found is None else Place(found.line, found.column, found.text)
 
-    def _taking(self, node: int, target: int, edge: Edge) -> Arc:
+    def _taking(self, source: int, target: int, edge: Edge) -> Arc:
         """The arc of a row of the edge's variable."""
         variable = edge.variable
         return Arc(
-            node, target, "row", self.letters.get(variable, -1), self.fences[variable], self.sets[variable], (), variable + 1, *self._place(variable), "", NONE,
+            source, target, "row", self.letters.get(variable, -1), self.fences[variable], self.sets[variable], (), variable + 1, *self._place(variable), "", NONE,
         )
 
-    def _passing(self, node: int) -> list[Arc]:
-        """The arc of a row that is passed over behind a node, if any may be."""
+    def _passing(self, node: int, state: int) -> list[Arc]:
+        """The arc of a row that is passed over behind a node, which is the ``state``, if any may be."""
         strategy = self.plan.selection.strategy
         if strategy == "STRICT":
             return []
@@ -81,7 +82,7 @@ class _Translation:
                 if found is None:  # a variable without a condition takes every row
                     return []
                 fence.append(("call", "not", found))
-        return [Arc(node, node, "row", -1, tuple(fence), (), (), 0, *self._place(), "", NONE)]
+        return [Arc(state, state, "row", -1, tuple(fence), (), (), 0, *self._place(), "", NONE)]
 
     def _condition(self, variable: int) -> tuple | None:
         """Whether the row fulfils the variable's condition, TRUE or FALSE; None where it has none."""
