@@ -13,6 +13,9 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
     ALL_ROWS,
+    LIKE,
+    MEAN,
+    SUM,
     Assignment,
     At,
     Here,
@@ -28,7 +31,6 @@ from sparkcep.plan.records import (
 
 NULL, ZERO, ONE, FALSE = Lit("lit", "null", "NULL"), Lit("lit", "int", "0"), Lit("lit", "int", "1"), Lit("lit", "bool", "FALSE")
 LABEL = ""  # in place of a column: the name of the variable
-LIKE, SUM, MEAN = "like", "sum", "mean"  # types of registers by that of a column: its own, that of its sum, and that of the sum of an average
 
 
 class Kept(NamedTuple):
@@ -56,7 +58,7 @@ class Memory:
 
     def registers(self) -> tuple[Register, ...]:
         """All that is kept by now."""
-        return tuple(Register(self._name(kept), _type(kept), ZERO if kept.what == "count" else NULL, *self.plan.place) for kept in self.kept)
+        return tuple(Register(self._name(kept), _type(kept), ZERO if kept.what == "count" else NULL, *self.plan.place, _like(kept)) for kept in self.kept)
 
     def assignments(self, variable: int) -> tuple[Assignment, ...]:
         """What a row of the variable sets."""
@@ -104,7 +106,7 @@ class Memory:
                 return ("call", "+", held, ONE if value is None else ("call", "if", ("call", "isnull", value), ZERO, ONE))
             case "sum" | "mean":
                 total = ("call", "coalesce", ("call", "+", held, value), held, value)
-                return ("call", "cast", total, Lit("lit", "type", _type(kept)))
+                return ("call", "cast", total, Lit("lit", "type", f"{_type(kept)} {_like(kept)}"))
             case "min" | "max":
                 return ("call", "least" if kept.what == "min" else "greatest", held, value)
             case "bool_and" | "bool_or":
@@ -199,9 +201,14 @@ class Memory:
 
 
 def _type(kept: Kept) -> str:
-    """The SQL type of a register, or by what column it is known."""
+    """The SQL type of a register, or how a column gives it."""
     if kept.what == "count":
         return "bigint"
     if kept.column == LABEL:
         return "string"
-    return f"{ {'sum': SUM, 'mean': MEAN}.get(kept.what, LIKE) } {kept.column}"
+    return {"sum": SUM, "mean": MEAN}.get(kept.what, LIKE)
+
+
+def _like(kept: Kept) -> str:
+    """The column that gives a register its type, "" of others."""
+    return kept.column or "" if kept.what != "count" else ""

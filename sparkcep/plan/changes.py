@@ -120,6 +120,7 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
         came=tuple(map(inputs.column, arrival)) if clause.partition_by else (),
         **dict(zip(("line", "column_at"), position(clause.text, changes.span.start))),
         text=changes.span.of(clause.text).split("\n")[0][:40],
+        time="__o0",
     )
 
 

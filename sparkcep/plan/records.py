@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
+LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that a column gives
 WAY = "way"  # the type of the register that tells by which rows, under which labels, a computation came: a number that the kernel gives each such way
 
 
@@ -407,7 +408,8 @@ class Within(NamedTuple):
 
 class Register(NamedTuple):
     """A register by its name and SQL type, the tree of its first value (over constants that Spark computes) and the place of its declaration. In trees
-    it is the column :func:`register_column` of its number."""
+    it is the column :func:`register_column` of its number. Its type may be that of the input column ``like`` (``type`` is then one of :data:`OF_COLUMN`): the
+    column's own, that of its sum, or that of the sum of which its average is made."""
 
     name: str
     type: str
@@ -415,6 +417,7 @@ class Register(NamedTuple):
     line: int
     column: int
     text: str
+    like: str = ""
 
 
 class Parameter(NamedTuple):
@@ -502,7 +505,7 @@ class Arcs(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """CHANGES IN and what goes with it. Input columns: ``column`` says what a row does; ``same``, a number that rows of a partition have in common that are
+    """CHANGES IN and what goes with it. Input columns: ``time`` is the rows' t; ``column`` says what a row does; ``same``, a number that rows of a partition have in common that are
     equal in all that a retraction must be equal in; ``arrival``, a number by which rows of a partition arrive ("": they are a bag); ``consecutive``, the
     number of CONSECUTIVE BY, or "". ``report`` is NET or CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``came``: the columns of ARRIVAL BY
     where punctuations of one partition may be for all."""
@@ -518,6 +521,7 @@ class Changes(NamedTuple):
     line: int
     column_at: int
     text: str
+    time: str
 
 
 def register_column(register: int) -> str:

@@ -434,17 +434,22 @@ def _lacking(what, state):
 
 
 @inlined
-def _follow(arc, origin, k, target, on, group, q, rows, room):
-    """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set."""
+def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
+    """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set. Returns whether there was room for the number of its way."""
     for i in range(room.made.shape[0]):
         room.made[i] = room.ids[origin, k, i]
-    room.made[I_STATE] = target
+    room.made[I_STATE] = graph.arcs[arc, A_TARGET]
     room.made[I_PARENT] = k
     room.made[I_VIA] = arc
     if on == ON_ROW:
         room.made[I_PARENT] = -1
         room.made[I_FIRST] = group
         room.made[I_END] = min(room.made[I_END], rows.ends[q])
+    at = values.way[0]
+    if at < 0 or graph.arcs[arc, A_LABEL] == 0:
+        return True
+    room.made[at] = _way(room.made[at], graph.arcs[arc, A_LABEL], q, room, state)
+    return room.made[at] > 0
 
 
 @kernel
@@ -554,17 +559,13 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
                 continue
         # ---- the record that it makes
         target = graph.arcs[arc, A_TARGET]
-        _follow(arc, origin_of, k, target, on, group, q, rows, room)
+        if not _follow(arc, origin_of, k, on, group, q, graph, values, rows, room, state):
+            return _lacking(NUMBERED, state)
         bad = _set(sets, sets_end, q, values, rows, room)
         if bad < 0:
             state[S_DETAIL] = bad
             state[S_ARC] = arc
             return ERROR
-        if values.way[0] >= 0 and graph.arcs[arc, A_LABEL] > 0:
-            number = _way(room.made[values.way[0]], graph.arcs[arc, A_LABEL], q, room, state)
-            if number == 0:
-                return _lacking(NUMBERED, state)
-            room.made[values.way[0]] = number
         # ---- what it ends
         if not told and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
             outcome = _tell(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state)

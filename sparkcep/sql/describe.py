@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from sparkcep.automaton import strategy as by
 from sparkcep.automaton.net import E_NOT, E_VAR, Net
-from sparkcep.automaton.remembered import LIKE, MEAN, SUM
 from sparkcep.automaton.strategy import Strategy, strategy_of
 from sparkcep.clause.automaton import ROW
 from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN
@@ -17,6 +16,9 @@ from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
     ALL_ROWS,
+    LIKE,
+    MEAN,
+    SUM,
     WAY,
     Arc,
     At,
@@ -269,9 +271,8 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
 
 def _register_type(register: Register, named: dict[str, str]) -> str:
     """A register's type, or that of which columns it has."""
-    how, _, column = register.type.partition(" ")
     words = {LIKE: "of the type of {}", SUM: "of the type of sum({})", MEAN: "of the sum of avg({})"}
-    return words[how].format(named.get(column, column)) if how in words else register.type.upper()
+    return words[register.type].format(named[register.like]) if register.like else register.type.upper()
 
 
 def _from_table(plan: Plan) -> list[str]:

@@ -657,11 +657,9 @@ def _needed(plan: Plan) -> set[str]:
     visit(tuple(leaf.spec for leaf in plan.leaves))
     if plan.automaton is not None:
         automaton = plan.automaton
-        visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
+        visit((tuple((register.initial, register.like) for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
-    if plan.changes is not None:
-        needed.add(plan.order[0].column)  # the rows' time
-        visit(plan.changes._replace(came=()))
+    visit(plan.changes and plan.changes._replace(came=()))
     if plan.ranking:
         visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
     return needed
