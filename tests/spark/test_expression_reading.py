@@ -77,7 +77,13 @@ def tree(spark):
         return re.sub(r"(?<=\b[uv])_\d+|#\d+", "", read)  # numbers that each parse gives anew
 
     logging.disable(logging.CRITICAL)
+    # the parser keeps what it has decided about all texts, which fills the heap of a test's driver after some ten thousand
+    kept = {"spark.sql.parser.manageParserCaches": "true", "spark.sql.parser.parserDfaCacheFlushThreshold": "100000"}
+    for name, value in kept.items():
+        spark.conf.set(name, value)
     yield of
+    for name in kept:
+        spark.conf.unset(name)
     logging.disable(logging.NOTSET)
 
 
