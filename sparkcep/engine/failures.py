@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sparkcep.clause.tree import TO_FIRST
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
@@ -79,7 +78,7 @@ class Failures:
             return of_condition(detail, self.plan, where)
         skip = self.plan.skip
         names = skip.place.text if skip.place is not None else ", ".join(v for i, v in enumerate(self.plan.variables) if skip.targets >> i & 1)
-        names = f"{'FIRST' if skip.mode == TO_FIRST else 'LAST'} {names}"
+        names = f"{skip.mode.upper()} {names}"
         if outcome == codes.SKIP_TO_FIRST:
             return MatchRuntimeError(
                 "SKIP_TO_FIRST_ROW",

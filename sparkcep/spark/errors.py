@@ -19,6 +19,13 @@ from sparkcep.errors import ClauseError, error_at
 from sparkcep.spark.error_text import ErrorText, Failure, clause_error, reworded, spots
 from sparkcep.sql.rewrite import known
 
+try:
+    from py4j.protocol import Py4JJavaError
+except ImportError:  # a client of Spark Connect alone
+    RAISED: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    RAISED = (PySparkException, Py4JJavaError)  # by a statement; the latter where PySpark has no class of its own
+
 if TYPE_CHECKING:
     from sparkcep.sql.places import Places
 
