@@ -144,6 +144,9 @@ class _Translation:
             return self._foreign(clause, self.target)
         if self.read == _SPARK:
             return node_of(clause)
+        keys = [item.expr.span.of(self.sql).lower() for item in clause.order_by]
+        if self.read == _TRINO and clause.rows != tree.ONE_ROW and len(set(keys)) < len(keys):
+            self._note(clause.order_by[0].expr.span.start, "a column that ORDER BY names twice is there twice in SELECT *, and once here")
         window = clause.window
         clause = replace(clause, window=None)
         match = node_of(clause, lambda expr: exp.Var(this=self._expression(expr)))
