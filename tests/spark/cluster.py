@@ -81,7 +81,7 @@ def settings_of(archive: Path) -> dict[str, str]:
     return {**pack.settings(archive), **small, "spark.executorEnv.SPARKCEP_CACHE_DIR": str(archive.parent / "cache")}
 
 
-def run(program: str, master: str, settings: dict[str, str], seconds: float = 400) -> str:
+def run(program: str, master: str, settings: dict[str, str], seconds: float = 1500) -> str:
     """What a program prints; fails where it does. It runs with this checkout's package."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run([sys.executable, "-c", HEAD + program, master, json.dumps(settings)], env=environment, capture_output=True, text=True, timeout=seconds, check=False)
