@@ -19,7 +19,7 @@ if not Path(__file__).is_file():  # in an archive
 from sparkcep.errors import ClauseError, MatchRuntimeError, NoSparkError, lacks_spark
 from sparkcep.version import __version__ as __version__
 
-__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
+__all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
 
 
 _MODULES = {  # of what is loaded when it is asked for
@@ -34,6 +34,7 @@ _MODULES = {  # of what is loaded when it is asked for
     "plot": "sparkcep.draw.matches",
     "preview": "sparkcep.trial",
     "report": "sparkcep.spark.report",
+    "budget_totals": "sparkcep.spark.totals",
     "load_ipython_extension": "sparkcep.notebook.magic",
     "unload_ipython_extension": "sparkcep.notebook.magic",
 }

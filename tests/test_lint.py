@@ -293,7 +293,7 @@ class TestCommand:
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("seed", first([0, 1]))
+@pytest.mark.parametrize("seed", first([0, 1], wider=1))
 def test_random_clauses(seed):
     """Valid or broken, every text is judged, and every place is one in it."""
     judged = 0

@@ -13,6 +13,7 @@ from sparkcep.columns.registers import Compiled, emit_types, register_type
 from sparkcep.engine.failures import Failures
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.outputs import leaf_type
+from sparkcep.engine.totals import Totals
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import LeafSpec
@@ -44,7 +45,7 @@ class Prepared:
 @dataclass
 class Task:
     """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
-    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``checks``, ``left_out``: candidates that a budget tried, and left out."""
+    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``totals``: what the checks of a budget came to."""
 
     prepared: Prepared
     limits: Limits
@@ -53,8 +54,7 @@ class Task:
     ahead: int
     ran: set[str] = field(default_factory=set)
     looks: int = 0
-    checks: int = 0
-    left_out: int = 0
+    totals: Totals = field(default_factory=Totals)
 
     @staticmethod
     def of(prepared: Prepared, limits: Limits | None) -> Task:
@@ -68,6 +68,11 @@ class Task:
     @property
     def plan(self) -> Plan:
         return self.prepared.plan
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether checks are bounded."""
+        return self.plan.approximate is not None and self.plan.approximate.budget is not None
 
     @property
     def slots(self) -> np.ndarray:

@@ -60,7 +60,7 @@ class Plan:
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
     slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
     automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
-    changes: records.Changes | None = None  # of an automaton
+    changes: records.Changes | None = None  # of an automaton, or of a pattern, which becomes one
     arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
     format: int = checked.FORMAT
     made_by: str = checked.MADE_BY

@@ -45,6 +45,7 @@ from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
+from sparkcep.spark.totals import tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -212,6 +213,8 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
         with told_alone(engine.prepared.plan):
             for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
                 yield from table.to_batches()
+        if engine.task.budgeted:
+            tell(engine.task.totals)
 
 
 @functools.lru_cache(maxsize=16)
