@@ -21,7 +21,21 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_START, E_COST, E_TARGET, E_VAR
-from sparkcep.search.agents import G_ACTION, G_CLASS, G_STANDS, MOST, O_END, O_FIRST, O_SKIP, S_END, S_FIRST, SHARE, chosen, learn, state_of
+from sparkcep.search.agents import (
+    G_ACTION,
+    G_CLASS,
+    G_STANDS,
+    MOST,
+    O_END,
+    O_FIRST,
+    O_SKIP,
+    S_END,
+    S_FIRST,
+    SHARE,
+    chosen,
+    learn,
+    state_of,
+)
 from sparkcep.search.cargo import CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, mark, preferred, report, tell
 from sparkcep.search.chains import C_EDGE, C_EDGES, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, append, comes_first, compare_rows
 from sparkcep.search.codes import DONE, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START

@@ -206,7 +206,7 @@ class Budgeted:
             used, seeds = 0, []
             if agents and any(letter in self.takes[variable] for variable, _, _ in places.variable.values()):
                 seeds = [(q, cost) for run, q, cost in candidates if not run.rows]
-                used = agents.row(i, letter, lambda run: abs(times[i] - times[run.rows[0]]) >= self.window, seeds, len(candidates), self.checks)
+                used = agents.row(i, letter, lambda run, i=i: abs(times[i] - times[run.rows[0]]) >= self.window, seeds, len(candidates), self.checks)
             exploring = False
             tried = self._tried(candidates, times, i, answer, promises, used)
             answer.tried[i], answer.left[i] = len(tried) + used, len(candidates) - len(tried)
