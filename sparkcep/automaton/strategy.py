@@ -20,6 +20,8 @@ from sparkcep.automaton.links import Far, Links, agreements_among, comparisons_o
 from sparkcep.automaton.net import E_AT_END, E_AT_START, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import negated_groups, selection_automaton
+from sparkcep.automaton.steps import too_complex
+from sparkcep.automaton.translated import translated
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
@@ -146,6 +148,8 @@ class Strategy:
 
 def strategy_of(plan: Plan) -> Strategy:
     """The search for a plan. Raises ClauseError for a pattern that needs too many states."""
+    if plan.changes is not None and plan.automaton is None:
+        return _with_changes(plan)
     if plan.automaton is not None:
         program = compile_pattern(plan.pattern, plan.variables)
         reason = _at_pattern(plan, "the clause has an AUTOMATON")
@@ -161,6 +165,23 @@ def strategy_of(plan: Plan) -> Strategy:
     if plan.ranking is None or not plan.ranking.top or found.ranks:
         return found
     return replace(found, unranked=_unranked(plan, plan.ranking, found))
+
+
+def placed_strategy(plan: Plan) -> Strategy:
+    """The same; errors have the clause's place."""
+    try:
+        return strategy_of(plan)
+    except ClauseError as error:
+        if error.line or error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
+            raise
+        raise too_complex(error.message, *plan.place) from None
+
+
+def _with_changes(plan: Plan) -> Strategy:
+    """The automaton of a PATTERN whose rows come and go. ``net`` tells what it was made of."""
+    program, net = selection_automaton(plan)
+    reason = _at_pattern(plan, "rows come and go, and the matches with them")
+    return Strategy(translated(plan, net), EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (reason,), program, _looking(plan), net=net)
 
 
 def _adjacent(plan: Plan) -> Strategy:

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.bytecode import ConditionCompiler
+from sparkcep.columns.inferred import typed
 from sparkcep.columns.types import MAX_DIGITS, NULL, Type
 from sparkcep.errors import SEMANTIC, ClauseError
-from sparkcep.plan.records import Arc, Automaton, Parameter, Register, parameter_column, register_column
+from sparkcep.plan.checked import MAX_VARIABLES
+from sparkcep.plan.records import Arc, Automaton, Parameter, Register, letter_column, parameter_column, register_column
 
 WORD, FLOAT, WIDE = range(3)  # how a value is held: one word, one floating word, two words
 
@@ -49,7 +51,8 @@ class Compiled:
 
     ``fences`` int64 (arcs): first instructions, or -1. ``assigned`` int64 (n, 3): register, first instruction with and without the conversion to its
     type; ``sets`` int64 (arcs + 1): where those of each arc begin, the first ``initial`` ones being the registers' first values. ``emitted`` int64
-    (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT. The words of ``parameters`` are counted by themselves.
+    (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT. The words of ``parameters`` are counted by themselves. ``way``: the word of a record that tells by
+    which rows it came, -1 without one.
     """
 
     code: np.ndarray
@@ -68,6 +71,7 @@ class Compiled:
     registers: tuple[Held, ...]
     emits: tuple[Held, ...]
     parameters: tuple[Held, ...]
+    way: int
 
 
 def register_type(register: Register | Parameter) -> pa.DataType:
@@ -96,18 +100,21 @@ def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool) -> tuple[pa.
 
 def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool) -> Compiled:
     """Bytecode over the columns of ``schema``. Raises ClauseError for type errors, at their arcs."""
+    by_ways = automaton.by_ways
+    automaton = typed(automaton, schema)
     types = [register_type(register) for register in automaton.registers]
     known = {f.name: f for f in schema}
+    known |= {letter_column(bit): pa.field(letter_column(bit), pa.bool_()) for bit in range(MAX_VARIABLES)}
     known |= {register_column(i): pa.field(register_column(i), t) for i, t in enumerate(types)}
     known |= {parameter_column(i): pa.field(parameter_column(i), register_type(parameter)) for i, parameter in enumerate(automaton.parameters)}
-    return _Compiler(automaton, ConditionCompiler((), pa.schema(known.values()), ansi, True)).run(types)
+    return _Compiler(automaton, ConditionCompiler((), pa.schema(known.values()), ansi, True)).run(types, by_ways)
 
 
 class _Compiler:
     def __init__(self, automaton: Automaton, machine: ConditionCompiler) -> None:
         self.automaton, self.machine = automaton, machine
 
-    def run(self, types: list[pa.DataType]) -> Compiled:
+    def run(self, types: list[pa.DataType], by_ways: bool) -> Compiled:
         machine, automaton = self.machine, self.automaton
         registers, width = [], 0
         for i, arrow in enumerate(types):
@@ -142,7 +149,7 @@ class _Compiler:
             ranked=tuple(machine.ranked), stack=len(machine.code) + 4,
             fences=np.array(fences, dtype=np.int64), assigned=np.array(assigned, dtype=np.int64).reshape(-1, 3), initial=initial,
             sets=np.array(sets, dtype=np.int64), emitted=np.array(emitted, dtype=np.int64).reshape(len(fences), len(emits), 2),
-            registers=tuple(registers), emits=tuple(emits), parameters=tuple(parameters),
+            registers=tuple(registers), emits=tuple(emits), parameters=tuple(parameters), way=registers[-1].word if by_ways else -1,
         )
 
     def _fence(self, arc: Arc) -> int:

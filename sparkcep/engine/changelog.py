@@ -96,7 +96,7 @@ class Changelog:
         timed = _timed(self.task, chunk, self.turns)
         self.alive = lifetimes(self.task.plan, timed, self.task.failures)
         self.state[:] = 0
-        self.search.room.stamps[:] = self.search.room.match_stamps[:] = 0
+        self.search.forget()
         self.rows, self.values = self.search._arrays(chunk, self.alive)
         self.held = _held(self.task, timed, self.turns)
         order = self.turns.order
@@ -367,10 +367,23 @@ class Changelog:
         """Notes matches that come or go; their rows are those that are there now."""
         here = self.here
         here.matches += len(found) if change == "insert" else -len(found)
+        if self.search.by_ways:
+            self._tell_ways(change, found, cause)
+            return
         for match in found:
             rows = here.live[bisect_left(here.live, match.first) : bisect_left(here.live, match.last) + 1]
             labels = match.labels[len(match.labels) - len(rows) :] if self.search.labelled else np.zeros(len(rows), dtype=np.uint8)
             here.candidates.append(Candidate(here.turn, change, cause, np.array(rows, dtype=np.int64), match.words, labels))
+
+    def _tell_ways(self, change: str, found: list[Match], cause: int) -> None:
+        """The same of matches of which the way tells the rows."""
+        if not found:
+            return
+        at = c.M_WORDS + self.search.compiled.way
+        sizes, rows, labels = self.search.ways(np.array([match.words[at] for match in found]))
+        ends = np.cumsum(sizes)[:-1]
+        for match, own, label in zip(found, np.split(rows, ends), np.split(labels, ends), strict=True):
+            self.here.candidates.append(Candidate(self.here.turn, change, cause, own, match.words, label))
 
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
@@ -457,6 +470,9 @@ class Changelog:
                 ids=ids, float_ids=ids.view(np.float64), stack=doubled(room.stack), walk=doubled(room.walk), stamps=np.zeros(size, dtype=np.int64),
                 places=np.zeros(size, dtype=np.int64),
             )
+        elif what == c.NUMBERED:
+            search.more_numbered()
+            room = search.room
         elif what == c.WAYS:
             room = room._replace(ways=doubled(room.ways))
         elif what == -2:

@@ -202,7 +202,7 @@ class Net:
             yield from self.search.with_unmatched(left, rounds)
             return
         for found in rounds:
-            yield from self.search.tables.of(left, found)
+            yield from self.search.tables.of(left, self.search.told(found))
 
     def matches(self, chunk: Chunk) -> Iterator[Found]:
         """The matches of whole partitions of which nothing is taken away, some at a time."""

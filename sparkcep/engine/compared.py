@@ -64,8 +64,9 @@ def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some
 
 
 def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, candidates: list[Candidate]) -> list[Candidate]:
-    """Those that do not come and go by one change. Such a match has other rows than before, so that it is another where all its rows are given."""
-    if search.task.plan.rows != "one":
+    """Those that do not come and go by one change. Such a match has other rows than before, so that it is another where all its rows are given. Not so where rows are
+    passed over: matches of one way have all in common."""
+    if search.task.plan.rows != "one" and not search.by_ways:
         return list(candidates)
     floating = search.room.floating == 1
     gone: dict[tuple, int] = {}
@@ -79,6 +80,9 @@ def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, 
             pairs.append((gone[key], i))
     if not pairs:
         return list(candidates)
+    if search.by_ways:
+        same = {i for pair in pairs for i in pair}
+        return [candidate for i, candidate in enumerate(candidates) if i not in same]
     some = [candidates[i] for pair in pairs for i in pair]
     table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, some)))
     equal = np.ones(len(pairs), dtype=bool)

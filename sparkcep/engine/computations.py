@@ -25,15 +25,21 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.arcs import BASE
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import parameter_column
+from sparkcep.plan.records import letter_column, parameter_column
 from sparkcep.search import codes
 from sparkcep.search import computations as kernels
 from sparkcep.search.computations import I_WAY, I_WORDS, M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS
 from sparkcep.search.machine import DIVIDE_BY_ZERO, OVERFLOW
 
 RECORDS, MATCHES = 1024, 8192  # there is room for so many at first
+WAY = "way"  # the numbers of matches' ways among what is known of matches
 _NO_MARKS = np.zeros(0, dtype=np.uint8)
 _LESS = "WINDOW, or conditions that fewer rows fulfil"
+
+
+def _numbered(count: int) -> dict[str, np.ndarray]:
+    """Fresh arrays for ways that have numbers, and the table by which they are found."""
+    return {"numbered": np.zeros((count, 3), dtype=np.int64), "way_places": np.zeros(2 * count if count > 1 else 1, dtype=np.int64)}
 
 
 def _table(values: tuple[Held, ...]) -> np.ndarray:
@@ -84,7 +90,9 @@ class Computations:
         self.task, self.tables, self.automaton, self.compiled = task, tables, plan.automaton, compiled
         self.given: dict[str, pa.Array] = {}  # parameters by their columns
         self.present = whole(plan.automaton)
-        self.labelled = labelled(plan)
+        self.by_ways = compiled.way >= 0
+        self.labelled = labelled(plan) and not self.by_ways
+        self.of_letters = {letter_column(letter.bit): letter.bit for letter in plan.letters}
         self.expires = any(arc.on == "expiry" for arc in plan.automaton.arcs)
         self.ahead = max(task.ahead, int(self.expires))
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
@@ -109,7 +117,18 @@ class Computations:
         opens = open.opens(chunk)
         for found in self._rounds(chunk, opens):
             yield from self.tables.of(chunk, found)
-        return open.left(chunk, opens, opens[chunk.going, codes.O_COVERED], self.task.back)
+        first = opens[:, codes.O_COVERED]
+        if chunk.watermark is not None:
+            first = np.maximum(first, self._first_alive(chunk, opens[:, codes.O_START], chunk.watermark))
+        return open.left(chunk, opens, first[chunk.going], self.task.back)
+
+    def _first_alive(self, chunk: Chunk, stand: np.ndarray, watermark: int) -> np.ndarray:
+        """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``stand``, or one to come): a computation that
+        begins before it takes no further row."""
+        alive, high = lifetimes(self.task.plan, chunk, self.task.failures), chunk.offsets[1:]
+        next = np.where(stand < high, np.append(alive.when, 0)[stand], watermark + 1)
+        rows = np.append(np.flatnonzero(alive.ends > np.repeat(next, np.diff(chunk.offsets))), chunk.rows)
+        return np.minimum(rows[np.searchsorted(rows, chunk.offsets[:-1])], stand)
 
     def rounds(self, chunk: Chunk) -> Iterator[Found]:
         """The matches of whole partitions, some at a time."""
@@ -119,10 +138,11 @@ class Computations:
         """Whole partitions, with their rows that are in no match; ``rounds``: their matches, where they were searched otherwise."""
         taken = np.zeros(chunk.rows + 1, dtype=np.int64)
         nothing = None
-        for found in rounds or self.rounds(chunk):
+        for found in map(self.told, rounds or self.rounds(chunk)):
             first, sizes = found.events[:, codes.E_START], found.events[:, codes.E_ROWS]
-            np.add.at(taken, first, 1)
-            np.add.at(taken, first + sizes, -1)
+            ends = (found.rows, found.rows + 1) if self.by_ways else (first, first + sizes)
+            np.add.at(taken, ends[0], 1)
+            np.add.at(taken, ends[1], -1)
             wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
             wide[:, : found.events.shape[1]] = found.events
             yield from self.tables.of(chunk, replace(found, events=wide))
@@ -140,7 +160,7 @@ class Computations:
         self.task.ran.add(COMPUTATIONS)
         limits, state = self.task.limits, self.state
         state[:] = 0
-        self.room.stamps[:] = self.room.match_stamps[:] = 0
+        self.forget()
         alive = lifetimes(self.task.plan, chunk, self.task.failures)
         rows, values = self._arrays(chunk, alive)
         while True:
@@ -157,6 +177,10 @@ class Computations:
                 self._widen(chunk, lacking)
             else:
                 raise self._failure(outcome, chunk)
+
+    def forget(self) -> None:
+        """What stands in the tables is of other rows."""
+        self.room.stamps[:] = self.room.match_stamps[:] = self.room.way_places[:] = 0
 
     def _arrays(self, chunk: Chunk, alive: Lifetimes) -> tuple[kernels.Rows, kernels.Values]:
         compiled, count = self.compiled, chunk.rows
@@ -175,6 +199,9 @@ class Computations:
             if column is not None:
                 flts[i], fnull[i] = words(column), null_marks(column)
         packed = words(chunk.columns[LETTERS]) if self.task.plan.letters else np.zeros(count, dtype=np.int64)
+        for i, (name, _) in enumerate(compiled.int_columns):
+            if name in self.of_letters:
+                ints[i] = (packed >> self.of_letters[name]) & 1
         # the kernel is compiled for writeable arrays only
         base = words(chunk.columns[BASE]) if BASE in chunk.columns else np.zeros(count, dtype=np.int64)
         packed, offsets, when, ends, absent, base = (np.require(a, requirements="W") for a in (packed, chunk.offsets, alive.when, alive.ends, alive.absent, base))
@@ -200,7 +227,7 @@ class Computations:
                 self._give(held, of_arcs, given)
         return kernels.Values(
             code, compiled.floats, compiled.fences[arcs], assigned, sets, compiled.emitted[arcs], _table(compiled.registers), _table(compiled.emits),
-            _table(compiled.parameters), given, given.view(np.float64), null,
+            _table(compiled.parameters), given, given.view(np.float64), null, np.array([I_WORDS + compiled.way if self.by_ways else -1], dtype=np.int64),
         )
 
     def _give(self, held: Held, values: pa.Array, given: np.ndarray) -> None:
@@ -226,7 +253,7 @@ class Computations:
         return kernels.Room(
             ids=ids, float_ids=ids.view(np.float64), stack=np.zeros((RECORDS, 2), dtype=np.int64), walk=np.zeros((RECORDS, 2), dtype=np.int64),
             stamps=np.zeros(4 * RECORDS, dtype=np.int64), places=np.zeros(4 * RECORDS, dtype=np.int64),
-            ways=np.zeros((RECORDS if self.labelled else 1, 2), dtype=np.int64),
+            ways=np.zeros((RECORDS if self.labelled else 1, 2), dtype=np.int64), **_numbered(RECORDS if self.by_ways else 1),
             **self._match_room(MATCHES, 16 * MATCHES if self.labelled else 1), made=made, float_made=made.view(np.float64), floating=floating,
             si=np.zeros(2 * stack, dtype=np.int64), sf=np.zeros(stack, dtype=np.float64), sn=np.zeros(stack, dtype=np.uint8),
             slots=np.zeros((0, 6), dtype=np.int64), hi=none.view(np.int64), hf=none, row_labels=np.zeros(1, dtype=np.uint8),
@@ -249,7 +276,9 @@ class Computations:
     def _grow(self, chunk: Chunk) -> None:
         """Room for twice as many computations, or as many ways."""
         room = self.room
-        if self.state[kernels.S_DETAIL] == kernels.WAYS:
+        if self.state[kernels.S_DETAIL] == kernels.NUMBERED:
+            self.more_numbered()
+        elif self.state[kernels.S_DETAIL] == kernels.WAYS:
             kept = self._kept_ways()
             # where nothing was dropped, the ways of one row alone do not fit
             crowded = 2 * len(kept) > len(room.ways) or len(kept) == self.state[kernels.S_WAYS]
@@ -264,6 +293,14 @@ class Computations:
                 places=np.zeros(2 * len(room.places), dtype=np.int64),
             )
         self._check(chunk)
+
+    def more_numbered(self) -> None:
+        """Room for twice as many ways that have numbers."""
+        known = int(self.state[kernels.S_KNOWN_WAYS])
+        fresh = _numbered(2 * len(self.room.numbered))
+        fresh["numbered"][: known + 1] = self.room.numbered[: known + 1]
+        self.room = self.room._replace(**fresh)
+        kernels.place_ways(known, self.room)
 
     def _kept_ways(self) -> np.ndarray:
         """The ways that computations at hand have come, one behind the other; their records are told where."""
@@ -294,7 +331,7 @@ class Computations:
 
     def _check(self, chunk: Chunk) -> None:
         room = self.room
-        nbytes = sum(a.nbytes for a in (room.ids, room.stack, room.walk, room.stamps, room.places, room.ways, room.events, room.matches, room.labels))
+        nbytes = sum(a.nbytes for a in (room.ids, room.stack, room.walk, room.stamps, room.places, room.ways, room.numbered, room.way_places, room.events, room.matches, room.labels))
         if nbytes + self.strings.pool.nbytes > self.task.limits.max_state_bytes:
             raise self.task.failures.state(self._place(chunk), chunk.columns, _LESS)
 
@@ -311,7 +348,34 @@ class Computations:
             labels = np.zeros(int(events[:, codes.E_ROWS].max(initial=0)), dtype=np.uint8)
         first = events[:, codes.E_START]
         by_event = self.by_event(first, first + events[:, codes.E_ROWS] - 1, matches, chunk, alive)
+        if self.by_ways:
+            by_event[WAY] = pa.array(matches[:, M_WORDS + self.compiled.way])
         return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
+
+    def told(self, found: Found) -> Found:
+        """Matches with the rows that their ways took, in place of all rows from their first to their last one; as they are where no ways tell."""
+        if not self.by_ways:
+            return found
+        sizes, rows, labels = self.ways(np.asarray(found.by_event[WAY]))
+        events = found.events.copy()
+        events[:, codes.E_ROWS], events[:, codes.E_LABELS] = sizes, np.cumsum(sizes) - sizes
+        return replace(found, events=events, labels=labels, rows=rows)
+
+    def ways(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of ways by their numbers how many rows each took, which, and under which variables, one way behind the other."""
+        table = self.room.numbered
+        sizes, alive, at = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers)), numbers
+        while len(alive):
+            sizes[alive] += 1
+            at = table[at, 0]  # 0 before the first row
+            alive, at = alive[at > 0], at[at > 0]
+        rows, labels = np.zeros(int(sizes.sum()), dtype=np.int64), np.zeros(int(sizes.sum()), dtype=np.uint8)
+        place, at = np.cumsum(sizes) - 1, numbers
+        while len(at):
+            rows[place], labels[place] = table[at, 2], table[at, 1] - 1
+            at = table[at, 0]
+            place, at = place[at > 0] - 1, at[at > 0]
+        return sizes, rows, labels
 
     def by_event(self, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> dict[str, pa.Array]:
         """What measures say of matches that the kernel has written, by their first and last rows."""

@@ -55,7 +55,8 @@ class Foreseen:
         came = came[rows]
         if (np.diff(came) > 0).all():  # each match comes with its last row
             for found in self.net.matches(some):
-                yield from self.search.tables.of(some, self._told(some, found, found.events[:, codes.E_START] + found.events[:, codes.E_ROWS] - 1))
+                told = self._told(some, found, found.events[:, codes.E_START] + found.events[:, codes.E_ROWS] - 1)
+                yield from self.search.tables.of(some, self.search.told(told))
             return
         pieces = list(self.net.matches(some))
         found = together(pieces)
@@ -67,7 +68,7 @@ class Foreseen:
         first = np.searchsorted(of, of)
         events[:, codes.E_NUMBER] = np.arange(1, len(of) + 1) - first
         by_event = {name: pa.concat_arrays([piece.by_event[name] for piece in pieces]).take(pa.array(order)) for name in (pieces[0].by_event if pieces else ())}
-        yield from self.search.tables.of(some, self._told(some, replace(found, events=events, by_event=by_event), cause))
+        yield from self.search.tables.of(some, self.search.told(self._told(some, replace(found, events=events, by_event=by_event), cause)))
 
     def _told(self, chunk: Chunk, found: Found, cause: np.ndarray) -> Found:
         """What measures say of changes; ``cause``: the rows with which the matches came."""

@@ -14,6 +14,7 @@ from sparkcep.engine.failures import Failures
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.outputs import leaf_type
 from sparkcep.engine.totals import Totals
+from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import LeafSpec
 
@@ -94,11 +95,19 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
         fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
-    fields += [pa.field(name, _computed_type(plan, spec, schema) or leaf_type(spec, schema)) for name, spec in plan.leaves]
+    fields += [pa.field(name, _leaf_type(plan, name, spec, schema)) for name, spec in plan.leaves]
     if plan.given:
         named = {f.name: f for f in fields}
         fields = [named[name] for name in plan.given]
     return pa.schema(fields)
+
+
+def _leaf_type(plan: Plan, name: str, spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
+    """The type of a leaf. Raises ClauseError, with the place where that is known."""
+    try:
+        return _computed_type(plan, spec, schema) or leaf_type(spec, schema)
+    except ClauseError as error:
+        raise next((error.moved(p.line, p.column, p.text) for p in plan.leaf_places if p.name == name), error) from None
 
 
 def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType | None:

@@ -23,19 +23,17 @@ from sparkcep.plan.records import (
     Arc,
     Assignment,
     Automaton,
-    ChangedBy,
     Here,
     Letter,
     LifetimeEdge,
     Lit,
-    OfChange,
     OfComputation,
     Parameter,
     Register,
     parameter_column,
     register_column,
 )
-from sparkcep.plan.scope import CHANGED, LIFETIMES, RANDOM, Inputs, Row, Scope
+from sparkcep.plan.scope import LIFETIMES, RANDOM, Inputs, Row, Scope
 
 _NULL = Lit("lit", "null", "NULL")
 _ROW_ONLY = "; keep what later rows need in a register"
@@ -369,29 +367,22 @@ class AutomatonMeasures(MeasureSplitter):
     """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
 
     def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...]) -> None:
-        """``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY, which is in the column ``arrived`` if that is known; ``ranked``: as in the base
-        class."""
-        super().__init__(scope, inputs, one_row=one_row, ranked=ranked)
-        self.automaton, self.arrival, self.arrived = automaton, arrival, arrived
+        """The others as in the base class."""
+        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived)
+        self.automaton = automaton
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.registers)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
     def defaults(self) -> list[tuple[str, str]]:
         """(name, leaf) of each measure where none is written."""
         names = self.automaton.emits or tuple(register.name for register in self.automaton.registers)
-        changed = [] if self.arrival is None else [(kind, self._leaf(OfChange(kind))) for kind in ("change", "change_number")]
-        return changed + [(name, self._leaf(self.known[name.lower()])) for name in names]
+        return self.of_changes() + [(name, self._leaf(self.known[name.lower()])) for name in names]
 
     def _column(self, node: Expr) -> str:
         found = self.known.get(node.value[0].lower()) if len(node.value) == 1 else None
         return super()._column(node) if found is None else self._leaf(found)
 
     def _call(self, call: Expr) -> str:
-        if call.value in CHANGED and self.arrival is not None:
-            kind = CHANGED[call.value]
-            if kind != "changed_by":
-                return self._leaf(OfChange(kind))
-            return self._leaf(ChangedBy(kind, self.arrived or self.inputs.column(self.scope.row_text(self.arrival))))
         if call.value == "MATCH_NUMBER" and self.arrival is not None:
             raise self.scope.error(call, "MATCH_NUMBER", "under REPORT CHANGES matches come and go, so that they have no number; CHANGE_NUMBER() counts the output rows")
         if call.value in LIFETIMES:

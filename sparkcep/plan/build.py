@@ -16,12 +16,12 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, offered, position
 from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
 from sparkcep.plan.arcs import arcs_of, moment_column
 from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
-from sparkcep.plan.changes import changes_of, reports_changes
+from sparkcep.plan.changes import changes_of, check_pattern_changes, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
@@ -117,9 +117,8 @@ def options(draft: Draft) -> Draft:
     check_options(clause)
     if clause.lifetime is not None:
         raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO is of an AUTOMATON; beside PATTERN write WINDOW")
-    for words, found in (("CHANGES IN", clause.changes), ("REPORT", clause.report), ("SPECULATE", clause.speculate)):
-        if found is not None:
-            raise draft.error(found.span, "AUTOMATON", f"{words} is of an AUTOMATON; beside PATTERN select the rows to be matched below the clause")
+    if clause.changes is not None or clause.report is not None or clause.speculate is not None:
+        check_pattern_changes(clause)
     if clause.approx is not None:
         check_approx(clause)
         if clause.approx.budget is not None or clause.approx.report == HISTORY:
@@ -145,7 +144,7 @@ def names(draft: Draft) -> Draft:
         mask = 0
         for member in subset.members:
             if member.name.lower() not in ids:
-                message = f"{member.name} is no variable of PATTERN; a subset lists variables of the pattern"
+                message = f"{member.name} is no variable of PATTERN; a subset lists variables of the pattern{offered(member.name, draft.scope.variables)}"
                 raise draft.error(member.span, "UNKNOWN_VARIABLE", message)
             mask |= 1 << ids[member.name.lower()]
         subsets[name] = mask
@@ -205,7 +204,8 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
         if name not in ids:
             subset = name in draft.scope.subsets
             hint = "a subset takes no condition of its own" if subset else "take it out of DEFINE or add it to PATTERN"
-            raise draft.error(define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is no variable of PATTERN; {hint}")
+            near = "" if subset else offered(define.variable, draft.scope.variables)
+            raise draft.error(define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is no variable of PATTERN; {hint}{near}")
         if name in seen:
             raise draft.error(define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice; join the conditions with AND")
         seen.add(name)
@@ -270,9 +270,9 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=_ranked(clause),
+        ranked=_ranked(clause), arrival=clause.changes.arrival[0] if reports_changes(clause) else None,
     )
-    outputs = _outputs(draft, splitter)
+    outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
     return replace(draft, measures=splitter).with_(outputs=outputs)
@@ -318,7 +318,7 @@ def one_column(draft: Draft) -> Draft:
 
 def leaves(draft: Draft) -> Draft:
     """Collects what MEASURES and the ranking need of the engine."""
-    return draft.with_(leaves=draft.measures.leaves(), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
+    return draft.with_(leaves=draft.measures.leaves(), leaf_places=draft.measures.leaf_places(), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
 
 
 def counting(draft: Draft) -> Draft:
@@ -368,9 +368,9 @@ def skip(draft: Draft) -> Draft:
     if mask is None:
         raise draft.error(
             written.span, "UNKNOWN_VARIABLE",
-            f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name" + ("; write TO NEXT ROW" if written.target.upper() == "NEXT" else ""),
+            f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name" + ("; write TO NEXT ROW" if written.target.upper() == "NEXT" else draft.scope.offered(written.target)),
         )
-    return draft.with_(skip=Skip(written.mode, mask))
+    return draft.with_(skip=Skip(written.mode, mask, Place(*position(draft.clause.text, written.span.start), written.span.of(draft.clause.text)[:40])))
 
 
 # -- what Spark may leave out, and how the engine may rank ------------------------------------------------------------
@@ -451,7 +451,7 @@ def automaton_measures(draft: Draft) -> Draft:
 def _ignorable(draft: Draft) -> bool:
     # positions that are compared across partitions count every row
     overall = draft.plan.ranking is not None and draft.plan.ranking.overall
-    return draft.settings.prefilter and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
+    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
 
 
 def _joinable(draft: Draft) -> bool:
@@ -471,6 +471,7 @@ PASSES = (
     Pass(conjunction, lambda draft: has(draft.plan.pattern, "and")),
     Pass(event_selection, lambda draft: selection(draft.clause) is not None),
     Pass(costs, lambda draft: draft.clause.approx),
+    Pass(changes, lambda draft: draft.clause.changes),
     Pass(measures),
     Pass(ranking, lambda draft: draft.clause.pref or draft.clause.top),
     Pass(one_column, lambda draft: draft.clause.rows == ONE_ROW and not draft.plan.partition),
@@ -479,7 +480,7 @@ PASSES = (
     Pass(skip),
     Pass(ignored_rows, _ignorable),
     Pass(joins, _joinable),
-    Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters),
+    Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters and draft.plan.changes is None),
     Pass(inputs),
 )
 AUTOMATON_PASSES = (

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from sparkcep.clause import nodes
 from sparkcep.clause.lexer import Span, quote
-from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause
+from sparkcep.clause.tree import NEXT_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, position
 from sparkcep.plan.arcs import ARRIVED
-from sparkcep.plan.options import MICROS, NUMBER, window_size
+from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
 from sparkcep.plan.records import Changes, Window
-from sparkcep.plan.scope import Inputs, Scope
+from sparkcep.plan.scope import ENDINGS, Inputs, Scope
 
 ALL_COLUMNS = "__all"  # a field of the struct of all that a retraction must be equal in, so that there is one, and errors can be told by it
 
@@ -43,6 +44,45 @@ def check_changes(clause: MatchClause) -> None:
         raise _error(clause, clause.measures[0].expr.span, "under REPORT CHANGES each output row is an insertion or a retraction; add the measure CHANGE() AS change")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("PREV", "NEXT")):
         raise _error(clause, call.span, f"under REPORT CHANGES {call.value} does not look at rows around a match, which come and go without it; take FIRST, LAST or an aggregate")
+
+
+_NOT_OF_A_COMPUTATION = {
+    nodes.Conjunct: "a conjunction & has sides that go their own ways; write its sides one behind the other, in each order",
+    nodes.Not: "~ judges rows between others by the finished match; compare in the condition of the variable behind, or write an AUTOMATON",
+    nodes.Start: "^ is the first of the rows that are there, before which another may come; leave it out",
+    nodes.End: "$ is the last of the rows that are there, behind which another may come; leave it out",
+    nodes.Exclude: "an exclusion {- -} hides rows of a match; leave the braces out, and filter the rows of the output",
+    nodes.Within: "a group with WITHIN has a window of its own; take WINDOW for the whole match",
+}
+
+
+def check_pattern_changes(clause: MatchClause) -> None:
+    """Raises ClauseError where a PATTERN cannot be matched over rows that come and go, at the place that is the cause."""
+    check_changes(clause)
+    if clause.changes is None:
+        raise _error(clause, clause.report.span, "REPORT NET is of rows that come and go; say with CHANGES IN c how they do, or leave it out")
+    chosen = selection(clause)
+    if chosen is None or chosen.report != "ALL":
+        found = clause.selection.span if clause.selection is not None else clause.changes.span
+        message = "rows that come and go change all matches, and which one is preferred is known at the end only; write EVENT SELECTION STRICT CONTIGUITY ALL MATCHES (or SKIP TILL ...)"
+        raise _error(clause, found, message)
+    for words, part in (("APPROX", clause.approx), ("PREF", clause.pref), ("TOP", clause.top)):
+        if part is not None:
+            raise _error(clause, part.span, f"{words} weighs matches against each other, and beside CHANGES IN these come and go; leave it out, or select the rows below the clause")
+    if clause.skip is not None and clause.skip.mode != NEXT_ROW:
+        raise _error(clause, clause.skip.span, "AFTER MATCH goes from match to match, and beside CHANGES IN these come and go; all are told, so write AFTER MATCH SKIP TO NEXT ROW")
+    for node in nodes.walk(clause.pattern):
+        if type(node) in _NOT_OF_A_COMPUTATION:
+            raise _error(clause, node.span, f"beside CHANGES IN {_NOT_OF_A_COMPUTATION[type(node)]}")
+    if not clause.order_by:
+        raise clause.error(clause.changes.span, "WINDOW_WITHOUT_ORDER", "CHANGES IN needs the clause's ORDER BY, whose first expression is the rows' time")
+    if clause.order_by[0].descending:
+        raise _error(clause, clause.order_by[0].expr.span, "beside CHANGES IN the first ORDER BY expression is the rows' time, and ascends; leave DESC out")
+    if clause.window is not None and (clause.window.rows or clause.window.slide is not None):
+        what = "SLIDE ranks the matches of windows" if clause.window.slide is not None else "a WINDOW of ROWS counts rows, which come and go"
+        raise _error(clause, clause.window.span, f"{what}; beside CHANGES IN a WINDOW is a time")
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("MATCH_NUMBER", *ENDINGS)):
+        raise _error(clause, call.span, f"{call.value}() is of matches that stay; beside CHANGES IN they come and go, and CHANGE_NUMBER() counts the output rows of REPORT CHANGES")
 
 
 def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
@@ -80,6 +120,7 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
         came=tuple(map(inputs.column, arrival)) if clause.partition_by else (),
         **dict(zip(("line", "column_at"), position(clause.text, changes.span.start))),
         text=changes.span.of(clause.text).split("\n")[0][:40],
+        time="__o0",
     )
 
 

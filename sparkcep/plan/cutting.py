@@ -22,6 +22,8 @@ def undivided(plan: Plan) -> str:
     """Why the partitions of a plan with WINDOW must stay whole; "" where they may be cut."""
     if plan.automaton is not None:
         return "an AUTOMATON tells the matches of a partition in the order of their last rows"
+    if plan.changes is not None:
+        return "rows of CHANGES IN come and go, and punctuations are for whole partitions"
     if plan.windows[0].kind not in (MICROS, NUMBER):
         return "WINDOW counts rows, and where a row is in its partition is known only there"
     if plan.skip.mode != NEXT_ROW:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span
-from sparkcep.errors import UNSUPPORTED
+from sparkcep.errors import UNSUPPORTED, position
 from sparkcep.plan import records
 from sparkcep.plan.budget import history_leaves
 from sparkcep.plan.costs import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
@@ -71,11 +71,12 @@ class _Aggregate:
 class MeasureSplitter:
     """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
     matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, "" for none; ``ranked``: those of
-    MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give."""
+    MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give; ``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY, which is in the column ``arrived`` if
+    that is known."""
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
-        ranked: tuple[str, ...] = (),
+        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "",
     ) -> None:
         self.scope = scope
         self.inputs = inputs
@@ -84,7 +85,9 @@ class MeasureSplitter:
         self.timed = timed
         self.step = step
         self.ranked = ranked
+        self.arrival, self.arrived = arrival, arrived
         self._leaves: dict[records.LeafSpec, str] = {}
+        self._totals: dict[str, Span] = {}  # sums and averages, with their calls
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
 
@@ -98,6 +101,11 @@ class MeasureSplitter:
 
     def leaves(self) -> tuple[records.Leaf, ...]:
         return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
+
+    def leaf_places(self) -> tuple[records.LeafPlace, ...]:
+        """Where the calls of sums and averages stand."""
+        text = self.scope.text
+        return tuple(records.LeafPlace(name, *position(text, span.start), span.of(text).split("\n")[0][:40]) for name, span in self._totals.items())
 
     def ensure_leaf(self) -> None:
         """Makes the engine return a column even where no measure needs one."""
@@ -142,6 +150,10 @@ class MeasureSplitter:
         ends = [self._leaf(records.Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
         return f"abs({ends[0]} - {ends[1]})"
 
+    def of_changes(self) -> list[tuple[str, str]]:
+        """(name, leaf) of the measures with which those of REPORT CHANGES begin where none are written; none without that."""
+        return [] if self.arrival is None else [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
+
     def split(self, expr: Expr) -> str:
         """SQL text of the measure over leaf columns."""
         scope = self.scope
@@ -172,6 +184,11 @@ class MeasureSplitter:
 
     def _call(self, call: Expr) -> str:
         scope, name = self.scope, call.value
+        if name in CHANGED and self.arrival is not None:
+            kind = CHANGED[name]
+            if kind != "changed_by":
+                return self._leaf(records.OfChange(kind))
+            return self._leaf(records.ChangedBy(kind, self.arrived or self.inputs.column(scope.row_text(self.arrival))))
         if name == "MATCH_NUMBER":
             if call.args:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
@@ -186,7 +203,7 @@ class MeasureSplitter:
         if name in LIFETIMES:
             raise scope.error(call, name, f"{name}() is a measure of the matches of an AUTOMATON; write AUTOMATON in place of PATTERN")
         if name in CHANGED:
-            raise scope.error(call, name, f"{name}() is a measure of the changes of an AUTOMATON's matches; add REPORT CHANGES")
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches; add CHANGES IN c ARRIVAL BY a REPORT CHANGES")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
@@ -281,7 +298,10 @@ class MeasureSplitter:
             column = self.inputs.column(f"({text}) AND true" if agg.name in _BOOLEAN else text)
         if agg.conditions:
             keep = self.inputs.column(f"COALESCE({self._all(agg.conditions, self.scope.row_text)}, false)")
-        return self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
+        leaf = self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
+        if function in ("sum", "avg"):
+            self._totals.setdefault(leaf, agg.call.span)
+        return leaf
 
     def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
         return " AND ".join(f"({text_of(c)})" for c in conditions)

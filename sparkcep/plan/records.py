@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
+LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that a column gives
+WAY = "way"  # the type of the register that tells by which rows, under which labels, a computation came: a number that the kernel gives each such way
 
 
 # -- columns and places -----------------------------------------------------------------------------------------------
@@ -68,6 +70,15 @@ class Place(NamedTuple):
     text: str
 
 
+class LeafPlace(NamedTuple):
+    """Where the expression stands whose value a column for MEASURES is, which may be beyond its type."""
+
+    name: str
+    line: int
+    column: int
+    text: str
+
+
 class ConditionPlace(NamedTuple):
     """Where the condition of a variable stands."""
 
@@ -81,10 +92,12 @@ class ConditionPlace(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`, and the mask of the variables that TO FIRST and TO LAST name."""
+    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`; of TO FIRST and TO LAST also the mask of the variables that they name, and the place
+    of that name."""
 
     mode: str
     targets: int
+    place: Place | None = None
 
 
 class Selection(NamedTuple):
@@ -407,7 +420,8 @@ class Within(NamedTuple):
 
 class Register(NamedTuple):
     """A register by its name and SQL type, the tree of its first value (over constants that Spark computes) and the place of its declaration. In trees
-    it is the column :func:`register_column` of its number."""
+    it is the column :func:`register_column` of its number. Its type may be that of the input column ``like`` (``type`` is then one of :data:`OF_COLUMN`): the
+    column's own, that of its sum, or that of the sum of which its average is made."""
 
     name: str
     type: str
@@ -415,6 +429,7 @@ class Register(NamedTuple):
     line: int
     column: int
     text: str
+    like: str = ""
 
 
 class Parameter(NamedTuple):
@@ -479,6 +494,11 @@ class Automaton(NamedTuple):
     lifetime: str
     parameters: tuple[Parameter, ...]
 
+    @property
+    def by_ways(self) -> bool:
+        """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of variables: a PATTERN's."""
+        return bool(self.registers) and self.registers[-1].type == WAY
+
 
 class Arcs(NamedTuple):
     """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, () without ARRIVAL BY). ``keys``:
@@ -497,7 +517,7 @@ class Arcs(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """CHANGES IN and what goes with it. Input columns: ``column`` says what a row does; ``same``, a number that rows of a partition have in common that are
+    """CHANGES IN and what goes with it. Input columns: ``time`` is the rows' t; ``column`` says what a row does; ``same``, a number that rows of a partition have in common that are
     equal in all that a retraction must be equal in; ``arrival``, a number by which rows of a partition arrive ("": they are a bag); ``consecutive``, the
     number of CONSECUTIVE BY, or "". ``report`` is NET or CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``came``: the columns of ARRIVAL BY
     where punctuations of one partition may be for all."""
@@ -513,11 +533,17 @@ class Changes(NamedTuple):
     line: int
     column_at: int
     text: str
+    time: str
 
 
 def register_column(register: int) -> str:
     """The column that stands for a register in trees."""
     return f"__r{register}"
+
+
+def letter_column(bit: int) -> str:
+    """The column that stands for a letter in trees: whether Spark's part of a condition is true."""
+    return f"__b{bit}"
 
 
 def parameter_column(parameter: int) -> str:

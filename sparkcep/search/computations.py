@@ -58,9 +58,10 @@ NEGATIVE_ZERO = -(1 << 63)  # the bits of -0.0
 CAST = -1000  # beside a machine's error: the conversion to a register's type failed
 
 # state between calls: partition, row, side of the records at hand, how many there are, number of the last match, events, labels, ways, stamps given, what an
-# error is about, the arc in which it is, whether the partition has begun, how many records there are before its first row, and the lists of which they are
-S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, S_BASE, STATE_SIZE = range(15)
-RECORDS, MATCHES, LABELS, WAYS = range(4)  # of what there is no room, in S_DETAIL
+# error is about, the arc in which it is, whether the partition has begun, how many records there are before its first row, the lists of which they are, and how
+# many ways have numbers
+S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, S_BASE, S_KNOWN_WAYS, STATE_SIZE = range(16)
+RECORDS, MATCHES, LABELS, WAYS, NUMBERED = range(5)  # of what there is no room, in S_DETAIL
 
 
 class Graph(NamedTuple):
@@ -94,6 +95,7 @@ class Values(NamedTuple):
     given: np.ndarray
     float_given: np.ndarray
     given_null: np.ndarray
+    way: np.ndarray
 
 
 class Rows(NamedTuple):
@@ -115,8 +117,9 @@ class Rows(NamedTuple):
 
 class Room(NamedTuple):
     """Records, the two tables by which equal ones are found, what was found, and working memory. ``float_ids``, ``float_matches``: the same memory as
-    ``ids`` and ``matches``, as floating words. ``ways`` int64 (n, 2): the way before, and the label of the arc that took the row. ``made``: the record at hand;
-    ``floating`` uint8: which words of a match are floating numbers. The others are the machine's."""
+    ``ids`` and ``matches``, as floating words. ``ways`` int64 (n, 2): the way before, and the label of the arc that took the row. Where ways have numbers, they stand in ``numbered`` int64 (n, 3), with the row, from 1
+    on, and ``way_places`` finds them; each is there once. ``made``: the record at hand; ``floating`` uint8: which words of a match are floating numbers. The others are
+    the machine's."""
 
     ids: np.ndarray
     float_ids: np.ndarray
@@ -127,6 +130,8 @@ class Room(NamedTuple):
     match_stamps: np.ndarray
     match_places: np.ndarray
     ways: np.ndarray
+    numbered: np.ndarray
+    way_places: np.ndarray
     events: np.ndarray
     matches: np.ndarray
     float_matches: np.ndarray
@@ -255,6 +260,43 @@ def _known(side, count, stamp, room):
     room.stamps[at] = stamp
     room.places[at] = count
     return count
+
+
+@embedded
+def _place_of_way(before, label, q, room):
+    """Where a way stands in the table by which ways are found, or where it is to stand."""
+    mask = np.int64(room.way_places.shape[0] - 1)
+    h = _mixed(_mixed(_mixed(np.uint64(0x9E3779B97F4A7C15), before), label), q)
+    at = np.int64(h >> np.uint64(1)) & mask
+    while room.way_places[at] != 0:
+        other = room.way_places[at]
+        if room.numbered[other, 0] == before and room.numbered[other, 1] == label and room.numbered[other, 2] == q:
+            break
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def place_ways(count, room):
+    """Puts the first ``count`` ways into the table by which they are found, which is empty."""
+    for way in range(1, count + 1):
+        room.way_places[_place_of_way(room.numbered[way, 0], room.numbered[way, 1], room.numbered[way, 2], room)] = way
+
+
+@embedded
+def _way(before, label, q, room, state):
+    """The number of the way that goes on from another by row ``q`` with this label: 0 where there is no room for one more."""
+    at = _place_of_way(before, label, q, room)
+    if room.way_places[at] == 0:
+        way = state[S_KNOWN_WAYS] + 1
+        if way == room.numbered.shape[0]:
+            return np.int64(0)
+        room.numbered[way, 0] = before
+        room.numbered[way, 1] = label
+        room.numbered[way, 2] = q
+        room.way_places[at] = way
+        state[S_KNOWN_WAYS] = way
+    return room.way_places[at]
 
 
 @embedded
@@ -392,17 +434,22 @@ def _lacking(what, state):
 
 
 @inlined
-def _follow(arc, origin, k, target, on, group, q, rows, room):
-    """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set."""
+def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
+    """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set. Returns whether there was room for the number of its way."""
     for i in range(room.made.shape[0]):
         room.made[i] = room.ids[origin, k, i]
-    room.made[I_STATE] = target
+    room.made[I_STATE] = graph.arcs[arc, A_TARGET]
     room.made[I_PARENT] = k
     room.made[I_VIA] = arc
     if on == ON_ROW:
         room.made[I_PARENT] = -1
         room.made[I_FIRST] = group
         room.made[I_END] = min(room.made[I_END], rows.ends[q])
+    at = values.way[0]
+    if at < 0 or graph.arcs[arc, A_LABEL] == 0:
+        return True
+    room.made[at] = _way(room.made[at], graph.arcs[arc, A_LABEL], q, room, state)
+    return room.made[at] > 0
 
 
 @kernel
@@ -512,7 +559,8 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
                 continue
         # ---- the record that it makes
         target = graph.arcs[arc, A_TARGET]
-        _follow(arc, origin_of, k, target, on, group, q, rows, room)
+        if not _follow(arc, origin_of, k, on, group, q, graph, values, rows, room, state):
+            return _lacking(NUMBERED, state)
         bad = _set(sets, sets_end, q, values, rows, room)
         if bad < 0:
             state[S_DETAIL] = bad

@@ -16,6 +16,10 @@ from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
     ALL_ROWS,
+    LIKE,
+    MEAN,
+    SUM,
+    WAY,
     Arc,
     At,
     Automaton,
@@ -23,9 +27,11 @@ from sparkcep.plan.records import (
     Label,
     LeafSpec,
     Ranking,
+    Register,
     RowAt,
     Value,
     has,
+    letter_column,
     parameter_column,
     register_column,
 )
@@ -39,8 +45,9 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     ``slicing``: of slices of time."""
     strategy = strategy_of(plan)
     cost = f"cost of the search: {strategy.cost}"
-    if plan.automaton is not None:
-        lines = ["engine: automaton, every match; all computations side by side, row by row", cost, *_arcs(plan, plan.automaton)]
+    if strategy.search == by.COMPUTATIONS:
+        of = "" if plan.automaton is not None else f" made of the PATTERN under {STRATEGIES[plan.selection.strategy]}"
+        lines = [f"engine: automaton{of}, every match; all computations side by side, row by row", cost, *_arcs(strategy.plan, strategy.plan.automaton)]
     elif strategy.net is None:
         lines = [f"engine: {_exact(strategy)}", cost, "program:", *_indented(strategy.program.dump())]
     else:
@@ -70,7 +77,9 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
             target.append(f"  {plan.variables[variable]}: {show(tree, plan.variables)}")
     if neighbours:
         lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
-    if history:
+    if history and strategy.search == by.COMPUTATIONS:
+        lines += ["kept in registers (looks at the match so far):", *history]
+    elif history:
         lines += ["computed in the matching kernel (looks at the match so far):", *history]
     conditioned = {part.variable for part in (*plan.letters, *plan.conditions)}
     free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
@@ -240,13 +249,18 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
     texts = {letter.bit: letter.text for letter in plan.letters}
     named = {register_column(i): register.name for i, register in enumerate(automaton.registers)} | dict(plan.inputs)
     named |= {parameter_column(i): parameter.name for i, parameter in enumerate(automaton.parameters)}
+    named |= {letter_column(letter.bit): letter.text for letter in plan.letters}
 
     def shown(tree: tuple) -> str:
-        return re.sub(r"__[a-z]\d+", lambda found: named.get(found[0], found[0]), show(tree, plan.variables))
+        text = re.sub(rf"\b(?:{SUM}|{MEAN}) __c\d+", "that type", show(tree, plan.variables))  # what a sum is cast to
+        return re.sub(r"__[a-z]\d+", lambda found: named.get(found[0], found[0]), text)
 
     lines = ["automaton:"]
     for register in automaton.registers:
-        lines.append(f"  register {register.name} {register.type.upper()} = {shown(register.initial)}")
+        if register.type == WAY:
+            lines.append("  matches are told apart by the rows that they took, and for which variables")
+        else:
+            lines.append(f"  register {register.name} {_register_type(register, named)} = {shown(register.initial)}")
     for number, state in enumerate(automaton.states):
         marks = [word for word, is_so in (("start", number == automaton.start), ("final", number in automaton.final)) if is_so]
         lines.append(f"  {state}{' (' + ', '.join(marks) + ')' if marks else ''}")
@@ -254,6 +268,12 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
             if arc.source == number:
                 lines.append("    " + arc_text(arc, automaton, plan.variables, texts, shown))
     return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _from_table(plan) + _changes(plan)
+
+
+def _register_type(register: Register, named: dict[str, str]) -> str:
+    """A register's type, or that of which columns it has."""
+    words = {LIKE: "of the type of {}", SUM: "of the type of sum({})", MEAN: "of the sum of avg({})"}
+    return words[register.type].format(named[register.like]) if register.like else register.type.upper()
 
 
 def _from_table(plan: Plan) -> list[str]:
@@ -292,7 +312,8 @@ def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict
     sets = [f"{automaton.registers[item.register].name} := {shown(item.tree)}" for item in arc.sets]
     emits = [f"{name} {shown(tree)}" for name, tree in zip(automaton.emits, arc.emits)]
     given = ", ".join(automaton.parameters[i].name for i in range(*arc.parameters))
-    label = f"{names[arc.label]}{f'({given})' if arc.template else ''}: " if names[arc.label] else ""
+    name = ("", *names)[arc.label] if automaton.by_ways else names[arc.label]
+    label = f"{name}{f'({given})' if arc.template else ''}: " if name else ""
     behind = [*([f"set {', '.join(sets)}"] if sets else []), *([f"emit {', '.join(emits)}"] if emits else [])]
     return f"{label}{' '.join(takes)} -> {automaton.states[arc.target]}{'; ' if behind else ''}{'; '.join(behind)}"
 

@@ -657,7 +657,7 @@ def _needed(plan: Plan) -> set[str]:
     visit(tuple(leaf.spec for leaf in plan.leaves))
     if plan.automaton is not None:
         automaton = plan.automaton
-        visit((tuple(register.initial for register in automaton.registers), automaton.time, automaton.lifetime))
+        visit((tuple((register.initial, register.like) for register in automaton.registers), automaton.time, automaton.lifetime))
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
     visit(plan.changes and plan.changes._replace(came=()))
     if plan.ranking:

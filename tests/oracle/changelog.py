@@ -66,9 +66,10 @@ def by_count(match, rows):
     return (*match[:-1], len(rows))
 
 
-def changelog(automaton, changes, ahead=None, key=by_count, arcs=None):
+def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=oracle.matches):
     """The changes of the matches as (change, ``at`` of its cause or None, match, ``at`` of its rows), a match as the oracle of automata has it. ``ahead``:
-    SPECULATE, None for ALL; ``key``: by what a match and its rows are compared; ``arcs``: what comes and goes of :mod:`tests.oracle.arcs`."""
+    SPECULATE, None for ALL; ``key``: by what a match and its rows are compared; ``arcs``: what comes and goes of :mod:`tests.oracle.arcs`; ``find``: what gives the matches of
+    rows, each of which begins with the names of its first and last row."""
     left(changes)  # whether they make sense
     out, there, held = [], [], []
     promised, due, before = None, float("-inf"), []  # due: when arcs ON EXPIRY are taken, which follows what a punctuation releases
@@ -80,7 +81,7 @@ def changelog(automaton, changes, ahead=None, key=by_count, arcs=None):
     def told(cause, end=False):
         nonlocal before
         rows = in_order(there)
-        found = oracle.matches(moment.automaton if arcs is not None else automaton, rows, None if end else due, name)
+        found = find(moment.automaton if arcs is not None else automaton, rows, None if end else due, name)
         after = [(match, tuple(row["at"] for row in rows if match[0] <= name(row) <= match[1])) for match in found]
         keys = [[key(*match) for match in some] for some in (before, after)]
         gone, come = Counter(keys[0]) - Counter(keys[1]), Counter(keys[1]) - Counter(keys[0])

@@ -1,0 +1,60 @@
+"""Registers of a PATTERN's automaton in the types of the columns that they are of.
+
+The plan is made where no types are known, so such a register says of which column it is, and this gives it a type where the columns have theirs.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sparkcep.columns.types import MAX_DIGITS, Type, type_of
+from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan.records import LIKE, MEAN, OF_COLUMN, SUM, WAY, Automaton, Lit, Register
+
+_PLAIN = frozenset("boolean tinyint smallint int bigint float double date timestamp timestamp_ntz string".split())
+
+
+def typed(automaton: Automaton, schema: pa.Schema) -> Automaton:
+    """The automaton with SQL types in place of names of columns. Raises ClauseError for a type that no register has."""
+    types = tuple(_type(register, schema) for register in automaton.registers)
+    named = {f"{register.type} {register.like}": found for register, found in zip(automaton.registers, types)}
+
+    def tree(part: tuple) -> tuple:
+        if isinstance(part, Lit):
+            return part._replace(text=named.get(part.text, part.text)) if part.type == "type" else part
+        return ("call", part[1], *map(tree, part[2:])) if part[0] == "call" else part
+
+    if types == tuple(register.type for register in automaton.registers):
+        return automaton
+    arcs = tuple(
+        arc._replace(fence=tuple(map(tree, arc.fence)), sets=tuple(item._replace(tree=tree(item.tree)) for item in arc.sets)) for arc in automaton.arcs
+    )
+    return automaton._replace(registers=tuple(register._replace(type=found, like="") for register, found in zip(automaton.registers, types)), arcs=arcs)
+
+
+def _type(register: Register, schema: pa.Schema) -> str:
+    if register.type == WAY:
+        return "bigint"
+    how = register.type
+    if how not in OF_COLUMN:
+        return register.type
+    found = type_of(schema.field(register.like).type)
+    if found.kind == "null":
+        return "int" if how == LIKE else "bigint"
+    if how == LIKE and (found.kind in _PLAIN or found.kind == "decimal"):
+        return _sql(found)
+    if how != LIKE and found.is_float:
+        return "double"
+    if how == SUM and found.kind == "decimal":
+        return f"decimal({min(MAX_DIGITS, found.precision + 10)},{found.scale})"
+    if how != LIKE and found.is_integer:
+        return "bigint" if how == SUM else "double"
+    what = {LIKE: "a value", SUM: "SUM of a value", MEAN: "AVG of a value"}[how]
+    raise ClauseError(
+        "DATATYPE_MISMATCH", f"{what} of type {found} is kept in no register; cast it, or compare it in a column below the clause",
+        sqlstate=UNSUPPORTED, line=register.line, column=register.column, fragment=register.text,
+    )
+
+
+def _sql(found: Type) -> str:
+    return f"decimal({found.precision},{found.scale})" if found.kind == "decimal" else found.kind
