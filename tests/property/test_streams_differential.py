@@ -151,6 +151,19 @@ def compared_best(text: str, rng: random.Random) -> int:
     return total
 
 
+def test_matches_of_several_keys_that_tie_rank_by_the_places_of_their_rows():
+    """A key of which no row is kept has its rows counted on: a match at its third row ranks behind that at another's first."""
+    plan = planned(f"{PAIRS} PATTERN (A B) WINDOW INTERVAL '5' MICROSECONDS SLIDE INTERVAL '5' MICROSECONDS PREF MAX (A.v + B.v) TOP 1 OVERALL DEFINE A AS v = 1")
+    later = [{"id": i, "v": 1, "w": 0, "s": None} for i in (100, 101)]
+    table = timed(plan, {0: [{"id": i, "v": 1, "w": 0, "s": None} for i in (1, 2)] + later, 1: later})
+    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
+    _, kept = drained(stream.advance(table.slice(0, 2), np.zeros(2, dtype=np.int64), [b"", b""], 50))
+    assert kept.rows == 0 and kept.states[0] and not kept.states[1]
+    tables, _ = drained(stream.advance(table.slice(2), np.array([0, 0, 1, 1]), kept.states, 200))
+    told = pa.concat_tables(tables)
+    assert sorted(told.column(plan.ranking.vector).to_pylist()) == [[0, 1], [2, 3]]
+
+
 def random_top(rng: random.Random) -> str:
     """A statement that ranks the matches of sliding windows."""
     pattern = rng.choice(["A B", "A B C", "A B+ C", "A B? C", "A (B | C)", "(A B) & (C D)", "A ~N B", "A B{1,2}"])
