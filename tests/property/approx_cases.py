@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
+from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
@@ -57,6 +58,8 @@ class Case:
     default_words: bool = False  # leave out what is the default
     sizes: bool = False  # with MATCH_COUNT()
     checks: int = 0  # of a BUDGET, if any
+    explore: bool = False  # with a history that knows nothing
+    complete: bool = False  # whether COMPLETE() is told
 
     @functools.cached_property
     def oracle(self) -> Approx:
@@ -89,7 +92,7 @@ class Case:
         """The clause; approx=False: its exact twin, all matches without an error."""
         measures = self.measures if approx else {name: self.measures[name] for name in ("m", "label", "n", "first", "last")}
         parts = ["PARTITION BY p", f"ORDER BY t{' DESC' if self.descending else ''}, id"]
-        parts.append("MEASURES " + ", ".join(f"{sql} AS {name}" for name, sql in measures.items()))
+        parts.append("MEASURES " + ", ".join(f"{sql} AS {name}" for name, sql in measures.items()) + ", COMPLETE() AS complete" * self.complete)
         parts.append("ONE ROW PER MATCH" if self.one_row else "ALL ROWS PER MATCH")
         if not approx:
             parts.append(f"EVENT SELECTION {_STRATEGY_TEXT[self.strategy]} ALL MATCHES")
@@ -103,7 +106,8 @@ class Case:
             if self.weights:
                 line += " WEIGHTS (" + ", ".join(f"{name} {weight}" for name, weight in self.weights.items()) + ")"
             line = line if self.default_words and self.report == PROXY else f"{line} {self.report}"
-            parts.append(f"{line} BUDGET {self.checks} CHECKS" if self.checks else line)
+            line += f" BUDGET {self.checks} CHECKS" if self.checks else ""
+            parts.append(line + " USING HISTORY h EXPLORE" * self.explore)
         if self.subsets:
             parts.append("SUBSET " + ", ".join(f"{name} = ({', '.join(m)})" for name, m in self.subsets.items()))
         if self.defines:
@@ -377,12 +381,14 @@ def _inputs(plan, case, some, database) -> pa.Table:
     database.execute("CREATE TABLE t (p INT, id INT, t INT, v INT, w INT, s TEXT)")
     rows = [(p, *(row[c] for c in COLUMNS[1:])) for p, partition in some.items() for row in partition]
     database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?)", rows)
-    wanted = dict(plan.inputs)
+    wanted = {name: "NULL" if name == HISTORY_COLUMN else sql for name, sql in plan.inputs}
     for name, sql in plan.ordered_inputs:
         wanted[name] = sql.replace(ORDER, "PARTITION BY p ORDER BY id")
     if plan.rows != "one":
         wanted.update({c: c for c in COLUMNS})
     types = {name: pa.bool_() if _is_boolean(sql) else None for name, sql in wanted.items()}
+    if case.explore:
+        types[HISTORY_COLUMN] = pa.list_(pa.null())
     if case.unit:
         types |= {name: pa.timestamp("us") for name, sql in wanted.items() if sql == "t"}
     if plan.letters:

@@ -50,7 +50,7 @@ def compare(rng, queries, count) -> Tally:
     return tally
 
 
-@pytest.mark.parametrize("seed", first(range(12), wider=2))
+@pytest.mark.parametrize("seed", first(range(22), wider=2))
 def test_with_enough_checks_nothing_is_left_out(seed):
     tally = compare(random.Random(f"enough {seed}"), 30, 40)
     assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs
@@ -253,6 +253,23 @@ def test_choices_with_agents(seed):
     rng = random.Random(f"agents {seed}")
     tally = compare_choices(rng, 12, 12, with_history=True, explore=True) + compare_choices(rng, 12, 12, with_history=True, published=False, explore=True)
     assert tally["matched"] >= 0.6 * tally["pairs"] and tally["agents"] >= tally["pairs"]
+
+
+@pytest.mark.further
+def test_agents_that_learn_for_long():
+    """In one partition, where each action was tried so often that its value decides."""
+    rng, compared = random.Random("values"), 0
+    for proxies in (True, False):
+        names = "ABCD"
+        query = oracle.Budgeted(("cat", [("var", name) for name in names]), {name: {name.lower()} for name in names}, Fraction(2), {}, 9, proxies, 2, {(1, Fraction(0), 1, 0): (7, (0,))}, 1, explore=True)
+        letters = "".join(rng.choice("abcd") for _ in range(900))
+        text = clause(query, f"{'PROXY' if proxies else 'ALL'} MATCHES", f"MEASURES {REPORTED}")
+        (got,) = ran(text, query, [(letters, list(range(900)))], None, as_rows(query.history)).values()
+        answer = query.answer(letters, list(range(900)))
+        wanted = {(match.rows, match.error) for some in answer.matches.values() for match in ([oracle.proxy(some)] if proxies else some)}
+        assert sorted(seen(row)[:2] for row in got) == sorted(wanted)
+        compared += answer.agents
+    assert compared >= 60
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))

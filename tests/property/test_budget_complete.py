@@ -1,0 +1,57 @@
+"""Under few checks, with agents and without: what is COMPLETE() is told without a budget just so, and what is told at all is a match."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from sparkcep.clause.parser import parse_clause
+from sparkcep.errors import ClauseError
+from sparkcep.plan.build import make_plan
+from tests.property import approx_cases
+from tests.property.approx_cases import ALL, BUNDLES
+from tests.property.test_budget import budgeted_case
+from tests.selection import first
+
+
+def matches(rows) -> list[tuple[bool, tuple]]:
+    """Each match of a partition's output rows as (complete, its rows without their number)."""
+    found: dict = {}
+    for row in rows:
+        found.setdefault(row["m"], []).append(row)
+    return [(some[0].get("complete", True), tuple(repr(sorted((n, v) for n, v in row.items() if n not in ("m", "complete", "missing"))) for row in some)) for some in found.values()]
+
+
+def compare(rng, pairs) -> Counter:
+    tally: Counter = Counter()
+    while tally["pairs"] < pairs:
+        case = budgeted_case(rng).with_(checks=0)
+        if case.report == BUNDLES:
+            continue  # what is complete of one may be a part of a greater one
+        under = case.with_(checks=rng.choice([1, 1, 2, 3]), complete=True, explore=rng.random() < 0.6)
+        try:
+            make_plan(parse_clause(under.to_sql()))
+        except ClauseError as error:
+            assert error.error_class in ("SPARKCEP.BUDGET", "SPARKCEP.PATTERN_TOO_COMPLEX"), error
+            continue
+        some = dict(enumerate(approx_cases.partitions(rng, case, 24)))
+        told, every, got = (approx_cases.run(one, some) for one in (case, case.with_(report=ALL), under))
+        for p in some:
+            wanted = Counter(match for _, match in matches(told.get(p, [])))
+            have = matches(got.get(p, []))
+            complete = Counter(match for done, match in have if done)
+            assert not complete - wanted, f"{under.to_sql()}\n{some[p]}\n{complete - wanted}"
+            places = {(row["first"], row["last"]) for row in every.get(p, [])}
+            assert {(row["first"], row["last"]) for row in got.get(p, [])} <= places, f"{under.to_sql()}\n{some[p]}"
+            tally["pairs"] += 1
+            tally["complete"] += bool(complete)
+            tally["lost"] += len(have) > sum(complete.values()) or bool(wanted - Counter(match for _, match in have))
+    return tally
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
+def test_complete_matches_are_those_without_a_budget(seed):
+    tally = compare(random.Random(f"complete {seed}"), 1200)
+    assert tally["complete"] >= 150 and tally["lost"] >= 150
