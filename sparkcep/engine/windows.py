@@ -299,7 +299,7 @@ class Slides:
         return self.grid.values(numbers)
 
 
-def slides(window: Window, slide: Slide, column: pa.Array | None, offsets: np.ndarray, most: int) -> Slides:
+def slides(window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, offsets: np.ndarray, most: int) -> Slides:
     """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions. Raises TooMuchStateError where those of the
     rows of one partition are more than ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)
@@ -311,7 +311,7 @@ def slides(window: Window, slide: Slide, column: pa.Array | None, offsets: np.nd
         kept = np.arange(high - low) if null is None else np.flatnonzero(~null[low:high])
         if len(kept):
             begin, end = low + int(kept[0]), low + int(kept[-1]) + 1
-            x = np.arange(begin - low, end - low) if values is None else grid.exact(values[begin:end])
+            x = positions[begin:end] if values is None else grid.exact(values[begin:end])
             down = x[0] > x[-1]
             found = np.unique(_listed(grid, x, x, most)[0])
             place = grid.exact(found)

@@ -7,10 +7,12 @@ whose windows, and those of all earlier rows, have ended.
 from __future__ import annotations
 
 import collections
+import datetime
 import decimal
 import math
 import random
 import re
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -72,6 +74,7 @@ LAST_ROWS = [
     f"{GRAPHS} PATTERN (A ~N C) WINDOW 5 ROWS DEFINE A AS v < 3, N AS v = 2, C AS w > 0",
     f"{HEAD} LAST(id) AS z, FIRST(id) AS f, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
     f"{HEAD} LAST(id) AS z, MISSING() AS m PATTERN (A B+ C) APPROX 2 DEFINE A AS v < 2, B AS v > 2, C AS w > 1",
+    f"{HEAD} LAST(id) AS z, MISSING() AS m PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
     f"{HEAD} MATCH_ERRORS() AS e, PREV(v) AS p ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 1, B AS v > 3, C AS w > 1",
     f"{HEAD} LAST(id) AS z, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN (A B C) {WINDOW} APPROX 2 PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
     f"{HEAD} LAST(id) AS z, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
@@ -93,6 +96,66 @@ AUTOMATA = [
     f"{HEAD} CLASSIFIER() AS c, NEXT(v) AS x ALL ROWS PER MATCH {PEAKS} {WINDOW}",
     f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n, MATCH_TO() AS t {PEAKS} LIFETIME TO id + 4",
 ]
+
+
+PAIRS = f"{HEAD} A.id AS a, LAST(id) AS z, WINDOW_START() AS s {ANY} ALL MATCHES"
+TOPS = [
+    f"{PAIRS} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS PREF MAX (A.v + B.v + C.v) TOP 2 DEFINE A AS v < 3, C AS w > 0",
+    f"{PAIRS} PATTERN (A B+ C) {WINDOW} SLIDE INTERVAL '1' MICROSECONDS PREF MAX (C.v - A.v) TOP 3 DEFINE A AS v < 3, B AS v >= PREV(v), C AS w > 0",
+    f"{PAIRS} PATTERN (A B) WINDOW 4 ROWS SLIDE 2 ROWS PREF MAX (A.v * B.w) TOP 2 DEFINE A AS v > 0",
+    f"{PAIRS} PATTERN (A ~N B) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (A.v + B.v) TOP 2 DEFINE A AS v > 0, N AS v = 2",
+    f"{PAIRS} PATTERN ((A B) & (C D)) {WINDOW} SLIDE INTERVAL '3' MICROSECONDS PREF MAX (A.v + D.v) TOP 2 DEFINE A AS v > 0, C AS w > 0",
+    f"{PAIRS} PATTERN (A B) {WINDOW} SLIDE INTERVAL '3' MICROSECONDS PREF MAX (A.v + B.v) TOP 2 OVERALL DEFINE A AS v > 0",
+]
+
+
+def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
+    """The k best of each partition and window, by score and places of rows, as what they measure. ``leaves``: what the engine gives."""
+    ranking, names = plan.ranking, leaves.column_names
+    start = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")
+    database = sqlite3.connect(":memory:")
+    database.execute(f"CREATE TABLE leaves ({', '.join(names)})")
+    rows = [tuple(str(v) if isinstance(v, (list, datetime.datetime)) else v for v in row.values()) for row in leaves.to_pylist()]
+    database.executemany(f"INSERT INTO leaves VALUES ({', '.join('?' * len(names))})", rows)
+    scores = [score for (score,) in database.execute(f"SELECT {ranking.objectives[0]} FROM leaves ORDER BY rowid")]
+    groups: dict[tuple, list[tuple]] = {}
+    for score, row in zip(scores, leaves.to_pylist(), strict=True):
+        rank = (score is None, 0 if score is None else -score, row[ranking.vector])
+        shown = tuple(row[dict(plan.outputs)[name]] for name in ("a", "z"))
+        groups.setdefault(("" if ranking.overall else row["__p0"], row[start]), []).append((rank, row["__p0"], shown))
+    return {group: [found[2] for found in sorted(some)[: ranking.top]] for group, some in groups.items()}
+
+
+@pytest.mark.parametrize("text", TOPS)
+def test_the_best_of_windows(text):
+    """Of each window that has ended the best are told, once, and nothing of others."""
+    rng, plan, total = random.Random(text), planned(text), 0
+    window = plan.windows[0]
+    for _ in range(6):
+        table = timed(plan, rows_of(rng, 5, 14))
+        whole = best(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
+        for watermark, released, told in watched(plan, table, rng, rng.choice([0, 2, 5])):
+            found = best(plan, told)
+            rows = {p: int((np.asarray(table.column("__p0")) == p)[released].sum()) for p in np.asarray(table.column("__p0")).tolist()}
+            for group, some in whole.items():
+                begin = group[1] if isinstance(group[1], int) else int((group[1] - datetime.datetime(1970, 1, 1)) / datetime.timedelta(microseconds=1))
+                ended = begin + int(window.size) <= (watermark + 1 if window.kind == "micros" else rows[group[0]])
+                assert (found.pop(group, None) == some) if ended else group not in found, (text, watermark, group)
+                total += ended
+            assert not found
+    assert total > 20
+
+
+def watched(plan, table: pa.Table, rng: random.Random, delay: int):
+    """(watermark, released rows, all that was told so far) after each micro-batch; of each partition and window the rows come in one of them."""
+    told: list[pa.Table] = []
+    seen: dict[tuple, int] = {}
+    start = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")
+    for number, (watermark, released, tables) in enumerate(micro_batches(plan, table, rng, delay)):
+        told += tables
+        for row in (row for part in tables for row in part.to_pylist()):
+            assert seen.setdefault(("" if plan.ranking.overall else row["__p0"], row[start]), number) == number
+        yield watermark, released, pa.concat_tables([prepare(plan, table.drop_columns(["__s0", "__s1"]).schema).output_schema.empty_table(), *told])
 
 
 def rows_of(rng: random.Random, keys: int, longest: int) -> dict[int, list[dict]]:
@@ -138,6 +201,14 @@ def by_partition(plan, leaves: pa.Table) -> dict[int, list[str]]:
 
 def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
     """Runs micro-batches over rows in disorder; gives (watermark, released rows, what was reported so far by partition) after each."""
+    found = [prepare(plan, table.drop_columns(["__s0", "__s1"]).schema).output_schema.empty_table()]
+    for watermark, released, tables in micro_batches(plan, table, rng, delay):
+        found += tables
+        yield watermark, released, by_partition(plan, pa.concat_tables(found))
+
+
+def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int):
+    """(watermark, released rows, tables of what is told) of each micro-batch over rows in disorder."""
     count = table.num_rows
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     key = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1]
@@ -148,7 +219,6 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
     states: dict[int, bytes] = {}
     due: dict[int, int] = {}
     watermark, latest, at, idle = 0, 0, 0, 0
-    found = [prepared.output_schema.empty_table()]
     order = np.zeros(0, dtype=np.int64)
     while at < count or idle < 3:
         size = rng.choice([0, 1, 1, 2, 3, 5, 9, 40])
@@ -163,7 +233,6 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
         keys = np.array([number[int(key[row])] for row in batch_rows], dtype=np.int64)
         watermark = latest
         tables, kept = drained(stream.advance(table.take(pa.array(batch_rows, pa.int64())), keys, [states.get(k, b"") for k in touched], watermark))
-        found += tables
         for k, state, when in zip(touched, kept.states, kept.due.tolist(), strict=True):
             states[k], due[k] = state, when
             if when == NOTHING_DUE:
@@ -171,7 +240,7 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
             assert when > watermark
         order = np.concatenate([order, batch_rows])
         latest = max(latest, max((int(time[row]) for row in order), default=0) - delay * MS - 1)
-        yield watermark, time <= watermark, by_partition(plan, pa.concat_tables(found)), states
+        yield watermark, time <= watermark, tables
 
 
 def _ordered(prepared, order):
@@ -200,7 +269,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
     whole = answered(plan, table, np.ones(table.num_rows, dtype=bool))
     if whole is None:
         return 0
-    for watermark, released, found, _ in streamed(plan, table, rng, rng.choice([0, 2, 5])):
+    for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5])):
         prefix = answered(plan, table, released)
         further = answered(plan, table, released | (time <= watermark + rng.randint(0, 9) * MS))
         for answer in (by_partition(plan, one) for one in (prefix, further, whole) if one is not None):
@@ -255,7 +324,7 @@ def test_each_answer_for_last_rows(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA)
+@pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA + TOPS)
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     """Once the watermark is far behind a key's rows, its state is empty, unless something is said to be kept for ever."""
     rng, plan = random.Random(text), planned(text)

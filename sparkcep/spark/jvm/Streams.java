@@ -257,6 +257,11 @@ final class Streams {
     return null;
   }
 
+  /** Whether a clause over a stream is in a plan. */
+  static boolean isBelow(LogicalPlan plan) {
+    return plan.isStreaming() && (plan instanceof StreamInput || CollectionConverters.asJava(plan.children()).stream().anyMatch(Streams::isBelow));
+  }
+
   // -- planning
 
   /** The mark below a call's table; null where that is none. */
