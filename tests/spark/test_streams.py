@@ -28,6 +28,7 @@ END = 100_000  # seconds: behind all rows, and far behind all windows
 
 V = """MEASURES FIRST(ts) AS a, LAST(UP.price) AS u, LAST(ts) AS z, count(*) AS c
     PATTERN (STRT DOWN+ UP+) WINDOW INTERVAL '60' SECONDS DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)"""
+B = f"SELECT symbol, a, z, c FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {V.replace('DOWN+ UP+', 'DOWN UP+')})"
 STATEMENTS = {
     "v": f"SELECT * FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {V})",
     "no_keys": "SELECT * FROM {t} MATCH_RECOGNIZE (ORDER BY ts, n DESC MEASURES MATCH_NUMBER() AS m, FIRST(ts) AS a, LAST(symbol) AS s PATTERN (A B) "
@@ -52,6 +53,8 @@ STATEMENTS = {
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '6' SECONDS SLIDE INTERVAL '3' SECONDS PREF MAX (A.price + B.price) TOP 4 OVERALL DEFINE A AS price > 2)",
     "top_paths": "SELECT symbol, z, k, s FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_RANK() AS k, WINDOW_END() AS s "
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '6' SECONDS SLIDE INTERVAL '3' SECONDS PREF MAX (A.price + B.price) TOP 4 DEFINE A AS price > 2)",
+    "two": f"SELECT symbol, a, z, c FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {V}) UNION ALL {B}",
+    "twice": f"WITH m AS ({B}) SELECT * FROM m UNION ALL SELECT * FROM m UNION ALL {B}",
     "one_column": "SELECT c FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c "
     "AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS price >= PREV(price), C AS price < PREV(price)) WHERE symbol <> 'k1'",
 }
@@ -263,8 +266,9 @@ def test_errors_when_a_query_starts(spark, rate, tmp_path):
     with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*keeps a state above or beside it \(EventTimeWatermark\)"):
         query = again.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "again")).trigger(availableNow=True).start()
         query.awaitTermination()
-    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*above or beside it \(another clause\)"):
-        ran(frame.union(frame), tmp_path, "two")
+    distinct = spark.table("rate_stream").dropDuplicates(["value", "timestamp"]).select("p", "value", "timestamp")
+    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*above or beside it \(.*Deduplicate"):
+        ran(frame.union(distinct), tmp_path, "two")
 
 
 def test_columns_of_any_name_and_type(spark, tmp_path):
