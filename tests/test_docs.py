@@ -106,3 +106,15 @@ def test_every_error_class_is_in_the_reference():
     raised = set(_RAISED.findall(source))
     listed = set(re.findall(r"\| `SPARKCEP\.([A-Z_]+)` \|", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")))
     assert {"PATTERN_TOO_COMPLEX", "UNKNOWN_VARIABLE"} <= raised <= listed
+
+
+def test_every_function_is_in_the_table_of_all():
+    from sparkcep.plan import measures, scope
+    from sparkcep.spark.table_function import GRAPH_FUNCTIONS
+
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(\w+)\(", re.search(r"## All measures and functions\n(.*?)\n## ", page, re.S)[1]))
+    families = (scope.NAVIGATIONS, scope.OF_MATCHES, scope.RANKED, scope.SLIDING, scope.ENDINGS, measures.APPROXIMATE, measures.LIFETIMES, measures.CHANGED, GRAPH_FUNCTIONS)
+    assert {name for family in families for name in family} | {scope.PRIOR, "CLASSIFIER", "MATCH_NUMBER"} == listed
+    headings = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^###? (.+)$", page, re.M)}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", page)) <= headings
