@@ -116,7 +116,7 @@ class Computations:
         """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
         opens = open.opens(chunk)
         for found in self._rounds(chunk, opens):
-            yield from self.tables.of(chunk, found)
+            yield from self.tables.of(chunk, self.told(found))
         return open.left(chunk, opens, opens[chunk.going, codes.O_COVERED], self.task.back)
 
     def rounds(self, chunk: Chunk) -> Iterator[Found]:

@@ -555,7 +555,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {item.column for item in plan.order} - _needed(plan)
     order_only |= {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
-    order_only |= {name for i, register in enumerate(plan.automaton.registers) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
+    order_only |= {name for i, register in enumerate(plan.automaton.declared) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
     shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
         window = " ".join(
@@ -626,7 +626,7 @@ def free_names(plan: Plan) -> list[str]:
 def _own_names(plan: Plan) -> list[str]:
     """The names of registers and parameters, each once."""
     automaton = plan.automaton
-    own = (*automaton.registers, *automaton.parameters) if automaton is not None else ()
+    own = (*automaton.declared, *automaton.parameters) if automaton is not None else ()
     return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
 
 
