@@ -14,6 +14,8 @@ from sparkcep.engine import changelog as changelog_engine
 from sparkcep.engine import computations
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
+from sparkcep.settings import DEFAULT
+from sparkcep.sql.restated import as_automaton
 from tests.oracle import changelog, measures, pattern, selection
 from tests.property.in_process import run
 from tests.selection import first
@@ -188,3 +190,38 @@ def test_every_arrival_gives_one_net(seed):
     assert told > 200
 
 
+
+
+def restated_agrees(rng, query):
+    """(partitions compared, matches) of a query and what EXPLAIN AUTOMATON makes of it; (0, 0) where that is an error."""
+    try:
+        text = as_automaton(parse_clause(query.to_sql()), DEFAULT)
+    except ClauseError as error:
+        assert error.error_class == "SPARKCEP.AUTOMATON", error
+        assert error.line, error
+        return 0, 0
+    expected, partitions = {}, {}
+    for p in range(PARTITIONS):
+        rows = [{**row, "p": p} for row in selection.random_rows(rng, rng.randrange(1, 8))]
+        try:
+            expected[p] = Counter(tuple(sorted(values.items(), key=str)) for _, values in query.output(rows))
+        except selection.Budget:
+            continue
+        partitions[p] = rows
+    got, matched = run(text, partitions) if partitions else {}, 0
+    for p, answer in expected.items():
+        rows = Counter(tuple(sorted(((k, v) for k, v in row.items() if k in query.measures), key=str)) for row in got.get(p, []))
+        assert rows == answer, f"{query.to_sql()}\n{text}\nrows {partitions[p]}"
+        matched += sum(answer.values())
+    return len(expected), matched
+
+
+@pytest.mark.parametrize("seed", first(range(6), wider=3))
+def test_the_automaton_that_explain_prints_gives_the_same_matches(seed):
+    rng = random.Random(9600 + seed)
+    compared = matched = 0
+    for _ in range(QUERIES):
+        pairs, matches = restated_agrees(rng, random_query(rng, rng.choice([measures.ONE_ROW, measures.ONE_ROW, measures.OMIT_EMPTY])))
+        compared, matched = compared + pairs, matched + matches
+    assert compared > 0.4 * QUERIES * PARTITIONS
+    assert matched > compared
