@@ -242,7 +242,8 @@ class _Builder:
             if arc.name is not None:
                 if arc.name.lower() in named and not automaton.by_rows:
                     raise self.error(arc.span, f"two arcs are called {arc.name}; give one of them another name, or none")
-                self.labels.setdefault(next((name for name in self.labels if automaton.by_rows and name.lower() == arc.name.lower()), arc.name), len(self.labels) + 1)
+                if arc.name.lower() not in named:
+                    self.labels[arc.name] = len(self.labels) + 1
                 named.add(arc.name.lower())
         for item in automaton.states:
             if item.name.lower() not in self.states and automaton.tables:
@@ -324,9 +325,13 @@ class _Builder:
         template = "" if arc.parameters is None else arc.name
         splitter.parameters = {}
         return Arc(
-            source, target, arc.on, letter, fence, tuple(sets), emitted, self.labels.get(arc.name or "", 0), *self.place(arc.span), template,
+            source, target, arc.on, letter, fence, tuple(sets), emitted, self._label(arc), *self.place(arc.span), template,
             (first, len(self.parameters)),
         )
+
+    def _label(self, arc: written.Arc) -> int:
+        """The number of an arc's name, whose first spelling is that of all; 0 without one."""
+        return 0 if arc.name is None else next(number for name, number in self.labels.items() if name.lower() == arc.name.lower())
 
     def _parameters(self, arc: written.Arc) -> dict[str, int]:
         """Numbers the parameters of an arc."""
