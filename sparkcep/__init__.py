@@ -13,7 +13,7 @@ from importlib import import_module
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.version import __version__ as __version__
 
-__all__ = ["ClauseError", "MatchRuntimeError", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
+__all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
 
 
 _MODULES = {  # of what is loaded when it is asked for
@@ -28,6 +28,7 @@ _MODULES = {  # of what is loaded when it is asked for
     "plot": "sparkcep.draw.matches",
     "preview": "sparkcep.trial",
     "report": "sparkcep.spark.report",
+    "budget_totals": "sparkcep.spark.totals",
     "load_ipython_extension": "sparkcep.notebook.magic",
     "unload_ipython_extension": "sparkcep.notebook.magic",
 }

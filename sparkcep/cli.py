@@ -445,14 +445,12 @@ def _report(options: argparse.Namespace) -> None:
 def _telling(statement: str) -> Iterator[None]:
     """Raises UsageError for an error that Spark raises over a statement. It shows the place there, without the traceback of Python
     workers and without a plan."""
-    from pyspark.errors import PySparkException
-
-    from sparkcep.spark.errors import shown, without_log
+    from sparkcep.spark.errors import RAISED, shown, without_log
 
     try:
         with without_log():
             yield
-    except PySparkException as error:
+    except RAISED as error:
         raise UsageError(shown(error, statement)) from None
 
 

@@ -24,7 +24,7 @@ class ClauseError(Exception):
     """An error in a MATCH_RECOGNIZE clause, with an error class and SQLSTATE as Spark's have, and a position.
 
     ``line`` and ``column`` are 1-based and count from the start of the statement's text. Both are 0 when the error has no place in
-    the text (a run-time error).
+    the text.
     """
 
     def __init__(
@@ -56,11 +56,20 @@ class ClauseError(Exception):
 class MatchRuntimeError(ClauseError):
     """An error while matching that depends on the data, such as SKIP TO the first row of a match."""
 
-    def __init__(self, error_class: str, message: str, *, sqlstate: str = DATA) -> None:
-        super().__init__(error_class, message, sqlstate=sqlstate)
+    def __init__(self, error_class: str, message: str, *, sqlstate: str = DATA, line: int = 0, column: int = 0, fragment: str = "") -> None:
+        super().__init__(error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=fragment)
+
+    def at(self, place: tuple[int, int, str] | None) -> MatchRuntimeError:
+        """The same error at a place of the statement (line, column, text), if it has none of its own and that is known."""
+        if self.line or place is None or not place[0]:
+            return self
+        line, column, fragment = place
+        name = self.error_class.removeprefix("SPARKCEP.")
+        return MatchRuntimeError(name, self.message, sqlstate=self.sqlstate, line=line, column=column, fragment=fragment.split("\n")[0])
 
     def __reduce__(self):  # crosses the worker boundary
-        return functools.partial(MatchRuntimeError, sqlstate=self.sqlstate), (self.error_class.removeprefix("SPARKCEP."), self.message)
+        fields = {name: getattr(self, name) for name in ("sqlstate", "line", "column", "fragment")}
+        return functools.partial(MatchRuntimeError, **fields), (self.error_class.removeprefix("SPARKCEP."), self.message)
 
 
 class TooManyStepsError(Exception):
@@ -106,11 +115,17 @@ def excerpt(sql: str, line: int, column: int, fragment: str) -> str:
     return f"\n\n== SQL (line {line}, position {column}) ==\n{text}\n{indent}{mark}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of the ``known`` names of which ``name`` may be a misspelling."""
+def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """The one of the ``known`` names of which ``name`` may be a misspelling; ``alike`` says how much of it they must have in common."""
     by_upper = {k.upper(): k for k in known}
-    found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=alike)
     return by_upper[found[0]] if found else None
+
+
+def offered(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the one that was meant, if one is near."""
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near is not None else ""
 
 
 def shown(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, nearest
 
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
@@ -92,3 +92,13 @@ _READERS = {  # member -> its key, how its text is read
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number),
 }
 DEFAULT = Settings()
+_OTHERS = ("sparkcep.warm",)  # read by spark/warming.py
+
+
+def unknown(key: str) -> str | None:
+    """What is wrong with the name of a setting that nobody reads; None for one that somebody may."""
+    known = [*(k for k, _ in _READERS.values() if k.startswith("sparkcep.")), *_OTHERS]
+    if not key.startswith("sparkcep.") or key in known:
+        return None
+    near = nearest(key, known)
+    return f"{key} is no setting of sparkcep's, and has no effect; " + (f"did you mean {near}?" if near is not None else f"the settings are {', '.join(known)}")

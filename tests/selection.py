@@ -21,6 +21,11 @@ def one_in(step: int, values: Iterable) -> list:
     return [further(value) if i % step else value for i, value in enumerate(values)]
 
 
+def part(number: int, parts: int, values: Iterable) -> list:
+    """The values as parameters of a test of which the wider run takes one part, each ``parts``-th from the ``number``-th on; the others are slow."""
+    return [value if i % parts == number else pytest.param(value, marks=pytest.mark.slow) for i, value in enumerate(values)]
+
+
 def further(value: object):
     """One parameter, or a ``pytest.param`` of several, that only the wider run takes."""
     if hasattr(value, "marks") and hasattr(value, "values"):

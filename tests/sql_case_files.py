@@ -30,7 +30,8 @@ may also be one line:
     error CLASS [line:column | at 'fragment'] [text]     an analysis error; ``*`` is any class of ours
     runtime error text                                   an error of the running query
 
-``at 'fragment'`` says that the error points at the only place where the statement has this text.
+``at 'fragment'`` says that the error points at the only place where the statement has this text. A line ``error`` or ``runtime error`` alone has the
+whole message below it, each line behind ``>``; ``python -m tests.error_messages --write`` writes these, and the page of the documentation that shows them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 NULL = None
@@ -51,11 +52,12 @@ class CaseFileError(Exception):
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """What an error case expects; ``error_class`` is None for an error at run time."""
+    """What an error case expects; ``error_class`` is None for an error at run time. ``whole`` is the whole message, where it is given."""
 
     error_class: str | None
     position: tuple[int, int] | None = None
     text: str = ""
+    whole: str | None = None
 
 
 @dataclass
@@ -251,9 +253,12 @@ class _Reader:
         seen = False
         for number, line in self._block():
             text = line.strip()
+            if case.error and case.error.whole is not None and line.startswith(">"):
+                case.error = self._longer(case.error, line[1:].removeprefix(" "))
+                continue
             if case.error:
                 raise self.error("nothing may follow the expected error", number)
-            if text.startswith(("error ", "runtime error ")):
+            if text in ("error", "runtime error") or text.startswith(("error ", "runtime error ")):
                 if seen or case.columns or case.types:
                     raise self.error("an expected error stands alone", number)
                 case.error = self._error(case, text, number)
@@ -293,7 +298,16 @@ class _Reader:
                 raise self.error(f"a cell in double quotes must be a JSON string: {cell}", number) from e
         return cell
 
+    @staticmethod
+    def _longer(error: ExpectedError, line: str) -> ExpectedError:
+        """The error with one more line of its message, which begins with the class."""
+        whole = f"{error.whole}\n{line}" if error.whole else line
+        known = re.match(r"\[(?:SPARKCEP\.)?([A-Z_.0-9]+)\]", whole)
+        return replace(error, whole=whole, error_class=error.error_class and (known[1] if known else "*"))
+
     def _error(self, case: Case, text: str, number: int) -> ExpectedError:
+        if text in ("error", "runtime error"):
+            return ExpectedError("*" if text == "error" else None, whole="")
         if text.startswith("runtime error "):
             return ExpectedError(None, text=text[len("runtime error ") :].strip())
         parsed = re.fullmatch(r"error ([A-Z_.0-9]+|\*)(?: (\d+):(\d+)| at '(.+?)')?(?: (.+))?", text)

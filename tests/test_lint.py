@@ -173,6 +173,12 @@ def test_order():
     )
 
 
+def test_a_measure_with_the_name_of_a_key():
+    clause = "FROM t MATCH_RECOGNIZE (PARTITION BY s, `k` ORDER BY x MEASURES LAST(x) AS {}, FIRST(x) AS y PATTERN (A) DEFINE A AS x > 1)"
+    assert [(f.code, f.fragment) for f in lint("SELECT * " + clause.format("K"))] == [("TWO_OF_A_NAME", "K")]
+    assert lint("SELECT * " + clause.format("z")) == []
+
+
 def test_undefined_variables_are_told_once():
     found = [f for f in lint(f"{HEAD}\n PATTERN (strt A+ STRT | B)\nDEFINE A AS x > 1)")]
     assert [(f.code, f.severity, f.line, f.fragment) for f in found] == [
@@ -287,7 +293,7 @@ class TestCommand:
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("seed", first([0, 1]))
+@pytest.mark.parametrize("seed", first([0, 1], wider=1))
 def test_random_clauses(seed):
     """Valid or broken, every text is judged, and every place is one in it."""
     judged = 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkcep.errors import ClauseError
+from tests.error_messages import message
 from tests.sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
 
 FOLDER = Path(__file__).resolve().parent / "cases"
@@ -77,6 +78,9 @@ def test_case(spark, views, file, case):
 def check_case(spark, case: Case) -> None:
     statement = case.statements[-1]
     arguments = () if case.params is None else (case.params,)
+    if case.error is not None and case.error.whole is not None:
+        check_message(spark, case)
+        return
     if starts_no_job(case):
         check_error(spark, case, statement, arguments)
         return
@@ -104,6 +108,19 @@ def check_case(spark, case: Case) -> None:
     elif Counter(found) != Counter(case.rows):
         # Both sides sorted, for a diff that can be read.
         assert _sorted(found) == _sorted(case.rows)
+
+
+def check_message(spark, case: Case) -> None:
+    """Whether this is the whole message, and whether a job ran before it only where the case says so."""
+    context = spark.sparkContext
+    context.setJobGroup(f"error case {case.name}", case.name)
+    try:
+        found = message(spark, case)
+        jobs = context.statusTracker().getJobIdsForGroup(f"error case {case.name}")
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert found == case.error.whole
+    assert case.error.error_class is None or not list(jobs), "a job ran before the error"
 
 
 def _sorted(rows):

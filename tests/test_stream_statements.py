@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from sparkcep.automaton.streams import different, kept, warnings
+from sparkcep.automaton.streams import check_stream, different, kept, warnings
 from sparkcep.clause.parser import parse_clause
+from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 
 BEFORE = (
@@ -54,6 +55,44 @@ def test_another_statement_is_told(name):
 @pytest.mark.parametrize("old, new", SAME)
 def test_other_measures_and_places_are_no_other_statement(old, new):
     assert BEFORE.count(old) == 1 and compared(BEFORE.replace(old, new)) == []
+
+
+LAST_ROWS = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z{} EVENT SELECTION SKIP TILL ANY MATCH{} PATTERN (A B) WINDOW INTERVAL '5' SECOND {} DEFINE A AS x = 1"
+
+
+@pytest.mark.parametrize(
+    "before, now, what",
+    [
+        (("", " ALL MATCHES", ""), (", MATCH_COUNT() AS n", "", ""), ["MATCH_COUNT()"]),
+        ((", MATCH_COUNT() AS n", "", ""), (", MATCH_GRAPH() AS n", "", ""), ["MATCH_COUNT()", "MATCH_GRAPH()"]),
+        (("", "", "APPROX 1"), ("", "", "APPROX 0.5"), ["APPROX"]),
+        (("", "", "APPROX 1"), (", MATCH_COUNT() AS n", "", "APPROX 1"), ["MATCH_COUNT()"]),
+        (("", "", "APPROX 1 MATCH BUNDLES"), (", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ["BUNDLE_START()"]),
+        ((", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ("", "", "APPROX 1 MATCH BUNDLES"), []),
+    ],
+)
+def test_what_ends_at_a_row_is_another_statement(before, now, what):
+    (first, texts), (second, _) = stated(LAST_ROWS.format(*before)), stated(LAST_ROWS.format(*now))
+    found = different(first, second, texts, texts)
+    assert [word for word in found if word != "EVENT SELECTION"] == what
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("WINDOW INTERVAL '5' SECOND", ""), "MATCH_COUNT() without WINDOW would keep all rows"),
+        (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("(A B)", "(^ A B)"), "^ for MATCH_COUNT() does not stream yet"),
+        (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("(A B)", "(A B ~A)"), "a negation behind the last row"),
+        (LAST_ROWS.format("", "", "APPROX 1 MATCH BUNDLES").replace("x = 1", "x = 1, B AS x > A.x"), "MATCH BUNDLES of matches at which conditions"),
+        (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS"), "BUDGET does not stream yet"),
+        (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW waits"),
+        (LAST_ROWS.format("", "", "APPROX 1").replace("EVENT", "ALL ROWS PER MATCH WITH UNMATCHED ROWS EVENT").replace("x = 1", "x = 1, B AS x > A.x"), "WITH UNMATCHED ROWS for APPROX"),
+    ],
+)
+def test_what_does_not_stream_of_answers_for_last_rows(text, message):
+    with pytest.raises(ClauseError) as error:
+        check_stream(make_plan(parse_clause(text)))
+    assert error.value.error_class == "SPARKCEP.STREAM" and message in str(error.value) and error.value.line
 
 
 def test_what_is_kept_and_warned_of():

@@ -20,6 +20,7 @@ from sparkcep.automaton.links import Far, Links, agreements_among, comparisons_o
 from sparkcep.automaton.net import E_AT_END, E_AT_START, Net
 from sparkcep.automaton.program import Program
 from sparkcep.automaton.selection import negated_groups, selection_automaton
+from sparkcep.automaton.steps import too_complex
 from sparkcep.automaton.translated import translated
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
@@ -164,6 +165,16 @@ def strategy_of(plan: Plan) -> Strategy:
     if plan.ranking is None or not plan.ranking.top or found.ranks:
         return found
     return replace(found, unranked=_unranked(plan, plan.ranking, found))
+
+
+def placed_strategy(plan: Plan) -> Strategy:
+    """The same; errors have the clause's place."""
+    try:
+        return strategy_of(plan)
+    except ClauseError as error:
+        if error.line or error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
+            raise
+        raise too_complex(error.message, *plan.place) from None
 
 
 def _with_changes(plan: Plan) -> Strategy:

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from sparkcep.automaton.net import ACCEPT, E_NOT, E_VAR
+from sparkcep.automaton.strategy import (
+    BUNDLED,
+    BY_COST,
+    CHEAPEST,
+    COMPUTATIONS,
+    COUNTED,
+    EVERY,
+    GRAPH,
+    PROXIES,
+    Strategy,
+    placed_strategy,
+)
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
-from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER
+from sparkcep.plan.budget import HISTORY
+from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Window, has, walk
 
@@ -23,27 +37,54 @@ def check_stream(plan: Plan) -> None:
     for what, there in _families(plan):
         if there:
             raise _wrong(plan, f"{what} {YET}", UNSUPPORTED)
+    strategy = placed_strategy(plan)
+    if strategy.question in _QUESTIONS:
+        _check_last_rows(plan, strategy)
     window = _window(plan)
     if window.kind == NUMBER:
         message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
         raise _wrong(plan, message, window=window)
-    for what, there in (("ALL MATCHES", plan.reports_all), ("a negation", has(plan.pattern, "not"))):
+    for what, there in (("ALL MATCHES", plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
         if there and window.kind == NO_WINDOW:
             raise _wrong(plan, f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS")
 
 
+def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
+    """Raises ClauseError where what ends at a row is told otherwise than row by row."""
+    window, what = _window(plan), _QUESTIONS[strategy.question]
+    incremental = strategy.search == PROXIES
+    if window.kind == NO_WINDOW and not incremental:
+        raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS")
+    if incremental:
+        return
+    net = strategy.automaton
+    behind = bool(net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any())
+    for there, which in (
+        (strategy.question == BUNDLED, "MATCH BUNDLES of matches at which conditions, negations or MATCH_COUNT() look"),
+        (plan.rows == "unmatched", f"WITH UNMATCHED ROWS for {what}"),
+        (has(plan.pattern, "start"), f"^ for {what}"),
+        (behind or (net.negates and strategy.conjoined), f"a negation behind the last row, or beside &, for {what}"),
+        (any(has(c, "mno") for condition in plan.conditions for c in condition.trees), f"MATCH_NUMBER() in DEFINE for {what}"),
+    ):
+        if there:
+            raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
+
+
+_QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}
+
+
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, and whether the clause has it."""
-    top = plan.ranking is not None and plan.ranking.top > 0
+    top, automaton = plan.ranking is not None and plan.ranking.top > 0, plan.automaton
     return [
-        ("an AUTOMATON", plan.automaton is not None),
         ("CHANGES IN", plan.changes is not None),
+        ("ARCS FROM", plan.arcs is not None),
+        ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
+        ("WITH UNMATCHED ROWS of an AUTOMATON", automaton is not None and plan.rows == "unmatched"),
         ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
         ("TOP k", top),
         ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
-        ("APPROX", plan.approximate is not None),
-        ("MATCH_COUNT()", plan.counting),
-        ("MATCH_GRAPH()", plan.graphing),
+        ("MATCH HISTORY", plan.approximate is not None and plan.approximate.report == HISTORY),
         ("SLIDE", plan.slide is not None),
         ("a condition with a Spark function over several rows", bool(plan.ordered_inputs)),
         ("an aggregate that Spark computes over the rows of a match", any(leaf.spec.kind == "rows" for leaf in plan.leaves)),
@@ -55,7 +96,9 @@ def warnings(plan: Plan) -> list[str]:
     """What a user of a stream should know of a clause that streams."""
     found = []
     window, ahead = _window(plan), _reach(plan)[1]
-    if window.kind != MICROS:
+    if plan.automaton is not None and plan.automaton.lifetime:
+        found.append("it has LIFETIME TO: a row whose end is NULL is kept until no match under way has it")
+    elif window.kind != MICROS:
         bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
         found.append(f"it has {bound}: a match that may go on waits for further rows of its key, which are kept until then; add WINDOW INTERVAL '...'")
     if ahead:
@@ -66,25 +109,40 @@ def warnings(plan: Plan) -> list[str]:
 def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
     window, (back, ahead) = _window(plan), _reach(plan)
-    lines = ["rows behind the watermark, until it has passed them"]
-    if window.kind == MICROS:
-        lines.append(f"rows of a match under way, until the watermark is {_seconds(window)} behind its first row")
+    lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
+    searched_again = strategy.question in _QUESTIONS and strategy.search != PROXIES
+    what = "rows of the last window" if searched_again else "rows of a match under way"
+    if plan.automaton is not None and plan.automaton.lifetime:
+        lines.append(f"{what}, until the watermark has passed the end of its first row's life")
+    elif window.kind == MICROS:
+        lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
-        lines.append("rows of a match under way, until rows of its key end it: there is no WINDOW")
+        lines.append(f"{what}, until rows of its key end it: there is no WINDOW")
     else:
-        lines.append(f"rows of a match under way, until {window.size} rows of its key have come")
+        lines.append(f"{what}, until {window.size} rows of its key have come")
+    if strategy.question == BUNDLED:
+        lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {back + ahead} rows for ever, at which PREV and NEXT look")
     if any(leaf.spec.kind == "mno" for leaf in plan.leaves):
         lines.append("the number of the last match for ever")
+    if counts_positions(plan):
+        lines.append("how many rows it had, for ever: positions are counted from its first row")
     if has(plan.pattern, "start"):
         lines.append("that it had rows, for ever: ^ holds for the first alone")
     return lines
 
 
+def counts_positions(plan: Plan) -> bool:
+    """Whether anything tells how many rows of a key came before."""
+    kinds = {leaf.spec.kind for leaf in plan.leaves}
+    placed = plan.slide is not None or kinds & {"bundle_start", "bundle_end"}
+    return bool(kinds & {"graph", "vector"} or (placed and _window(plan).kind == ROWS))
+
+
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
-    "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation",
+    "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "automaton": "AUTOMATON",
     "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
@@ -97,6 +155,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         found.append("DEFINE" if name == LETTERS else f"values that are {texts[name]}" + (f" and were {was}" if was else ""))
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
+    found += [word for kind, word in _TOLD.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
     if _back(now) > _back(before):  # the rows are not there
         found.append("by how many rows PREV looks behind a match")
     return list(dict.fromkeys(found))
@@ -109,8 +168,16 @@ def _placeless(value: object) -> object:
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 
 
+# what is kept is searched in another way, or positions are counted
+_TOLD = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()"}
+
+
+def _kinds(plan: dict) -> set[str]:
+    return {leaf["spec"]["kind"] for leaf in plan.get("leaves", ())}
+
+
 def _numbered(plan: dict) -> bool:
-    return any(leaf["spec"]["kind"] == "mno" for leaf in plan.get("leaves", ()))
+    return "mno" in _kinds(plan)
 
 
 def _back(plan: dict) -> int:

@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkcep.clause.expression import Cursor
-from sparkcep.clause.lexer import END, NUMBER, OP, WORD, Span, Token
+from sparkcep.clause.lexer import END, NUMBER, OP, WORD, Span, Token, tokenize
 from sparkcep.errors import ClauseError, error_at, nearest
 
 _HEADS = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER")  # what stands before the options
 _PARTS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP", "SUBSET", "DEFINE")
 _LISTS = {"MEASURES": "measure", "DEFINE": "condition", "SUBSET": "subset", "BY": "expression", "PREF": "objective"}
 _UNITS = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+_OF_THE_TABLE = "is no part of the clause; filter its table in a subquery below it, or its matches behind it"
+_AROUND = {
+    "WHERE": _OF_THE_TABLE, "HAVING": _OF_THE_TABLE, "QUALIFY": _OF_THE_TABLE, "LIMIT": "is no part of the clause; it stands behind it, or write TOP k for the best matches",
+    "GROUP": "is no part of the clause; matches are grouped by what stands behind it", "OVER": "is of window functions; PARTITION BY and ORDER BY stand in the clause by themselves",
+    "CLUSTER": "is no part of the clause; write PARTITION BY and ORDER BY", "DISTRIBUTE": "is no part of the clause; write PARTITION BY", "SORT": "is no part of the clause; write ORDER BY",
+}
+_KEYWORD = "MATCH_RECOGNIZE"
 _FAR = 60  # tokens that are looked back for the beginning of a list's item
 
 Slip = tuple[Span, str]  # where it is, and what to say of it
@@ -32,6 +39,26 @@ def advised(cursor: Cursor, error: ClauseError) -> ClauseError:
     return error
 
 
+def not_begun(text: str) -> ClauseError | None:
+    """What keeps a clause from being one in a statement that Spark cannot parse: its word is misspelled, has no parenthesis, or stands behind no table."""
+    tokens = tokenize(text)
+    if not any(t.kind == WORD and t.upper == "PATTERN" and behind.text == "(" for t, behind in zip(tokens, tokens[1:])):
+        return None
+    for i, token in enumerate(tokens[:-1]):
+        behind = tokens[i + 1]
+        if token.kind != WORD:
+            continue
+        if token.upper == "MATCH" and behind.kind == WORD and nearest(behind.text, ["RECOGNIZE"], 0.8):
+            return error_at(text, token.start, behind.end, "SYNTAX", f"{token.text} {behind.text} begins no clause; did you mean MATCH_RECOGNIZE?")
+        if token.upper != _KEYWORD and behind.text == "(" and nearest(token.text, [_KEYWORD], 0.8):
+            return error_at(text, token.start, token.end, "SYNTAX", f"{token.text} begins no clause; did you mean MATCH_RECOGNIZE?")
+        if token.upper == _KEYWORD and behind.kind == WORD and behind.upper in (*_HEADS, *_PARTS):
+            return error_at(text, token.start, token.end, "SYNTAX", "the clause stands in parentheses, as in MATCH_RECOGNIZE (ORDER BY ... PATTERN (...))")
+        if token.upper == _KEYWORD and behind.text == "(" and tokens[min(i + 2, len(tokens) - 1)].upper in (*_HEADS, *_PARTS):
+            return error_at(text, token.start, token.end, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE stands behind a table in FROM, as in FROM t MATCH_RECOGNIZE (...)")
+    return None
+
+
 def _span(token: Token) -> Span:
     return Span(token.start, token.end)
 
@@ -44,7 +71,7 @@ def _before(cursor: Cursor, back: int = 1) -> Token:
 def _keyword_in_the_text(cursor: Cursor, said: str) -> Slip | None:
     """The text of a clause for a function or a frame that begins with the keyword."""
     first, second = cursor.tokens[0], cursor.tokens[min(1, len(cursor.tokens) - 1)]
-    if first.kind == WORD and first.upper == "MATCH_RECOGNIZE" and second.text == "(":
+    if first.kind == WORD and first.upper == _KEYWORD and second.text == "(":
         return _span(first), "the text of a clause is what stands between the parentheses; leave MATCH_RECOGNIZE ( ) out"
     return None
 
@@ -92,6 +119,14 @@ def _moved(cursor: Cursor, said: str) -> Slip | None:
         names = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}
         return _span(cursor.token), f"{names.get(word, word)} stands before the options and PATTERN, in the order PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP; move it up"
     return None
+
+
+def _of_the_statement(cursor: Cursor, said: str) -> Slip | None:
+    """What belongs to the statement around the clause, or to a window."""
+    if not _whole_clause(said) or cursor.token.kind != WORD:
+        return None
+    found = _AROUND.get(cursor.token.upper)
+    return None if found is None else (_span(cursor.token), f"{cursor.token.upper} {found}")
 
 
 def _misspelled(cursor: Cursor, said: str) -> Slip | None:
@@ -150,5 +185,5 @@ def _foreign_pattern(cursor: Cursor, said: str) -> Slip | None:
 
 _SLIPS: tuple[Callable[[Cursor, str], Slip | None], ...] = (
     _keyword_in_the_text, _foreign_pattern, _number_forgotten, _weight_with_equals, _unit_without_interval, _final_of_a_column, _comma_between_parts, _comma_missing,
-    _moved, _misspelled, _list_without_item,
+    _moved, _of_the_statement, _misspelled, _list_without_item,
 )  # fmt: skip

@@ -36,10 +36,18 @@ class _Flink(Dialect):
         IDENTIFIERS = ["`"]
 
 
+class _Spark(Databricks):
+    """Spark's own SQL, in which a quote may be doubled inside its literal."""
+
+    class Tokenizer(Databricks.Tokenizer):
+        STRING_ESCAPES = ["\\", "'", '"']
+
+
 @cache
 def dialect_of(read: str) -> Dialect:
     """sqlglot's dialect of a SQL's name."""
-    return _Flink() if read == "flink" else Dialect.get_or_raise(read)
+    own = {"flink": _Flink, "spark": _Spark}.get(read)
+    return own() if own else Dialect.get_or_raise(read)
 
 
 @cache

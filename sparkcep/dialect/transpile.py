@@ -21,6 +21,7 @@ from sparkcep.clause.cutting import dialect_of, sqlglot_tokens
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import WORD, Span, Token, matching, tokenize
 from sparkcep.clause.parser import parse_between
+from sparkcep.dialect import flink
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import print_around, read_around
 from sparkcep.dialect.targets import TARGETS, Target, printed, unsaid
@@ -35,8 +36,9 @@ WRITES = (_SPARK, *TARGETS)
 _MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
 _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
 _OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
-_RENAMED = {_SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
+_RENAMED = {_FLINK: flink.NAMES, _SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
 _INTEGER_DIVISION = (_TRINO, _FLINK)
+_LIKE_SPARK = (_SPARK, "databricks")
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 _INTERVAL = re.compile(r"INTERVAL\s+'(\d+(?:\.\d+)?)'\s+(\w+?)S?", re.I)
 
@@ -76,8 +78,10 @@ class _Translation:
     def __init__(self, sql: str, read: str, write: str) -> None:
         self.sql = sql
         self.read = read
-        self.dialect: Dialect = dialect_of("databricks" if read == _SPARK else read)
-        self.into: Dialect = dialect_of("databricks" if write in (_SPARK, _FLINK) else write)
+        self.dialect: Dialect = dialect_of(read)
+        self.into: Dialect = dialect_of("databricks" if write == _SPARK else write)
+        self.write = write
+        self.names = _RENAMED.get(read, {}) | (flink.SPARKS_NAMES if write == _FLINK and read in _LIKE_SPARK else {})
         self.target = TARGETS.get(write)
         self.renamed = dict(self.target.functions) if self.target else {}
         self.texts: dict[int, str] = {}  # of clauses in the target's SQL
@@ -88,7 +92,10 @@ class _Translation:
 
     def run(self) -> Transpiled:
         try:
-            trees = read_around(self.statement, self.dialect, sqlglot_tokens(self.sql, self.dialect), self._match, lambda tokens: self.dialect.parser().parse(tokens, self.sql))
+            tokens = sqlglot_tokens(self.sql, self.dialect)
+            if _FLINK in (self.read, self.write):
+                tokens = flink.marked(tokens, self.names, _MARK)
+            trees = read_around(self.statement, self.dialect, tokens, self._match, lambda tokens: self.dialect.parser().parse(tokens, self.sql))
         except SqlglotError as error:
             found = (getattr(error, "errors", None) or [{}])[0]
             token = str(found.get("highlight") or "")
@@ -102,10 +109,25 @@ class _Translation:
     def _text(self, found: exp.Expr, at: int = 0) -> str:
         """The text of a tree in the target's SQL; what sqlglot cannot say there is a note."""
         generator = self.into.generator(unsupported_level=ErrorLevel.IGNORE)
+        if _FLINK in (self.read, self.write) and self.read != self.write:
+            found = self._flinks(found, at)
         text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
         for message in generator.unsupported_messages:
             self._note(at, message)
         return text
+
+    def _flinks(self, found: exp.Expr, at: int) -> exp.Expr:
+        """A tree of Flink's SQL as one of Spark's, or one of Spark's as Flink's; with Flink's own names where there is no Spark."""
+
+        def note(text: str) -> None:
+            self._note(at, text)
+
+        try:
+            if self.write == _FLINK:
+                return flink.in_flink(found, _MARK, note)
+            return (flink.in_spark if self.write in _LIKE_SPARK else flink.unmarked)(found, _MARK, note)
+        except ValueError as error:
+            raise error_at(self.sql, at, at + 1, "TRANSPILE", str(error), UNSUPPORTED) from None
 
     def _note(self, at: int, text: str) -> None:
         self.notes.append((at, text))
@@ -122,6 +144,9 @@ class _Translation:
             return self._foreign(clause, self.target)
         if self.read == _SPARK:
             return node_of(clause)
+        keys = [item.expr.span.of(self.sql).lower() for item in clause.order_by]
+        if self.read == _TRINO and clause.rows != tree.ONE_ROW and len(set(keys)) < len(keys):
+            self._note(clause.order_by[0].expr.span.start, "a column that ORDER BY names twice is there twice in SELECT *, and once here")
         window = clause.window
         clause = replace(clause, window=None)
         match = node_of(clause, lambda expr: exp.Var(this=self._expression(expr)))
@@ -140,8 +165,6 @@ class _Translation:
         def quoted(name: str) -> str:
             return exp.to_identifier(name, quoted=True).sql(self.into)
 
-        if target.name == _FLINK != self.read:
-            self._note(clause.span.start, "sqlglot has no SQL of Flink's: functions and types have Spark's names")
         number = len(self.texts)
         self.texts[number] = printed(clause, target, self._expression, quoted)
         return exp.MatchRecognize(pattern=exp.Literal.number(number))
@@ -192,7 +215,7 @@ class _Translation:
 
     def _look_at(self, found: exp.Expr, at: int) -> None:
         """Notes what the text alone does not tell."""
-        if self.read in _INTEGER_DIVISION and found.find(exp.Div):
+        if self.read in _INTEGER_DIVISION and self.write not in _INTEGER_DIVISION and found.find(exp.Div):
             self._note(at, "/ of two integers cuts off there and does not here; write DIV where both are integers")
         if self.read == _TRINO and found.find(exp.ArrayAgg):
             self._note(at, "array_agg keeps NULLs there and drops them here")
@@ -210,7 +233,7 @@ class _Translation:
         last = bisect_left(self.tokens, span.end, key=lambda token: token.start)
         inside = self.tokens[first:last]
         close = matching(inside)
-        renamed = _FUNCTIONS | _RENAMED.get(self.read, {})
+        renamed = _FUNCTIONS | self.names
         out, at, ends = [], span.start, []
         for i, token in enumerate(inside):
             calls = token.kind == WORD and i + 1 in close
@@ -224,6 +247,8 @@ class _Translation:
                 instead, end = self._number_or_time(token), inside[close[i + 1]].end
             elif calls and token.upper in renamed:
                 instead = _MARK + renamed[token.upper]
+            elif self.read == _FLINK and token.upper == "ROW" and i + 1 < len(inside) and inside[i + 1].text == "<":
+                instead = "STRUCT"
             if instead is not None and token.start >= at:
                 out += [self.sql[at : token.start], instead]
                 at = end

@@ -19,6 +19,7 @@ from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.runs import empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.totals import MILLIONTHS
 from sparkcep.engine.windows import Measured, float_size, window_measure
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.budget import HISTORY
@@ -98,8 +99,7 @@ class Budgeted:
         search = _Search(self, chunk)
         (found,) = search.rounds()
         places = self.reporter.places(chunk)
-        self.task.checks += int(search.state[searching.Q_CHECKS])
-        self.task.left_out += int(search.state[searching.Q_LEFT])
+        self._count(search)
         if self.learning:
             yield from self.tables.of(chunk, search.history(found, places))
             return
@@ -109,6 +109,15 @@ class Budgeted:
             found = self.reporter.reported(found, places, chunk)
         self._say(found, search, places, chunk)
         yield from self.tables.of(chunk, found)
+
+    def _count(self, search: _Search) -> None:
+        """Adds what the search did to the totals of the task."""
+        totals, ground = self.task.totals, search.ground
+        totals.checks += int(search.state[searching.Q_CHECKS])
+        totals.left_out += int(search.state[searching.Q_LEFT])
+        totals.short += int(np.count_nonzero(ground.left))
+        # of each row by itself, so that batches and tasks do not change the sum
+        totals.lost += int(np.rint((1.0 - ground.coverage) * MILLIONTHS).sum())
 
     def _say(self, found: Found, search: _Search, places: Measured, chunk: Chunk) -> None:
         """COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() of each match, or of the match points of each bundle."""
@@ -120,6 +129,8 @@ class Budgeted:
         sums = np.concatenate([[0], np.cumsum(search.ground.left)])
         left = sums[last + 1] - sums[begin]
         found.by_event["complete"] = pa.array(left == 0)
+        self.task.totals.matches += len(left)
+        self.task.totals.complete += int(np.count_nonzero(left == 0))
         found.by_event["left_out"] = pa.array(left)
         if len(search.ground.coverage):
             found.by_event["coverage"] = pa.array(_least(search.ground.coverage, begin, last + 1))

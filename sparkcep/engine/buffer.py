@@ -22,8 +22,8 @@ PAIRED_CHUNK_ROWS = 8_192  # where each row carries an array as long as its part
 class Chunk:
     """The rows that are looked at together: ``columns`` by name, ``offsets`` int64 of their partitions. ``place`` gives the
     rows' positions in their partitions; ``going`` bool (partitions): whether rows of each may still come; ``least``: how many
-    rows of those must be kept; ``closed`` int64 (partitions): over a stream the first row whose window a row to come may still
-    enter."""
+    rows of those must be kept; over a stream ``closed`` int64 (partitions): the first row whose window a row to come may still
+    enter, and ``watermark``: the time in microseconds that rows to come are behind."""
 
     table: pa.Table
     columns: dict[str, pa.Array]
@@ -32,6 +32,7 @@ class Chunk:
     going: np.ndarray
     least: int = 0
     closed: np.ndarray | None = None
+    watermark: int | None = None
 
     @staticmethod
     def whole(table: pa.Table, names: Iterable[str], offsets: np.ndarray) -> Chunk:

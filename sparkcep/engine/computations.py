@@ -117,7 +117,18 @@ class Computations:
         opens = open.opens(chunk)
         for found in self._rounds(chunk, opens):
             yield from self.tables.of(chunk, self.told(found))
-        return open.left(chunk, opens, opens[chunk.going, codes.O_COVERED], self.task.back)
+        first = opens[:, codes.O_COVERED]
+        if chunk.watermark is not None:
+            first = np.maximum(first, self._first_alive(chunk, opens[:, codes.O_START], chunk.watermark))
+        return open.left(chunk, opens, first[chunk.going], self.task.back)
+
+    def _first_alive(self, chunk: Chunk, stand: np.ndarray, watermark: int) -> np.ndarray:
+        """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``stand``, or one to come): a computation that
+        begins before it takes no further row."""
+        alive, high = lifetimes(self.task.plan, chunk, self.task.failures), chunk.offsets[1:]
+        next = np.where(stand < high, np.append(alive.when, 0)[stand], watermark + 1)
+        rows = np.append(np.flatnonzero(alive.ends > np.repeat(next, np.diff(chunk.offsets))), chunk.rows)
+        return np.minimum(rows[np.searchsorted(rows, chunk.offsets[:-1])], stand)
 
     def rounds(self, chunk: Chunk) -> Iterator[Found]:
         """The matches of whole partitions, some at a time."""

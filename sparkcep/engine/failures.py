@@ -7,10 +7,13 @@ import pyarrow as pa
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import walk
 from sparkcep.search import codes, machine
 
 Columns = dict[str, pa.Array]
 LESS = "a smaller TOP, a smaller WINDOW"
+_DIVISIONS = ("/", "%", "div", "mod", "pmod")
+_EXACT = ("and", "or", "not", "=", "!=", "<>", "<", "<=", ">", ">=", "<=>", "isnull", "if", "coalesce", "greatest", "least")
 NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 
 
@@ -72,24 +75,37 @@ class Failures:
                 sqlstate="54000",
             )
         if outcome == codes.ERROR:
-            return of_condition(detail, where)
-        names = ", ".join(v for i, v in enumerate(self.plan.variables) if self.plan.skip.targets >> i & 1)
+            return of_condition(detail, self.plan, where)
+        skip = self.plan.skip
+        names = skip.place.text if skip.place is not None else ", ".join(v for i, v in enumerate(self.plan.variables) if skip.targets >> i & 1)
+        names = f"{skip.mode.upper()} {names}"
         if outcome == codes.SKIP_TO_FIRST:
             return MatchRuntimeError(
                 "SKIP_TO_FIRST_ROW",
                 f"AFTER MATCH SKIP TO {names} would go to the first row of match {detail}{where}, which would match again for ever; "
                 "skip to another variable or TO NEXT ROW",
-            )
+            ).at(skip.place)
         return MatchRuntimeError(
             "SKIP_TO_ABSENT_VARIABLE",
             f"AFTER MATCH SKIP TO {names}: no row of match {detail}{where} is mapped to it; make the variable mandatory or skip elsewhere",
-        )
+        ).at(skip.place)
 
 
-def of_condition(code: int, where: str = "") -> MatchRuntimeError:
-    """A condition could not be computed."""
+def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = None) -> MatchRuntimeError:
+    """A condition could not be computed: that of ``variable``, or one of those that may fail so."""
+    may = [c.variable for c in plan.conditions if variable in (None, c.variable) and any(_fails(node, code) for tree in c.trees for node in walk(tree))]
+    may = may or [c.variable for c in plan.conditions if variable in (None, c.variable)]
+    of = "the condition of " + " or ".join(plan.variables[v] for v in may) if may else "a DEFINE condition"
+    place = next(((p.line, p.column, p.text) for p in plan.places if p.variable in may[:1]), None)
     if code == machine.DIVIDE_BY_ZERO:
-        return MatchRuntimeError("DIVIDE_BY_ZERO", f"division by zero in a DEFINE condition{where}; use NULLIF on the divisor", sqlstate="22012")
+        return MatchRuntimeError("DIVIDE_BY_ZERO", f"division by zero in {of}{where}; use NULLIF on the divisor", sqlstate="22012").at(place)
     if code == machine.OVERFLOW:
-        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in a DEFINE condition{where}; cast to a wider type", sqlstate="22003")
+        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in {of}{where}; cast to a wider type", sqlstate="22003").at(place)
     raise ValueError(f"a condition failed with the unknown code {code}")
+
+
+def _fails(node: tuple, code: int) -> bool:
+    """Whether this part of a condition's tree may fail so."""
+    if code == machine.DIVIDE_BY_ZERO:
+        return node[0] == "call" and node[1] in _DIVISIONS
+    return (node[0] == "call" and node[1] not in _EXACT) or (node[0] == "agg" and node.function in ("sum", "avg"))

@@ -56,7 +56,7 @@ class ByLastRow:
             yield Ending(*self.numbers.of(chunk))
         elif self.front is not None and self.drawing:
             for rows, numbers, until, items in Drawn(self.front, chunk).rounds():
-                yield Ending(rows, numbers, match_graphs(until, items, self.task.plan.variables))
+                yield Ending(rows, numbers, match_graphs(until, _in_partition(items, until, rows, chunk), self.task.plan.variables))
         elif self.front is not None:
             yield Ending(*counted(self.front, self.listing, chunk))
         else:
@@ -74,7 +74,16 @@ class ByLastRow:
         until = np.cumsum([0, *map(len, items)])
         flat = np.array([item for some in items for item in some], dtype=np.int64).reshape(-1, 5)
         numbers = [tries[row].matches for row in ending]
-        return Ending(np.array(ending, dtype=np.int64), numbers, match_graphs(until, flat, self.task.plan.variables))
+        last = np.array(ending, dtype=np.int64)
+        return Ending(last, numbers, match_graphs(until, _in_partition(flat, until, last, chunk), self.task.plan.variables))
+
+
+def _in_partition(items: np.ndarray, until: np.ndarray, rows: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """Nodes of the graphs of ``rows`` with their positions in the partition, of which the first rows may be gone."""
+    gone = chunk.positions[rows] - (rows - chunk.offsets[chunk.partition_of(rows)])
+    moved = items[: until[-1]].copy()
+    moved[:, 0] += np.repeat(gone, np.diff(until))
+    return moved
 
 
 def counted(front: Front, listing: Listing, chunk: Chunk) -> tuple[np.ndarray, list[int]]:

@@ -13,7 +13,7 @@ from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import of_condition
 from sparkcep.engine.prepared import Prepared
-from sparkcep.plan.plan import LETTERS
+from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import machine
 
@@ -54,7 +54,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
     data = Data(kernels.RowArrays(letters, chunk.offsets, ints, flts, inull, fnull, *arrays), compiled)
     for variable in range(len(plan.variables)):
         if c.shift_entry[variable] >= 0:
-            _mark(c, variable, data)
+            _mark(c, variable, data, plan)
     if strategy.net is not None and strategy.net.copies is not None:
         # a copy takes the rows that do not fulfil the row-local part of another's condition
         for copy, of in strategy.net.copies.complements:
@@ -96,7 +96,7 @@ def _int_columns(prepared: Prepared, columns: dict[str, pa.Array], rows: int):
     return ints, inull, arrays, codes, bytecode
 
 
-def _mark(c: Conditions, variable: int, data: Data) -> None:
+def _mark(c: Conditions, variable: int, data: Data, plan: Plan) -> None:
     """Folds a condition over physical neighbours into the variable's letter."""
     rows = data.rows
     entry = int(c.shift_entry[variable])
@@ -121,7 +121,7 @@ def _mark(c: Conditions, variable: int, data: Data) -> None:
             rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts, rows.pair_null, si, sf, sn,
         )
         if bad < 0:
-            raise of_condition(bad)
+            raise of_condition(bad, plan, variable=variable)
 
 
 def _part(column: pa.Array, part: str) -> np.ndarray:

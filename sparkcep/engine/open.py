@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton import strategy as s
-from sparkcep.automaton.steps import too_complex
-from sparkcep.automaton.strategy import strategy_of
+from sparkcep.automaton.strategy import placed_strategy
 from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
 from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
+from sparkcep.engine.again import Again, NewTables
 from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
@@ -54,13 +54,7 @@ from sparkcep.search import codes
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and
     patterns that are too complex."""
-    try:
-        strategy = strategy_of(plan)
-    except ClauseError as error:
-        if error.line or error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
-            raise
-        line, column, text = plan.place
-        raise too_complex(error.message, line, column, text) from None
+    strategy = placed_strategy(plan)
     plan = strategy.plan
     conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent)
     out = output_schema(plan, schema)
@@ -134,10 +128,10 @@ class Engine:
 class OpenPartitions:
     """Searches partitions of which rows come little by little, many at a time; what is kept of each is bytes between the calls."""
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None) -> None:
-        """``schema``: of all columns of the rows that come."""
+    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False) -> None:
+        """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones is told window by window."""
         self.task, self.schema = Task.of(prepared, limits), schema
-        self.passage = _passage(self.task)
+        self.passage = _passage(self.task, endless)
         self.bytes = StateBytes(schema, self.passage.form)
 
     def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
@@ -171,9 +165,20 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _passage(task))
 
 
-def _passage(task: Task) -> Passage:
-    """Buffers, search and report, as the strategy has them."""
-    strategy, tables = task.prepared.strategy, Tables(task)
+def _passage(task: Task, endless: bool = False) -> Passage:
+    """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end."""
+    strategy = task.prepared.strategy
+    if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
+        tables = NewTables(task)
+        passage = _answers(task, tables)
+        assert isinstance(passage, Whole)
+        return Again(task, passage.answer, tables)
+    return _answers(task, Tables(task))
+
+
+def _answers(task: Task, tables: Tables) -> Passage:
+    """The same, with ``tables`` that make the output."""
+    strategy = task.prepared.strategy
     # built where something lists matches, and then once
     listing: Listing = functools.cache(functools.partial(Walk, task))
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None

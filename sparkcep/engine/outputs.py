@@ -176,7 +176,7 @@ def _aggregate_type(fn: str, column: str | None, schema: pa.Schema) -> pa.DataTy
 
 
 def leaf_column(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
-    """The values of a leaf for every output row."""
+    """The values of a leaf for every output row. Raises MatchRuntimeError."""
     return _BUILDERS[spec.kind](spec, rows, columns)
 
 

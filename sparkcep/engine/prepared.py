@@ -14,6 +14,8 @@ from sparkcep.columns.registers import Compiled, emit_types, register_type
 from sparkcep.engine.failures import Failures
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.outputs import leaf_type
+from sparkcep.engine.totals import Totals
+from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import LeafSpec
 
@@ -44,7 +46,7 @@ class Prepared:
 @dataclass
 class Task:
     """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
-    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``checks``, ``left_out``: candidates that a budget tried, and left out."""
+    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``totals``: what the checks of a budget came to."""
 
     prepared: Prepared
     limits: Limits
@@ -53,8 +55,7 @@ class Task:
     ahead: int
     ran: set[str] = field(default_factory=set)
     looks: int = 0
-    checks: int = 0
-    left_out: int = 0
+    totals: Totals = field(default_factory=Totals)
 
     @staticmethod
     def of(prepared: Prepared, limits: Limits | None) -> Task:
@@ -68,6 +69,11 @@ class Task:
     @property
     def plan(self) -> Plan:
         return self.prepared.plan
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether checks are bounded."""
+        return self.plan.approximate is not None and self.plan.approximate.budget is not None
 
     @property
     def slots(self) -> np.ndarray:
@@ -90,11 +96,19 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
         fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
-    fields += [pa.field(name, _computed_type(plan, spec, schema) or leaf_type(spec, schema)) for name, spec in plan.leaves]
+    fields += [pa.field(name, _leaf_type(plan, name, spec, schema)) for name, spec in plan.leaves]
     if plan.given:
         named = {f.name: f for f in fields}
         fields = [named[name] for name in plan.given]
     return pa.schema(fields)
+
+
+def _leaf_type(plan: Plan, name: str, spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
+    """The type of a leaf. Raises ClauseError, with the place where that is known."""
+    try:
+        return _computed_type(plan, spec, schema) or leaf_type(spec, schema)
+    except ClauseError as error:
+        raise next((error.moved(p.line, p.column, p.text) for p in plan.leaf_places if p.name == name), error) from None
 
 
 def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType | None:

@@ -29,6 +29,7 @@ from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import CONTIGUITY, windowed
 from sparkcep.engine.windows import Measured
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.options import ROWS
 from sparkcep.search import cargo, chains, codes
 from sparkcep.search import derivations as finding
 from sparkcep.search import front as fronts
@@ -214,7 +215,7 @@ class _Pass(Round):
         best = found.chosen(finding.best_of(found.events, found.rows, groups, self.search.net.edges))
         totals, first, last = np.add.reduceat(sizes, heads), firsts[heads], points[tails]
         parts = best.events[:, codes.E_PART]
-        going = may_go_on[parts] & (np.diff(parts, append=-1) != 0)  # the last one of its partition
+        going = may_go_on[parts] & (np.diff(parts, append=-1) != 0) & ~self._closed(parts, last)  # the last one of its partition
         done = ~going
         self.bundles = Bundles(best.chosen(np.flatnonzero(going)), first[going], last[going], totals[going])
         out = self.search.reporter.bundles(best.chosen(np.flatnonzero(done)), first[done], last[done], totals[done], self.chunk)
@@ -223,6 +224,29 @@ class _Pass(Round):
         out.events[:, codes.E_NUMBER] += self.reported_bundles[parts]
         np.add.at(self.reported_bundles, parts, 1)
         return out
+
+    def _next(self, parts: np.ndarray) -> np.ndarray:
+        """Over a stream: the first place in the windows' measure at which a row that is not searched yet may stand."""
+        chunk, window = self.chunk, self.task.plan.windows[0]
+        stand, high = self.opens[parts, codes.O_START], chunk.offsets[parts + 1]
+        if window.kind == ROWS:
+            return np.where(stand < high, chunk.positions[np.minimum(stand, chunk.rows - 1)], chunk.positions[high - 1] + 1)
+        return np.where(stand < high, self.measured.when[np.minimum(stand, chunk.rows - 1)], chunk.watermark + 1)
+
+    def _closed(self, parts: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """bool: over a stream, which bundles no match point to come can join: those of ``parts`` with the rows of their ``last`` match points."""
+        if self.chunk.watermark is None or not len(parts):
+            return np.zeros(len(parts), dtype=bool)
+        searched = parts < int(self.state[codes.S_PART]) if self.outcome == codes.FULL else True
+        return (self._next(parts) > self.measured.near[last]) & searched
+
+    def _expire(self, parts: np.ndarray) -> None:
+        """Over a stream: no row to come continues runs whose windows have ended."""
+        if self.chunk.watermark is None or not windowed(self.task):
+            return
+        head = self.classes.head[self.slots[parts]]
+        ended = (head != NONE) & (self.classes.until[np.maximum(head, 0)] < self._next(parts)[:, None])
+        self.classes.head[self.slots[parts]] = np.where(ended, NONE, head)
 
     def left(self) -> Left:
         """Where the partitions that go on stand, and the rows that are looked at again: those not searched yet, those of runs and of bundles that
@@ -233,6 +257,7 @@ class _Pass(Round):
             return Left(Open(), _NONE)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
         begin = np.clip(self.opens[parts, codes.O_START], low, high)
+        self._expire(parts)
         self.state[cargo.K_KEPT] = self.state[cargo.K_ENTRIES]
         cargo.compact(self.classes, self.runs, self.state)
         used = int(self.state[cargo.K_ENTRIES])

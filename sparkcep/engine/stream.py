@@ -16,21 +16,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.automaton.streams import counts_positions
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import type_of
+from sparkcep.engine.again import Again
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open, WholeForm
 from sparkcep.engine.open import OpenPartitions
 from sparkcep.engine.prepared import Prepared
+from sparkcep.engine.proxies import Open as OpenRuns
 from sparkcep.engine.state import PENDING, StateBytes
 from sparkcep.engine.tables import Tables
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.options import MICROS, ROWS
-from sparkcep.plan.records import Order, has
+from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
+from sparkcep.plan.records import Order, Window, has
+from sparkcep.search.codes import E_PART
 
 NOTHING_DUE = np.iinfo(np.int64).max
+NO_BOUND = Window(NO_WINDOW, "", "", 0, 0, "")
 _HEAD = struct.Struct("<I")
 
 
@@ -61,12 +67,13 @@ class Stream:
         """``schema``: of the rows; ``order``: the names of the columns by which they are sorted."""
         self.plan, self.order = prepared.plan, list(order)
         inner = pa.schema([field for field in schema if field.name not in set(order)])
-        self.engine = OpenPartitions(prepared, inner, limits)
+        self.engine = OpenPartitions(prepared, inner, limits, endless=True)
         self.tables = Tables(self.engine.task)
         self.pending = StateBytes(schema, PendingForm())
         self.schema = schema
         self.numbered = any(leaf.spec.kind == "mno" for leaf in self.plan.leaves) or prepared.conditions.number_read
         self.anchored = has(self.plan.pattern, "start")
+        self.placed = counts_positions(self.plan)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes], watermark: int) -> Generator[pa.Table, None, Kept]:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
@@ -93,10 +100,9 @@ class Stream:
         chunk, open = self.engine.joined(table.take(pa.array(now)), np.bincount(of[now], minlength=parts), inner, np.ones(parts, dtype=bool))
         due, kept = np.full(parts, NOTHING_DUE), 0
         if chunk.rows:
-            left = yield from self.engine.passage.over(replace(chunk, closed=self._closed(chunk, watermark)), open)
-            remembered = replace(left.open, **{name: np.zeros_like(left.open.rows) for name in self._forgotten})
+            left = yield from self.engine.passage.over(replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark), open)
             last = chunk.table.take(pa.array(left.rows))
-            inner = self.engine.bytes.written(remembered, last, left.open.rows)
+            inner = self.engine.bytes.written(self._remembered(left.open), last, left.open.rows)
             due, kept = self._ends(last, left.open, watermark), len(left.rows)
         waiting = np.bincount(of[later], minlength=parts)
         outer = self.pending.written(Open.of(waiting), table.take(pa.array(later)), waiting)
@@ -105,15 +111,22 @@ class Stream:
         return Kept([_whole(a, b) for a, b in zip(inner, outer, strict=True)], due, kept, len(later))
 
     @property
-    def _forgotten(self) -> list[str]:
-        """What need not be known of a partition of which no row is kept."""
-        return [*([] if self.numbered else ["number"]), *([] if self.anchored else ["dropped"])]
+    def _window(self) -> Window:
+        return self.plan.windows[0] if self.plan.windows else NO_BOUND
+
+    def _remembered(self, open: Open | OpenRuns) -> Open | OpenRuns:
+        """Without what nothing asks for: numbers of matches, and of a partition without rows how many it had."""
+        runs = isinstance(open, OpenRuns)
+        told = {} if self.numbered else {name: np.zeros_like(open.rows) for name in (("number", "reported") if runs else ("number",))}
+        if not (self.anchored or self.placed):
+            name = "next" if runs else "dropped"
+            told[name] = np.where(open.rows > 0, getattr(open, name), 0)
+        return replace(open, **told)
 
     def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
         """int64 (partitions): the first row whose window a row to come may still enter."""
-        window = self.plan.windows[0] if self.plan.windows else None
-        low, high = chunk.offsets[:-1], chunk.offsets[1:]
-        if window is None or window.kind not in (MICROS, ROWS):
+        window, low, high = self._window, chunk.offsets[:-1], chunk.offsets[1:]
+        if window.kind not in (MICROS, ROWS):
             return low
         if window.kind == ROWS:
             return np.clip(high - min(int(window.size), chunk.rows + 1) + 1, low, high)
@@ -122,13 +135,17 @@ class Stream:
 
     def _last(self, watermark: int) -> int:
         """The last time at which a window may begin that has ended: rows to come are behind the watermark."""
-        return watermark + 1 - _whole_micros(self.plan.windows[0].size)
+        return watermark + 1 - _whole_micros(self._window.size)
 
-    def _ends(self, rows: pa.Table, open: Open, watermark: int) -> np.ndarray:
+    def _ends(self, rows: pa.Table, open: Open | OpenRuns, watermark: int) -> np.ndarray:
         """int64 (partitions): the watermark at which the window of the row at which the search stands has ended."""
-        due, window = np.full(len(open.rows), NOTHING_DUE), self.plan.windows[0] if self.plan.windows else None
-        if window is None or window.kind != MICROS:
+        due, window = np.full(len(open.rows), NOTHING_DUE), self._window
+        if self.plan.automaton is not None:
+            return self._dies(rows, open, watermark)
+        if window.kind != MICROS:
             return due
+        if isinstance(open, OpenRuns) or isinstance(self.engine.passage, Again):
+            return self._expires(words(rows.column(window.order).combine_chunks()), open, watermark)
         time, first = words(rows.column(window.order).combine_chunks()), np.cumsum(open.rows) - open.rows
         at = first + open.start
         if self.plan.non_overlapping:  # the match that completes first is known when later rows begin none that completes before
@@ -137,6 +154,28 @@ class Stream:
         begun = time[at[standing]]
         waits = begun > self._last(watermark)  # one that has ended waits for a further row
         due[standing[waits]] = begun[waits] + _whole_micros(window.size) - 1
+        return due
+
+    def _expires(self, time: np.ndarray, open: Open | OpenRuns, watermark: int) -> np.ndarray:
+        """int64 (partitions): the watermark at which nothing of a partition is kept if no row of it comes, or a bundle is known."""
+        due, size = np.full(len(open.rows), NOTHING_DUE), _whole_micros(self._window.size)
+        some = np.flatnonzero(open.rows)
+        last = time[np.cumsum(open.rows)[some] - 1]
+        waits = last > self._last(watermark)
+        due[some[waits]] = last[waits] + size - 1
+        if isinstance(open, OpenRuns) and len(open.bundles.sizes):
+            parts, ends = open.bundles.best.events[:, E_PART], time[open.bundles.last] + size
+            due[parts] = np.where(ends > watermark, np.minimum(due[parts], ends), due[parts])
+        return due
+
+    def _dies(self, rows: pa.Table, open: Open, watermark: int) -> np.ndarray:
+        """int64 (partitions): the watermark at which the lifetimes of all rows kept have ended."""
+        chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
+        ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
+        some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
+        last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
+        waits = (last > watermark + 1) & (last < NOTHING_DUE)
+        due[some[waits]] = last[waits] - 1
         return due
 
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:

@@ -16,7 +16,7 @@ from sparkcep.engine.outputs import Rows, end_rows, leaf_column, match_positions
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.weights import scores
 from sparkcep.engine.windows import WINDOW_BYTES, Slides, slides, sliding_windows
-from sparkcep.errors import TooMuchStateError
+from sparkcep.errors import MatchRuntimeError, TooMuchStateError
 from sparkcep.search import codes
 
 OUTPUT_BYTES = 1 << 25  # about, of one output table
@@ -86,12 +86,18 @@ class Tables:
             if f.name == "__matched":
                 arrays.append(pa.array(rows.events[rows.out_event, codes.E_ROWS] >= 0))
             elif f.name in self.leaves:
-                values = leaf_column(self.leaves[f.name], rows, columns)
+                values = self._leaf(f.name, rows, columns)
                 # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same type
                 arrays.append(values if values.type.equals(f.type) else values.cast(f.type))
             else:
                 arrays.append(columns[f.name].take(taken))
         return pa.table(arrays, schema=self.schema)
+
+    def _leaf(self, name: str, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+        try:
+            return leaf_column(self.leaves[name], rows, columns)
+        except MatchRuntimeError as error:
+            raise error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name == name), None)) from None
 
     def _in_windows(self, chunk: Chunk, found: Found) -> Found:
         """Each match once for each sliding window that holds all its rows."""

@@ -37,7 +37,7 @@ def check_window(window: Window, schema: pa.Schema) -> None:
         return
     t = type_of(schema.field(window.order).type)
     if window.kind == MICROS and t.kind not in _UNITS:
-        message = f"an INTERVAL window needs a timestamp or date as first ORDER BY expression, not {t}; write WINDOW n for numbers"
+        message = f"an INTERVAL window needs a timestamp or date as first ORDER BY expression, not {t}; {'cast it, as in ORDER BY to_timestamp(...)' if t.kind == 'string' else 'write WINDOW n for numbers'}"
     elif window.kind != MICROS and not t.is_number:
         message = f"a WINDOW of a plain number needs a number as first ORDER BY expression, not {t}; write WINDOW INTERVAL '...'"
     else:

@@ -160,13 +160,11 @@ class Cells:
         return frame, frame.schema
 
     def _job(self, session: SparkSession, statement: str, work: Any, reporter: Reporter) -> Any:
-        from pyspark.errors import PySparkException
-
-        from sparkcep.spark.errors import shown
+        from sparkcep.spark.errors import RAISED, shown
 
         try:
             return jobs.run(session, work, " ".join(statement.split())[:100], reporter.tell)
-        except (PySparkException, ClauseError) as error:
+        except (*RAISED, ClauseError) as error:
             raise CellError(shown(error, statement) + self._unbound(error, statement)) from None
 
     def _unbound(self, error: Exception, statement: str) -> str:

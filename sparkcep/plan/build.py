@@ -16,7 +16,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, position
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, offered, position
 from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
 from sparkcep.plan.arcs import arcs_of, moment_column
@@ -154,7 +154,7 @@ def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, in
         mask = 0
         for member in subset.members:
             if member.name.lower() not in ids:
-                raise draft.error(member.span, "UNKNOWN_VARIABLE", f"{member.name} is no {members}")
+                raise draft.error(member.span, "UNKNOWN_VARIABLE", f"{member.name} is no {members}{offered(member.name, draft.scope.variables)}")
             mask |= 1 << ids[member.name.lower()]
         subsets[name] = mask
     return subsets
@@ -209,7 +209,8 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
         if name not in ids:
             subset = name in draft.scope.subsets
             hint = "a subset takes no condition of its own" if subset else "take it out of DEFINE or add it to PATTERN"
-            raise draft.error(define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is no variable of PATTERN; {hint}")
+            near = "" if subset else offered(define.variable, draft.scope.variables)
+            raise draft.error(define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is no variable of PATTERN; {hint}{near}")
         if name in seen:
             raise draft.error(define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice; join the conditions with AND")
         seen.add(name)
@@ -322,7 +323,7 @@ def one_column(draft: Draft) -> Draft:
 
 def leaves(draft: Draft) -> Draft:
     """Collects what MEASURES and the ranking need of the engine."""
-    return draft.with_(leaves=draft.measures.leaves(), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
+    return draft.with_(leaves=draft.measures.leaves(), leaf_places=draft.measures.leaf_places(), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
 
 
 def counting(draft: Draft) -> Draft:
@@ -372,9 +373,9 @@ def skip(draft: Draft) -> Draft:
     if mask is None:
         raise draft.error(
             written.span, "UNKNOWN_VARIABLE",
-            f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name" + ("; write TO NEXT ROW" if written.target.upper() == "NEXT" else ""),
+            f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name" + ("; write TO NEXT ROW" if written.target.upper() == "NEXT" else draft.scope.offered(written.target)),
         )
-    return draft.with_(skip=Skip(written.mode, mask))
+    return draft.with_(skip=Skip(written.mode, mask, Place(*position(draft.clause.text, written.span.start), written.span.of(draft.clause.text)[:40])))
 
 
 # -- what Spark may leave out, and how the engine may rank ------------------------------------------------------------
@@ -429,7 +430,7 @@ def automaton(draft: Draft) -> Draft:
     scope = replace(draft.scope, variables=names)
     if found.by_ways:  # arcs have names as variables have
         ids = {name.lower(): i for i, name in enumerate(names)}
-        scope = replace(scope, ids=ids, subsets=_subsets(draft, ids, "name of an arc; a subset lists names of arcs"))
+        scope = replace(scope, ids=ids, subsets=_subsets(replace(draft, scope=scope), ids, "name of an arc; a subset lists names of arcs"))
     return replace(draft, scope=scope).with_(automaton=found, letters=letters, variables=names)
 
 

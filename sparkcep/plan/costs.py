@@ -10,7 +10,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, MatchClause
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, offered
 from sparkcep.plan.facts import least, tree_of, trees_of, variables_in
 from sparkcep.plan.records import Approx
 
@@ -94,6 +94,13 @@ def _scale(k: Fraction, weights: dict[str, Fraction]) -> int:
     return lcm(k.denominator, *(w.denominator for w in weights.values()))
 
 
+def _name_of(clause: MatchClause, name: str, weight: Expr) -> Span:
+    """Where the name of a weight stands: right before it."""
+    name = name.removeprefix("~")
+    start = clause.text.rfind(name, 0, weight.span.start)
+    return weight.span if start < 0 else Span(start, start + len(name))
+
+
 def _weights(clause: MatchClause) -> dict[str, Fraction]:
     """The weights written, by lower-case variable, ``~`` and negated variable, or EXTRA. Raises ClauseError."""
     approx = clause.approx
@@ -110,7 +117,7 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
         key = name.lower()
         if name.startswith("~"):
             if key[1:] not in negated:
-                raise _fail(clause, weight.span, f"there is no {name} in PATTERN to give a weight to")
+                raise _fail(clause, _name_of(clause, name, weight), f"there is no {name} in PATTERN to give a weight to{offered(name[1:], names)}")
         elif key in taken:
             pass
         elif name.upper() == EXTRA:
@@ -123,7 +130,7 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
                 )
         else:
             hint = f"write ~{name} for the cost of a row that it forbids" if key in negated else "a weight is of a variable of PATTERN, or of EXTRA"
-            raise _fail(clause, weight.span, f"{name} has no place in PATTERN where a row could be missing; {hint}")
+            raise _fail(clause, _name_of(clause, name, weight), f"{name} has no place in PATTERN where a row could be missing; {hint}{offered(name, names)}")
         if key in found:
             raise _fail(clause, weight.span, f"{name} has two weights")
         found[key] = value

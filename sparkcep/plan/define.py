@@ -742,6 +742,18 @@ def words_behind(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr,
     return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
 
+def _instead(scope: Scope, call: Expr, below: Expr) -> str:
+    """What to write in place of an aggregate with ``below`` inside."""
+    name = call.span.of(scope.text).partition("(")[0].strip()
+    if below.value in ("FIRST", "LAST") and len(below.args) == 1:
+        inner = below.args[0].span.of(scope.text)
+        return f"; write {name}({inner}) for all rows of the match, or {below.span.of(scope.text)} for one of them"
+    if below.value in ("PREV", "NEXT"):
+        over = "lag" if below.value == "PREV" else "lead"
+        return f"; compute {over}(...) OVER (...) in a subquery below the clause, and aggregate that column"
+    return "; compute one of the two outside of the clause"
+
+
 def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)) -> tuple[int, Expr | None, Expr | None]:
     """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables.
 
@@ -752,14 +764,14 @@ def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSI
         for below in scope.match_functions(part):
             if below.value not in inside:
                 kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
-                raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot stand inside the aggregate {expr.value}()")
+                raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot stand inside the aggregate {expr.value}(){_instead(scope, expr, below)}")
     if not args:
         raise scope.error(expr, "AGGREGATE", f"{expr.value} needs an argument, such as {expr.value.lower()}(A.x) or count(*)")
     if args[0].op == "star":
         if expr.value != "COUNT" or len(args) > 1 or len(args[0].value) > 1:
             raise scope.error(expr, "AGGREGATE", f"only count takes *, as in count(*) or count(A.*); {expr.value} needs an expression")
         if args[0].value and scope.qualifier(args[0]) is None:
-            raise scope.error(args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name")
+            raise scope.error(args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name{scope.offered(args[0].value[0])}")
         if "distinct" in expr.flags:
             raise scope.error(expr, "AGGREGATE", "count(DISTINCT *) is not defined over a match; name the columns")
         mask = scope.qualifier(args[0])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span
-from sparkcep.errors import UNSUPPORTED
+from sparkcep.errors import UNSUPPORTED, position
 from sparkcep.plan import records
 from sparkcep.plan.budget import history_leaves
 from sparkcep.plan.costs import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
@@ -87,6 +87,7 @@ class MeasureSplitter:
         self.ranked = ranked
         self.arrival, self.arrived = arrival, arrived
         self._leaves: dict[records.LeafSpec, str] = {}
+        self._totals: dict[str, Span] = {}  # sums and averages, with their calls
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
 
@@ -100,6 +101,11 @@ class MeasureSplitter:
 
     def leaves(self) -> tuple[records.Leaf, ...]:
         return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
+
+    def leaf_places(self) -> tuple[records.LeafPlace, ...]:
+        """Where the calls of sums and averages stand."""
+        text = self.scope.text
+        return tuple(records.LeafPlace(name, *position(text, span.start), span.of(text).split("\n")[0][:40]) for name, span in self._totals.items())
 
     def ensure_leaf(self) -> None:
         """Makes the engine return a column even where no measure needs one."""
@@ -292,7 +298,10 @@ class MeasureSplitter:
             column = self.inputs.column(f"({text}) AND true" if agg.name in _BOOLEAN else text)
         if agg.conditions:
             keep = self.inputs.column(f"COALESCE({self._all(agg.conditions, self.scope.row_text)}, false)")
-        return self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
+        leaf = self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
+        if function in ("sum", "avg"):
+            self._totals.setdefault(leaf, agg.call.span)
+        return leaf
 
     def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
         return " AND ".join(f"({text_of(c)})" for c in conditions)

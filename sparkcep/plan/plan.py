@@ -40,6 +40,7 @@ class Plan:
     leaves: tuple[records.Leaf, ...] = ()
     outputs: tuple[records.Computed, ...] = ()  # over leaves and aggregates
     places: tuple[records.ConditionPlace, ...] = ()  # for errors that need types
+    leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums and averages, likewise
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
@@ -124,6 +125,7 @@ class Plan:
         ranking = self.ranking
         if ranking is not None and ranking.place:
             ranking = ranking._replace(place=at(ranking.place))
+        skip = self.skip._replace(place=at(self.skip.place)) if self.skip.place is not None else self.skip
         windows = tuple(at(window) if window.line else window for window in self.windows)
         automaton = self.automaton
         if automaton is not None:
@@ -134,7 +136,7 @@ class Plan:
             changes = changes._replace(line=line, column_at=column, size=at(changes.size) if changes.size is not None else None)
         return replace(
             self, automaton=automaton, changes=changes, arcs=self.arcs and at(self.arcs), place=self.place and at(self.place), places=tuple(map(at, self.places)),
-            windows=windows, ranking=ranking,
+            leaf_places=tuple(map(at, self.leaf_places)), skip=skip, windows=windows, ranking=ranking,
         )
 
     def ranked_by_engine(self) -> Plan:

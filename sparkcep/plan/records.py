@@ -70,6 +70,15 @@ class Place(NamedTuple):
     text: str
 
 
+class LeafPlace(NamedTuple):
+    """Where the expression stands whose value a column for MEASURES is, which may be beyond its type."""
+
+    name: str
+    line: int
+    column: int
+    text: str
+
+
 class ConditionPlace(NamedTuple):
     """Where the condition of a variable stands."""
 
@@ -83,10 +92,12 @@ class ConditionPlace(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`, and the mask of the variables that TO FIRST and TO LAST name."""
+    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`; of TO FIRST and TO LAST also the mask of the variables that they name, and the place
+    of that name."""
 
     mode: str
     targets: int
+    place: Place | None = None
 
 
 class Selection(NamedTuple):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span, quote
-from sparkcep.errors import SEMANTIC, ClauseError, error_at
+from sparkcep.errors import SEMANTIC, ClauseError, error_at, offered
 from sparkcep.plan.records import ALL_ROWS, Computed
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
@@ -37,7 +37,10 @@ _OVER = "is a window function, which needs OVER; PREV and NEXT look at neighbour
 _SPREADS = "makes several rows of one; use it in a subquery below the clause"
 _GROUPS = "belongs to GROUP BY; compute it in a subquery below the clause"
 NOT_OF_A_ROW = {
-    **dict.fromkeys("COUNTER_DIFF CUME_DIST DENSE_RANK LAG LEAD NTH_VALUE NTILE PERCENT_RANK RANK ROW_NUMBER".split(), _OVER),
+    "LAG": "is a window function, which needs OVER; the row before is PREV here, as in PREV(price)",
+    "LEAD": "is a window function, which needs OVER; the row behind is NEXT here, as in NEXT(price)",
+    "ROW_NUMBER": "is a window function, which needs OVER; the number of a row in its match is RUNNING count(*) here",
+    **dict.fromkeys("COUNTER_DIFF CUME_DIST DENSE_RANK NTH_VALUE NTILE PERCENT_RANK RANK".split(), _OVER),
     **dict.fromkeys("EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK".split(), _SPREADS),
     **dict.fromkeys("GROUPING GROUPING_ID MEASURE".split(), _GROUPS),
 }
@@ -124,6 +127,10 @@ class Scope:
         if low in self.ids:
             return 1 << self.ids[low]
         return self.subsets.get(low)
+
+    def offered(self, name: str) -> str:
+        """The end of a message about a variable that is not there: the one that was meant, if one is near."""
+        return offered(name, (*self.variables, *self.subsets))
 
     def error(self, expr: Expr, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         return error_at(self.text, expr.span.start, expr.span.end, error_class, message, sqlstate)
@@ -235,7 +242,7 @@ class Scope:
             raise self.error(node, "CLASSIFIER", "CLASSIFIER takes one row pattern variable or none")
         mask = self.mask_of(arg.value[0])
         if mask is None:
-            message = f"CLASSIFIER({arg.value[0]}): no row pattern variable or subset has this name"
+            message = f"CLASSIFIER({arg.value[0]}): no row pattern variable or subset has this name{self.offered(arg.value[0])}"
             raise self.error(arg, "UNKNOWN_VARIABLE", message)
         return mask
 

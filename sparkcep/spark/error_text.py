@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkcep.clause.lexer import Span, tokenize
+from sparkcep.clause.lexer import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.nodes import Var, walk
-from sparkcep.clause.tree import MatchClause
+from sparkcep.clause.tree import ONE_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
+from sparkcep.plan.scope import NAVIGATIONS
 from sparkcep.sql.places import Places
 
 _OURS = re.compile(
@@ -33,7 +34,10 @@ _ELSEWHERE = {  # functions of other engines' clauses
     "MATCH_NUM": "write MATCH_NUMBER()",
     "MATCH_ROWTIME": "write LAST of the time column",
     "MATCH_PROCTIME": "write current_timestamp()",
+    "AVERAGE": "did you mean avg?",
+    "ABSOLUTE": "did you mean abs?",
 }
+_NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())  # of pyspark.sql.functions
 
 
 def clause_error(text: str) -> ClauseError | None:
@@ -99,7 +103,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
     message = places.named(message)
     if not failure.spots:
-        return ErrorText(statement, message)
+        return _unplaced(failure, statement, message, places)
     fragment, start = failure.spots[0]
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
@@ -110,6 +114,8 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     clause = places.clause_at(span)
     if clause is not None:
         message = _hinted(message, _hint(failure, clause, span.of(statement)))
+    elif failure.condition.startswith("UNRESOLVED_COLUMN"):
+        message = _hinted(message, _about_output(failure, places))
     return ErrorText(statement, message, span)
 
 
@@ -132,6 +138,21 @@ def _standing(fragment: str, start: int, statement: str) -> Span | None:
     begins = {t.start for t in tokenize(statement)}
     found = [m.start() for m in re.finditer(re.escape(fragment), statement) if m.start() in begins]
     return Span(found[0], found[0] + len(fragment)) if len(found) == 1 else None
+
+
+def _unplaced(failure: Failure, statement: str, message: str, places: Places) -> ErrorText:
+    """The text of a failure of which Spark tells no place: that of the only token, outside of the clauses or anywhere, that its parameters name."""
+    tokens = [(t, Span(t.start, t.end)) for t in tokenize(statement)]
+    said = {value.strip("`\"'").lower() for value in failure.parameters.values()} - {""}
+    if failure.condition == "INVALID_EXTRACT_BASE_FIELD_TYPE":
+        quoted = [span for (t, span), (dot, _) in zip(tokens, tokens[1:]) if t.text[:1] in ("'", '"') and dot.text == "." and t.text[1:-1].lower() in said]
+        if len(quoted) == 1:
+            name = quoted[0].of(statement)[1:-1]
+            return ErrorText(statement, _hinted(message, f"{quoted[0].of(statement)} is a text in Spark; a name stands in backticks, as in `{name}`"), quoted[0])
+    named = [span for t, span in tokens if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() in said]
+    outside = [span for span in named if places.clause_at(span) is None]
+    found = next((spans[0] for spans in (outside, named) if len(spans) == 1), None)
+    return ErrorText(statement, message, found)
 
 
 def _of_condition(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
@@ -177,10 +198,9 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
     kind, parameters = failure.condition.partition(".")[0], failure.parameters
     if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
         names = _NAMES.findall(parameters.get("objectName", ""))
-        return _about_variable(names[0], clause) if len(names) > 1 else ""
+        return _about_variable(names[0], clause) if len(names) > 1 else _about_name("".join(names), clause)
     if kind == "UNRESOLVED_ROUTINE":
-        name = _NAMES.findall(parameters.get("routineName", "``"))[-1].upper()
-        return _ELSEWHERE.get(name, "")
+        return _about_function(_NAMES.findall(parameters.get("routineName", "``")))
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
         return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
@@ -190,8 +210,49 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
     return ""
 
 
+def _about_name(name: str, clause: MatchClause) -> str:
+    """What a name that is no column may have been meant as."""
+    if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
+        return f"the function is written {name}()"
+    if name.lower() in (v.lower() for v in _variables(clause)):
+        return f"{name} is a row pattern variable; write {name} and a column of its rows, as in LAST({name}.x), or count({name}.*) for their number"
+    if name.lower() in (m.name.lower() for m in clause.measures):
+        return f"{name} is a measure, and a measure cannot use another; repeat its expression, or compute this one in SELECT"
+    return ""
+
+
+def _about_function(names: list[str]) -> str:
+    """What a function may have been meant as that nobody has."""
+    name = names[-1]
+    if name.upper() in NAVIGATIONS:
+        return f"write {name.upper()}({names[0]})" if len(names) > 1 else ""
+    if name.upper() in _ELSEWHERE:
+        return _ELSEWHERE[name.upper()]
+    from pyspark.sql import functions  # for the names only
+
+    known = [f for f in functions.__all__ if f.islower() and f not in _NO_SQL]
+    near = nearest(name, known, 0.75)
+    return f"did you mean {near}?" if near is not None else ""
+
+
+def _about_output(failure: Failure, places: Places) -> str:
+    """What the columns behind a clause are, where one is missing of which the error offers just those."""
+    offered = {name.rpartition("`.`")[2].lower() for name in _NAMES.findall(failure.parameters.get("proposal", "").replace("`.`", "."))}
+    offered = {name.rpartition(".")[2] for name in offered}
+    for clause in places.outermost():
+        given = {m.name.lower() for m in clause.measures} | {e.span.of(clause.text).strip("`").lower() for e in clause.partition_by}
+        if clause.rows == ONE_ROW and offered and offered <= given:
+            name = _NAMES.findall(failure.parameters.get("objectName", "``"))[-1]
+            return f"of a match the clause gives the columns of PARTITION BY and its measures; add one such as LAST({name}) AS {name}, or write ALL ROWS PER MATCH"
+    return ""
+
+
+def _variables(clause: MatchClause) -> list[str]:
+    return [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+
+
 def _about_variable(name: str, clause: MatchClause) -> str:
-    known = [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+    known = _variables(clause)
     if name.upper() in (k.upper() for k in known):
         return ""
     near = nearest(name, known)

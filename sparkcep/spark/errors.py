@@ -14,9 +14,17 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 from pyspark.logger import PySparkLogger
 
-from sparkcep.errors import ClauseError
+from sparkcep.clause.advice import not_begun
+from sparkcep.errors import ClauseError, error_at
 from sparkcep.spark.error_text import ErrorText, Failure, clause_error, reworded, spots
 from sparkcep.sql.rewrite import known
+
+try:
+    from py4j.protocol import Py4JJavaError
+except ImportError:  # a client of Spark Connect alone
+    RAISED: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    RAISED = (PySparkException, Py4JJavaError)  # by a statement; the latter where PySpark has no class of its own
 
 if TYPE_CHECKING:
     from sparkcep.sql.places import Places
@@ -42,6 +50,15 @@ class ClauseParseException(ClauseError, ParseException):
         return cls(error, error.over(sql))
 
     @classmethod
+    def not_begun(cls, sql: str) -> ClauseParseException | None:
+        """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
+        try:
+            error = not_begun(sql)
+        except ClauseError:  # an open literal or comment, of which Spark has told
+            return None
+        return None if error is None else cls.of(error, sql)
+
+    @classmethod
     def from_spark(cls, raised: PySparkException, sql: str = "") -> ClauseParseException | None:
         """The clause error that the JVM's parser, or ``analyze``, raised as ``raised``; None if it is an error of Spark's own.
 
@@ -59,6 +76,19 @@ class ClauseParseException(ClauseError, ParseException):
             line=int(parameters.get("line", 0)), column=int(parameters.get("column", 0)), fragment=parameters.get("fragment", ""),
         )
         return cls._shown(error, sql)
+
+    def in_words_of(self, places: Places, sql: str) -> ClauseParseException:
+        """The same error with the user's words for what it names by a column of the rewriter's, and at its place."""
+        message = places.named(self.message)
+        if message == self.message:
+            return self
+        span = places.column_at(self.fragment)
+        name = self.error_class.removeprefix(_PREFIX)
+        if span is None:
+            error = ClauseError(name, message, sqlstate=self.sqlstate, line=self.line, column=self.column, fragment=places.named(self.fragment))
+        else:
+            error = error_at(sql, span.start, span.end, name, message, self.sqlstate)
+        return self.of(error, sql)
 
     @classmethod
     def _shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
@@ -167,11 +197,26 @@ def shown(error: Exception, statement: str) -> str:
 
 def failure_of(raised: Any) -> Failure:
     """An exception of Spark's as plain data."""
+    if hasattr(raised, "java_exception"):
+        return _failure_in_java(raised.java_exception)
     message = _described(raised)
     contexts = [c for c in raised.getQueryContext() or () if "SQL" in str(c.contextType()).upper()]
     parameters = raised.getMessageParameters() or {}
     found = spots([(c.fragment(), c.startIndex()) for c in contexts], parameters, message)
     return Failure(raised.getCondition() or "", message, parameters, found)
+
+
+def _failure_in_java(raised: Any) -> Failure:
+    """Likewise an exception of Java's for which PySpark has no class of its own."""
+    from py4j.protocol import Py4JError
+
+    message = raised.getMessage() or raised.toString()
+    try:
+        condition, parameters = raised.getCondition(), dict(raised.getMessageParameters())
+        contexts = [c for c in raised.getQueryContext() if "SQL" in c.contextType().toString()]
+    except Py4JError:  # it is none of Spark's
+        return Failure("", message)
+    return Failure(condition or "", message, parameters, spots([(c.fragment(), c.startIndex()) for c in contexts], parameters, message))
 
 
 def _described(raised: Any) -> str:

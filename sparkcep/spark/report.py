@@ -7,7 +7,7 @@ import importlib.util
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -27,8 +27,10 @@ from sparkcep.plan.records import LeafSpec
 from sparkcep.spark.builtin import FUNCTION
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
+from sparkcep.spark.physical import nodes
 from sparkcep.spark.sampling import Sampler
 from sparkcep.spark.session import settings_of, sql_in
+from sparkcep.spark.totals import budget_totals
 from sparkcep.sql.describe import NO_CLAUSE
 from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.sql.rewritten import Rewritten
@@ -125,7 +127,7 @@ class _Run:
         partitions = self._partitions(frame, roles) if roles else None
         variables = self._variables(frame, roles) if roles else None
         picture = self._picture(frame, found[0], roles) if roles else ""
-        counts = [*_counts(steps, plan), *self._matches(frame, roles, partitions), ("rows of the result", rows)]
+        counts = [*_counts(steps, plan), *self._matches(frame, roles, partitions), *self._checks(frame), ("rows of the result", rows)]
         shown = [("\u00a0\u00a0" * step.depth + step.name, "" if step.rows is None else step.rows) for step in steps]
         return page(
             "report.html", statement=explained(self.sql, rewritten, found), no_clause=NO_CLAUSE, counts=counts,
@@ -146,7 +148,17 @@ class _Run:
         if is_connect(self.spark):
             self.notes.append("Rows of single steps are not known: Spark Connect does not tell them.")
             return []
-        return list(_walk(frame._jdf.queryExecution().executedPlan(), 0))
+        return [_step(depth, node) for depth, node in nodes(frame._jdf.queryExecution().executedPlan())]
+
+    def _checks(self, frame: DataFrame) -> list[tuple[str, int | str]]:
+        """What the checks of clauses with BUDGET came to."""
+        if is_connect(self.spark):
+            return []
+        out: list[tuple[str, int | str]] = []
+        for one in budget_totals(frame):
+            out += [("checks", one.checks), ("checks left out", one.left_out), ("rows with checks left out", one.rows), ("complete matches", one.complete)]
+            out += [("coverage of those rows", f"{one.coverage:.3f}")] if one.coverage < 1 else []
+        return out
 
     # -- what came out ----------------------------------------------------------------------------------------
 
@@ -342,7 +354,6 @@ def _shown(value: Any) -> object:
 # -- numbers of Spark's plan ----------------------------------------------------------------------------------------
 
 _ENGINE = ("PythonUDTF", FUNCTION)
-_INNER = ("WholeStageCodegenExec", "InputAdapter")
 
 
 @dataclass(frozen=True)
@@ -360,24 +371,11 @@ class _Step:
         return next(iter(self.numbers.values()), None)
 
 
-def _walk(node: Any, depth: int) -> Iterator[_Step]:
-    """The nodes below a Java plan node. Nodes that only wrap another one are left out."""
-    kind = node.getClass().getSimpleName()
-    if kind == "AdaptiveSparkPlanExec":
-        return (yield from _walk(node.executedPlan(), depth))
-    if kind.endswith("QueryStageExec"):
-        return (yield from _walk(node.plan(), depth))
-    if kind == "InMemoryTableScanExec" and depth == 0:
-        return (yield from _walk(node.relation().cachedPlan(), depth))
-    children = node.children()
-    if kind not in _INNER:
-        metrics, names = node.metrics(), ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten")
-        ours = kind == "MapInArrowExec" and node.func().name() == FUNCTION
-        numbers = {name: metrics.apply(name).value() for name in names if metrics.contains(name)}
-        yield _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), children.size() == 0, numbers)
-        depth += 1
-    for i in range(children.size()):
-        yield from _walk(children.apply(i), depth)
+def _step(depth: int, node: Any) -> _Step:
+    kind, metrics = node.getClass().getSimpleName(), node.metrics()
+    ours = kind == "MapInArrowExec" and node.func().name() == FUNCTION
+    numbers = {name: metrics.apply(name).value() for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten") if metrics.contains(name)}
+    return _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), node.children().size() == 0, numbers)
 
 
 def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import re
 import secrets
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ClauseError
-from sparkcep.settings import Settings
+from sparkcep.settings import Settings, unknown
 from sparkcep.spark.connection import is_connect
 from sparkcep.sql.rewrite import MARKER_PREFIX, name_markers, translated
 
@@ -33,6 +35,7 @@ log = logging.getLogger("sparkcep")
 _MENTION = "match_recognize"
 # Spark asks after each row how many bytes the batch has, unless the bound is this one: a quarter of the JVM's time
 BATCH_BYTES, UNBOUNDED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
+_SET = re.compile(r"\s*SET\s+`?(sparkcep\.[\w.]+)", re.I)
 _lock = threading.RLock()
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions that have the functions
 _prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows the clause
@@ -109,6 +112,10 @@ def _session_class(spark: SparkSession) -> Any:
 
 
 def _wrap(session_class: Any) -> None:
+    from pyspark.errors import ParseException
+
+    from sparkcep.spark.errors import ClauseParseException
+
     original = session_class.sql
     if hasattr(original, "_sparkcep_original"):
         return
@@ -122,14 +129,19 @@ def _wrap(session_class: Any) -> None:
 
                 warming.asked(self)
             return _run(self, original, sqlQuery, args, kwargs)
-        return original(self, sqlQuery, args, **kwargs)
+        if isinstance(sqlQuery, str) and (said := _SET.match(sqlQuery)) and (wrong := unknown(said[1])):
+            warnings.warn(wrong, stacklevel=2)
+        try:
+            return original(self, sqlQuery, args, **kwargs)
+        except ParseException as raised:
+            raise ClauseParseException.not_begun(sqlQuery) or raised from None
 
     sql._sparkcep_original = original
     session_class.sql = sql
 
 
 def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, args: Any, kwargs: dict) -> DataFrame:
-    from pyspark.errors import AnalysisException, PySparkException
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
 
     from sparkcep.spark import year_month_intervals
     from sparkcep.spark.errors import ClauseParseException, over_statement, without_log
@@ -161,7 +173,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             return original(session, text, args, **kwargs)
         except AnalysisException as raised:
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
-            raise ClauseParseException.from_spark(raised) or raised from None
+            begun = None if not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
+            raise ClauseParseException.from_spark(raised) or begun or raised from None
 
     def placed(places: Places) -> DataFrame:
         """Runs the statement; its errors have their places in the user's text."""
@@ -169,7 +182,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             return run(places.rewritten)
         except PySparkException as raised:
             told, where = inner_error(raised, places, run) or (raised, places)
-            raise ClauseParseException.from_spark(told, formatted) or over_statement(told, formatted, where) from None
+            ours = ClauseParseException.from_spark(told, formatted)
+            raise (ours.in_words_of(where, formatted) if ours is not None else over_statement(told, formatted, where)) from None
 
     try:
         return placed(places)

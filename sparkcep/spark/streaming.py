@@ -117,6 +117,7 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
     import numpy as np
 
     from sparkcep.engine.stream import NOTHING_DUE
+    from sparkcep.spark.table_function import told_alone
 
     came = pa.Table.from_batches(list(batches)).combine_chunks()
     number = came.column(0).to_numpy()
@@ -136,11 +137,12 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
 
     advance = stream.advance(rows, key[of_rows].astype(np.int64), states, watermark)
     kept = None
-    while kept is None:
-        try:
-            yield from of_matches(next(advance))
-        except StopIteration as done:
-            kept = done.value
+    with told_alone(stream.engine.prepared.plan):
+        while kept is None:
+            try:
+                yield from of_matches(next(advance))
+            except StopIteration as done:
+                kept = done.value
     due = pa.array(kept.due, mask=kept.due == NOTHING_DUE)
     told = pa.array([state or None for state in kept.states], pa.binary())
     numbers = pa.array(np.arange(len(states)), pa.int32())

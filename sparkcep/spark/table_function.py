@@ -13,8 +13,10 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
@@ -43,6 +45,7 @@ from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
+from sparkcep.spark.totals import tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,15 +88,17 @@ class MatchRecognize:
         self.engine: Engine | None = None
 
     def eval(self, table: pa.RecordBatch, spec: pa.Array | None = None) -> Iterator[pa.Table]:
-        if self.engine is None:
-            self.engine = self._engine(table.schema)
-        for out in self.engine.push(table):
-            yield self._named(out)
+        with told_alone(self.analysis.plan):
+            if self.engine is None:
+                self.engine = self._engine(table.schema)
+            for out in self.engine.push(table):
+                yield self._named(out)
 
     def terminate(self) -> Iterator[pa.Table]:
         if self.engine is not None:
-            for out in self.engine.finish():
-                yield self._named(out)
+            with told_alone(self.analysis.plan):
+                for out in self.engine.finish():
+                    yield self._named(out)
 
     def _engine(self, schema: pa.Schema) -> Engine:
         from sparkcep.engine.open import engine_for, prepare
@@ -122,6 +127,17 @@ class MatchRecognize:
                 pc.if_else(matched, a, none) if source in leaves else a for a, none, (_, source) in zip(arrays, nothing, columns)
             ]
         return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
+
+
+@contextmanager
+def told_alone(plan: Plan) -> Iterator[None]:
+    """Has a worker tell an error of the data with its place and without a traceback: PySpark asks its environment, which ends with the error."""
+    try:
+        yield
+    except MatchRuntimeError as error:
+        if TaskContext.get() is not None:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise error.at(plan.place) from None
 
 
 def is_plan(name: str) -> bool:
@@ -194,8 +210,11 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
         engine = engines.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
         whole = merged(itertools.chain([first], batches), engine.buffer.chunk_rows, CHUNK_BYTES)
-        for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
-            yield from table.to_batches()
+        with told_alone(engine.prepared.plan):
+            for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
+                yield from table.to_batches()
+        if engine.task.budgeted:
+            tell(engine.task.totals)
 
 
 @functools.lru_cache(maxsize=16)
@@ -270,7 +289,7 @@ def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
     of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # what has no place of its own is named
     for key in plan.partition:
         if key.column in collations:
-            raise _collated(collations[key.column], f"be a key of PARTITION BY, as {texts.get(key.column, key.column)} is", **of_pattern)
+            raise _collated(collations[key.column], f"be a key of PARTITION BY, as {texts.get(key.column) or key.name} is", **of_pattern)
     for key in plan.equal_keys:
         if key.column in collations:
             raise _collated(collations[key.column], f"be compared across rows, as {texts.get(key.column, key.column)} is", **of_pattern)

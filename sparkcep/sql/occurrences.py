@@ -43,6 +43,9 @@ class Statement:
         """The index of the parenthesis that closes the clause whose word is token ``i``."""
         close = self.close.get(i + 1)
         if close is None:
+            pattern = self._open_pattern(i)
+            if pattern is not None:
+                raise self.error(pattern, "SYNTAX", "this parenthesis of PATTERN is not closed: DEFINE stands inside it")
             raise self.error(i + 1, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
         for k in range(i + 2, close - 1):
             if self.has_word(k):
@@ -50,6 +53,20 @@ class Statement:
                 message = f"a MATCH_RECOGNIZE cannot stand inside another one's parentheses; {instead}"
                 raise self.error(k, "NESTED_CLAUSE", message, UNSUPPORTED)
         return close
+
+    def _open_pattern(self, i: int) -> int | None:
+        """The index of a parenthesis of PATTERN in which DEFINE stands, in the clause whose word is token ``i``."""
+        for k in range(i + 2, len(self.tokens) - 1):
+            if self.tokens[k].kind != WORD or self.tokens[k].upper != "PATTERN" or self.tokens[k + 1].text != "(":
+                continue
+            depth = 0
+            for t in self.tokens[k + 1 :]:
+                depth += (t.text == "(") - (t.text == ")")
+                if depth == 0:
+                    break
+                if t.kind == WORD and t.upper == "DEFINE":
+                    return k + 1
+        return None
 
     def error(self, at: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
         """An error at a token."""
@@ -79,7 +96,11 @@ class Statement:
                 elif t.upper in _STARTS or (t.upper == "USING" and join_done):
                     break
                 elif t.upper in _NOT_A_TABLE and j < i - 1:
-                    message = f"MATCH_RECOGNIZE stands behind the table it reads, not behind {t.upper}; move it into FROM"
+                    if self.text[: self.tokens[i - 1].end].endswith("|>"):
+                        message = "MATCH_RECOGNIZE is no pipe operator; write FROM (FROM t |> WHERE ...) MATCH_RECOGNIZE (...), behind which pipes may go on"
+                        raise self.error(i, "NOT_AFTER_TABLE", message)
+                    word = f"{self.tokens[j - 1].upper} BY" if t.upper == "BY" else t.upper
+                    message = f"MATCH_RECOGNIZE stands behind the table it reads, not behind {word}; move it into FROM"
                     raise self.error(i, "NOT_AFTER_TABLE", message)
                 elif t.upper in _NOT_A_TABLE:
                     return None

@@ -61,6 +61,7 @@ class Places:
 
     def named(self, message: str) -> str:
         """``message`` with the rewriter's names of columns replaced by the expressions that they stand for."""
+        message = message.replace("__auto_generated_subquery_name.", "")  # Spark's
         if not _INNER.search(message):
             return message
         meant: dict[str, set[str]] = {}
@@ -70,6 +71,10 @@ class Places:
         # a name that stands for one thing in this clause and for another in that one is left as it is
         known = {name: next(iter(texts)) for name, texts in meant.items() if len(texts) == 1}
         return _INNER.sub(lambda m: known.get(m[0], m[0]), message)
+
+    def outermost(self) -> list[MatchClause]:
+        """The clauses that stand in no other clause."""
+        return [clause.of.clause for clause in self._parts(Span(0, len(self.text)))]
 
     def clause_at(self, span: Span) -> MatchClause | None:
         """The innermost clause around a place that :meth:`find` gave."""
@@ -81,6 +86,14 @@ class Places:
         clause = self._clause(span)
         defines = clause.of.clause.defines if clause is not None else ()
         return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
+
+    def column_at(self, name: str) -> Span | None:
+        """The expression for which the rewriter computes the column ``name``; None where that is none, or one in each of several clauses."""
+        found = []
+        for clause in self._clauses:
+            span = clause._key(name) if _KEY.fullmatch(name) else clause._whole(name)
+            found += [] if span is None else [self._own(clause.of.origin.place(span))]
+        return found[0] if len(found) == 1 else None
 
     def register_at(self, span: Span) -> str | None:
         """The name of the register or parameter that is declared at a place."""

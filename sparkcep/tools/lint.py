@@ -131,6 +131,14 @@ def _no_order(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         yield None, "without ORDER BY the rows of a partition come in no particular order, and matches differ from run to run"
 
 
+@_rule("TWO_OF_A_NAME", WARNING)
+def _two_of_a_name(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    keys = {e.span.of(clause.text).strip("`").lower() for e in clause.partition_by}
+    for measure in clause.measures:
+        if measure.name.lower() in keys:
+            yield measure.name_span, f"the measure {measure.name} has the name of a column of PARTITION BY, so the result has two columns of that name; call it otherwise"
+
+
 @_rule("NO_WINDOW", WARNING)
 def _no_window(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     if clause.window is not None or not _skips_rows(clause):

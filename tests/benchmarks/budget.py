@@ -160,7 +160,7 @@ class Clause:
             tables += engine.finish()
             least = min(least, time.process_time() - begin)
             out = [row for t in tables for row in t.to_pylist()]
-            checks = engine.task.checks
+            checks = engine.task.totals.checks
         return out, least, checks
 
     def points(self, rows: Stream, history: list[dict] | None = None) -> set[int]:

@@ -129,10 +129,11 @@ class Match:
 
 @dataclass
 class Answer:
-    """Of one partition: the ``matches`` that each row completes, candidates ``left`` out and ``coverage`` by row, ``visits`` of vectors, and the match
+    """Of one partition: the ``matches`` that each row completes, candidates ``tried``, ``left`` out and ``coverage`` by row, ``visits`` of vectors, and the match
     points that they led to."""
 
     matches: dict = field(default_factory=dict)
+    tried: Counter = field(default_factory=Counter)
     left: Counter = field(default_factory=Counter)
     coverage: dict = field(default_factory=dict)
     visits: Counter = field(default_factory=Counter)
@@ -173,7 +174,7 @@ class Budgeted:
             if self.proxies:
                 candidates = self._best(candidates, i, places, values)
             tried = self._tried(candidates, times, i, answer, promises)
-            answer.left[i] = len(candidates) - len(tried)
+            answer.tried[i], answer.left[i] = len(tried), len(candidates) - len(tried)
             led = set()
             for run, q, cost in tried:
                 vector = self.vector(run, q, cost, times, i, recorded or self.intervals)

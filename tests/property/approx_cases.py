@@ -300,8 +300,8 @@ def _define(rng, name, positive, subsets, shape, negated=False):
     if roll < 0.25:
         shape = "negation" if shape == "negation" else "plain"
         return selection._random_define(rng, name, positive, subsets, shape, selection.ALL, prior=not negated)
-    parts = [_letter(rng)] if roll < 0.9 else []
-    if roll > 0.55:
+    parts = [_letter(rng)] if roll < 0.9 or not positive else []
+    if roll > 0.55 and positive:
         parts += [_linked(rng, name, positive, subsets, negated) for _ in range(rng.choice([1, 1, 2]))]
     rng.shuffle(parts)
     whole = parts[0]

@@ -66,9 +66,7 @@ def run(
     second read keeps; with `slices` cut into those, by a measure of whole numbers. ``arcs``: the rows of ARCS FROM.
     """
     plan = make_plan(parse_clause(text), settings=settings)
-    database = sqlite3.connect(":memory:")
-    for name, chosen_of in (("least", min), ("greatest", max)):
-        database.create_function(name, -1, functools.partial(_extreme, chosen_of))
+    database = _database()
     try:
         table = _inputs(plan, partitions, database, chosen, down=bool(plan.order and plan.order[0].descending))
         if arcs is not None:
@@ -185,9 +183,16 @@ def in_slices(plan, table: pa.Table, slices: Slices) -> pa.Table:
     return taken.append_column(SLICE, pa.array(own, pa.int64())).append_column(AWAY, pa.array(away, pa.int32()))
 
 
+def _database() -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:")
+    for name, chosen_of in (("least", min), ("greatest", max)):
+        database.create_function(name, -1, functools.partial(_extreme, chosen_of))
+    return database
+
+
 def inputs(plan, partitions: dict[int, list[dict]], chosen: Filter | None = None, arcs: list[dict] | None = None) -> pa.Table:
     """The columns a plan wants of these rows, by rising id; ``arcs``: the rows of ARCS FROM."""
-    database = sqlite3.connect(":memory:")
+    database = _database()
     try:
         table = _inputs(plan, partitions, database, chosen)
         return table if arcs is None else _with_arcs(plan, table, arcs)

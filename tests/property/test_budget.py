@@ -109,10 +109,10 @@ def clause(query: oracle.Budgeted, options: str, measures: str) -> str:
         DEFINE {", ".join(f"{name} AS s IN ({listed[name]})" for name in names)}"""
 
 
-def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]]], chunk_rows=None, history=None, values=None, drawn=()) -> dict[int, list[dict]]:
+def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]]], chunk_rows=None, history=None, values=None, drawn=(), totals=None) -> dict[int, list[dict]]:
     """Output rows of the engine over partitions of (letters, times), by partition and with the names of the measures.
 
-    ``values``: what stands for the times of all rows; ``drawn``: of a column v."""
+    ``values``: what stands for the times of all rows; ``drawn``: of a column v; ``totals``, a list, gets those of the engine."""
     plan = make_plan(parse_clause(text))
     rows = [(p, i, s) for p, (letters, _) in enumerate(partitions) for i, s in enumerate(letters)]
     times = [t for _, some in partitions for t in some] if values is None else values
@@ -123,10 +123,13 @@ def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]
     data["__letters"] = pa.array([sum(1 << letter.bit for letter in plan.letters if s in query.takes[plan.variables[letter.variable].upper()]) for s in columns["s"]])
     table = pa.table(data)
     prepared = prepare(plan, table.schema)
-    tables = match_batches(engine_for(prepared, chunk_rows), table.to_batches(max_chunksize=chunk_rows))
+    engine = engine_for(prepared, chunk_rows)
+    tables = match_batches(engine, table.to_batches(max_chunksize=chunk_rows))
     found: dict[int, list[dict]] = {}
     for row in pa.concat_tables([prepared.output_schema.empty_table(), *tables]).to_pylist():
         found.setdefault(row["__p0"], []).append({name: row.get(leaf) for name, leaf in plan.outputs})
+    if totals is not None:
+        totals += engine.task.totals.values()
     return found
 
 
@@ -187,7 +190,9 @@ def compare_choices(rng, queries, count, *, with_history, published=True) -> Cou
         some = random_partitions(rng, count) if published else random_partitions(rng, count // 2, 30)
         report = "PROXY MATCHES" if query.proxies else "ALL MATCHES"
         text = clause(query, report, f"MEASURES {REPORTED}")
-        got = ran(text, query, some, rng.choice([None, 5]), as_rows(query.history, query.points) if with_history else None)
+        totals: list[int] = []
+        got = ran(text, query, some, rng.choice([None, 5]), as_rows(query.history, query.points) if with_history else None, totals=totals)
+        summed, lost = [0] * 5, Fraction(0)
         for p, (letters, times) in enumerate(some):
             answer = query.answer(letters, times)
             wanted = []
@@ -204,6 +209,10 @@ def compare_choices(rng, queries, count, *, with_history, published=True) -> Cou
             tally["matched"] += bool(wanted)
             tally["left"] += sum(answer.left.values()) > 0
             tally["covered"] += any(share < 1 for share in answer.coverage.values())
+            told = (sum(answer.tried.values()), sum(answer.left.values()), sum(left > 0 for left in answer.left.values()), len(wanted), sum(row[2] for row in wanted))
+            summed = [a + b for a, b in zip(summed, told)]
+            lost += sum(1 - share for share in answer.coverage.values())
+        assert totals[:5] == summed and totals[5] == pytest.approx(float(lost) * 1e6, abs=sum(len(letters) for letters, _ in some)), text
     return tally
 
 

@@ -163,6 +163,11 @@ def test_a_lost_executor_and_speculation(tmp_path):
 spark = start("local-cluster[2,1,1024]", spark__speculation="true", spark__speculation__interval="50ms", spark__speculation__quantile="0.1",
               spark__speculation__multiplier="1.01", spark__speculation__minTaskRuntime="1ms", spark__executor__memory="600m", spark__task__maxFailures="8")
 out = {"before": right(spark)}
+# executors do not have the extension's classes, which the totals of a budget go through on the driver
+letters = "SELECT * FROM (SELECT id % 6 AS p, id AS t FROM range(600)) MATCH_RECOGNIZE (PARTITION BY p ORDER BY t PATTERN (A B) WINDOW 40 APPROX 1 BUDGET 1 CHECKS DEFINE A AS true)"
+checked = spark.sql(letters)
+out["matches"] = len(checked.collect())
+out["totals"] = [[one.checks, one.rows, one.matches] for one in sparkcep.budget_totals(checked)]
 mine = spark.sparkContext.applicationId
 
 def executors():
@@ -189,6 +194,7 @@ print(json.dumps(out))
     shutil.rmtree(logs / out.pop("application"), ignore_errors=True)
     if logs.is_dir() and not list(logs.iterdir()):
         logs.rmdir()
+    assert out.pop("totals") == [[600, 600, out["matches"]]] and out.pop("matches") > 500
     assert out == {"before": True, "executors": 2, "while": [[True, True, True]], "after": True, "gone": True}
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 import zipfile
 from unittest.mock import MagicMock
 
@@ -483,3 +484,22 @@ def test_a_bound_ends_a_search(enabled):
     other.conf.set("sparkcep.maxSteps", "many")
     with pytest.raises(AnalysisException, match="sparkcep.maxSteps must be a number"):
         other.sql(text)
+
+
+def test_a_setting_that_nobody_reads_is_told(spark):
+    with pytest.warns(UserWarning, match="did you mean sparkcep.maxMatchesPerPartition"):
+        spark.sql("SET sparkcep.maxMatchPerPartition = 1000")
+    spark.conf.unset("sparkcep.maxMatchPerPartition")
+    with warnings.catch_warnings(action="error"):
+        spark.sql("SET sparkcep.maxMatchesPerPartition = 1000")
+    spark.conf.unset("sparkcep.maxMatchesPerPartition")
+
+
+def test_a_word_that_is_nearly_the_clauses(spark):
+    for text in ("SELECT * FROM t MATCH_RECOGNISE (PATTERN (A))", "SELECT * FROM t MATCH RECOGNIZE (PATTERN (A))"):
+        with pytest.raises(ClauseError, match="did you mean MATCH_RECOGNIZE") as caught:
+            spark.sql(text)
+        assert (caught.value.line, caught.value.column) == (1, 17)
+    with pytest.raises(ParseException) as caught:  # nothing of a clause
+        spark.sql("SELECT * FROM t MATCHES (PATTERN (A) 'recognize'")
+    assert not isinstance(caught.value, ClauseError)

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark")
 
 from sparkcep.clause.lexer import split_statements  # noqa: E402
 from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
+from tests.selection import part  # noqa: E402
 from tests.spark.programs import SMALL, SPARKCEP, Shell, as_hive_writes, environment, helpers, needs_javac, wait_until_gone  # noqa: E402
 from tests.test_sql_examples import FILES  # noqa: E402
 
@@ -51,7 +52,7 @@ def test_clause_and_table_function(shell):
     assert "match_recognize" in shell.run("SHOW FUNCTIONS LIKE 'match_rec*'")
 
 
-@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", part(2, 3, FILES), ids=[p.stem for p in FILES])
 def test_example(shell, path):
     out = ""
     for statement in split_statements(path.read_text(encoding="utf-8")):

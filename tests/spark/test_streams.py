@@ -38,6 +38,13 @@ STATEMENTS = {
     "PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS price > PREV(price))",
     "selection": "SELECT symbol, a, b FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES A.ts AS a, B.price AS b, LAST(ts) AS z "
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N B) WINDOW INTERVAL '20' SECONDS DEFINE A AS price < 2, N AS price = 5, B AS price > 7)",
+    "counts": "SELECT symbol, z, n, size(g) AS g FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_COUNT() AS n, MATCH_GRAPH() AS g "
+    "EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B+ C) WINDOW INTERVAL '9' SECONDS DEFINE A AS price < 3, B AS price >= PREV(price), C AS price > A.price)",
+    "bundles": "SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_ERRORS() AS e "
+    "PATTERN (A B C) WINDOW INTERVAL '4' SECONDS APPROX 1 MATCH BUNDLES DEFINE A AS price < 1, B AS price > 8, C AS price > 7)",
+    "automaton": "SELECT symbol, a, z, n FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z, MATCH_NUMBER() AS m, falls AS n "
+    "AUTOMATON (REGISTER falls INT = 0, last INT STATE q2 FINAL ARC FROM q0 TO q1 WHEN price > 6 SET last = price "
+    "ARC FROM q1 TO q1 WHEN price <= last SET falls = falls + 1, last = price ARC FROM q1 TO q2 WHEN price > 7) WINDOW INTERVAL '8' SECONDS)",
     "one_column": "SELECT c FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c "
     "AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) DEFINE B AS price >= PREV(price), C AS price < PREV(price)) WHERE symbol <> 'k1'",
 }
@@ -182,9 +189,9 @@ WRONG = {
     "negation": (f"{HEAD} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~N B) DEFINE N AS value = 3", "without WINDOW waits for ever"),
     "top": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS PREF MAX (A.value) TOP 3", "without SLIDE"),
     "top in windows": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS SLIDE INTERVAL '1' SECOND PREF MAX (A.value) TOP 3", "TOP k does not stream yet"),
-    "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_COUNT\(\) does not stream yet"),
-    "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
-    "approx": (f"{HEAD} PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 DEFINE A AS value = 1", "APPROX does not stream yet"),
+    "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", r"MATCH_COUNT\(\) without WINDOW"),
+    "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
+    "budget": (f"{HEAD} PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 BUDGET 3 CHECKS DEFINE A AS value = 1", "BUDGET does not stream yet"),
     "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "not sorted by .*COLLATE UTF8_BINARY"),
     "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "order by its parts"),
     "median": ("PARTITION BY p ORDER BY timestamp MEASURES median(B.value) AS c PATTERN (A B)", "aggregate that Spark computes"),

@@ -14,6 +14,7 @@ hive = pytest.importorskip("pyhive.hive")
 
 from sparkcep.clause.lexer import split_statements  # noqa: E402
 from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
+from tests.selection import part  # noqa: E402
 from tests.spark.programs import as_hive_writes, environment, helpers, needs_javac, wait_until_gone  # noqa: E402
 from tests.test_sql_examples import FILES  # noqa: E402
 
@@ -51,7 +52,7 @@ def failure(cursor, statement: str) -> tuple[str, str]:
     return status.sqlState, status.errorMessage
 
 
-@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", part(1, 3, FILES), ids=[p.stem for p in FILES])
 def test_example(cursor, path):
     for statement in split_statements(path.read_text(encoding="utf-8")):
         cursor.execute(statement)

@@ -98,7 +98,43 @@ CAST(FIRST(A.v) AS STRING) | 10
 LAST(A.v, 1) | 20
 SUM(A.v) | 60
 AVG(A.v) > 19.5 | true
-CASE WHEN MIN(A.v) < 11 THEN 'low' ELSE 'high' END | low"""
+CASE WHEN MIN(A.v) < 11 THEN 'low' ELSE 'high' END | low
+REGEXP_EXTRACT(FIRST(s), '(.)b') | ab
+REGEXP_EXTRACT(FIRST(s), '(.)b', 1) | a
+REGEXP_EXTRACT(FIRST(s), '\\d') | NULL
+SPLIT_INDEX('a.b|c', '.', 1) | b|c
+SPLIT_INDEX('a.b', '.', 2) | NULL
+SPLIT_INDEX(REGEXP_EXTRACT('x-y', '.*'), '-', 1) | y
+FROM_BASE64(TO_BASE64(FIRST(s))) | ab
+SHA256('a') = SHA2('a', 256) | true
+TIMESTAMPDIFF(MINUTE, TIMESTAMP '2024-01-31 10:00:00', FIRST(ts)) | 0
+TIMESTAMPADD(HOUR, 2, FIRST(ts)) | 2024-01-31 12:00:00
+FLOOR(LAST(ts) TO HOUR) | 2024-03-31 23:00:00
+CEIL(LAST(ts) TO MONTH) | 2024-04-01 00:00:00
+CEIL(FIRST(ts) TO HOUR) | 2024-01-31 10:00:00
+CEIL(1.2) | 2
+TRUNCATE(-1.27, 1) | -1.2
+TRUNCATE(1.29) | 1
+LAST(arr)[2] | 5
+LAST(arr)[4] | NULL
+LAST(m)['j'] | 3
+ARRAY['p', 'q'][2] | q
+MAP['k', 7]['k'] | 7
+CARDINALITY(LAST(arr)) | 3
+ROW(1, 'a') | {1, a}
+CAST(ROW(1, 'a') AS ROW<x BIGINT, y STRING>) | {1, a}
+STR_TO_MAP('u=1,v=2')['v'] | 2
+LISTAGG(s) | ab,cd
+LISTAGG(s, ';') | ab;cd
+TO_TIMESTAMP_LTZ(0, 0) | 1970-01-01 00:00:00
+TO_TIMESTAMP_LTZ(1500, 3) | 1970-01-01 00:00:01.5
+TO_TIMESTAMP('not a time') | NULL
+CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles') | 1969-12-31 16:00:00
+JSON_VALUE('{"a": 5}', '$.a') | 5
+WEEK(FIRST(d)) | 5
+DATE_FORMAT(FIRST(ts), 'yyyy-MM') | 2024-01
+INITCAP('ab cd') | Ab Cd
+ARRAY_CONCAT(FIRST(arr), LAST(arr)) | [1, 2, 4, 5, 6]"""
 
 _DUCKDB = """FIRST(v) // 4 | 2
 len(FIRST(s)) | 2

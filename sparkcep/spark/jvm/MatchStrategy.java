@@ -81,9 +81,10 @@ final class MatchStrategy extends SparkStrategy {
     int carried = Math.max(1, call.size() - 1); // the last one carries the plan alone, but rows without a column would be lost
     Shipment shipment = Shipment.of(call, carried, same);
     List<Expression> told = told(call);
+    BudgetTotals totals = totals(call);
     Expression function = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        PythonFunctions.TABLE_FUNCTION, mapper(call, shipment), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
+        PythonFunctions.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
     SparkPlan input = projected(shipment.columns(), table);
     // a key goes through as the input's own attribute, so that Spark sees the rows of the output lie as those of the input
     Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
@@ -96,6 +97,7 @@ final class MatchStrategy extends SparkStrategy {
       renamed.add(key ? alias(keys.get(attribute.exprId()), attribute.name(), attribute.exprId()) : attribute);
     }
     SparkPlan operator = (SparkPlan) PythonFunctions.construct(OPERATOR, function, seq(given), input, false, Option.empty());
+    operator = totals == null ? operator : new MatchBudget(totals, operator);
     return passed.isEmpty() ? operator : new ProjectExec(seq(renamed), operator);
   }
 
@@ -121,11 +123,17 @@ final class MatchStrategy extends SparkStrategy {
   /**
    * The engine over batches, in the Python that would run the table function.
    */
-  private static PythonFunction mapper(Call call, Shipment shipment) {
+  private static PythonFunction mapper(Call call, Shipment shipment, BudgetTotals totals) {
     PythonFunction like = call.function().func();
     return new SimplePythonFunction(
         PythonFunctions.mapper(given(call), shipment.names()),
-        like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+        like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), totals == null ? like.accumulator() : totals);
+  }
+
+  /** What takes the totals of a clause with BUDGET; null without one. */
+  private static BudgetTotals totals(Call call) {
+    boolean budgeted = call.plan().path("approximate").path("budget").isObject();
+    return budgeted ? BudgetTotals.registered(SparkSession.active().sparkContext(), call.function().func().accumulator()) : null;
   }
 
   /** The plan that names the columns that Spark expects, in their order: it reads them by their places. */

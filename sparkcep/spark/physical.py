@@ -1,0 +1,26 @@
+"""Spark's physical plan as it ran, node by node, in classic sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+_WRAPPING = {"AdaptiveSparkPlanExec": "executedPlan", "CommandResultExec": "commandPhysicalPlan"}
+_INNER = ("WholeStageCodegenExec", "InputAdapter")
+
+
+def nodes(node: Any, depth: int = 0) -> Iterator[tuple[int, Any]]:
+    """The nodes below a Java plan node, each with its depth. Nodes that only wrap another one are left out."""
+    kind = node.getClass().getSimpleName()
+    if kind in _WRAPPING:
+        return (yield from nodes(getattr(node, _WRAPPING[kind])(), depth))
+    if kind.endswith("QueryStageExec"):
+        return (yield from nodes(node.plan(), depth))
+    if kind == "InMemoryTableScanExec" and depth == 0:
+        return (yield from nodes(node.relation().cachedPlan(), depth))
+    if kind not in _INNER:
+        yield depth, node
+        depth += 1
+    children = node.children()
+    for i in range(children.size()):
+        yield from nodes(children.apply(i), depth)

@@ -1,0 +1,132 @@
+"""The totals of a clause with BUDGET: metrics of Spark's plan, ``budget_totals``, the report."""
+
+from __future__ import annotations
+
+import random
+import re
+from fractions import Fraction
+
+import pytest
+
+import sparkcep
+from sparkcep.spark.totals import BudgetTotals
+from tests.oracle import budget as oracle
+
+CLAUSE = """(
+  PARTITION BY p ORDER BY t
+  MEASURES LAST(t) AS t, COMPLETE() AS complete, CHECKS_LEFT_OUT() AS left_out, COVERAGE() AS coverage
+  PATTERN (A B C) WINDOW 6
+  APPROX 1 BUDGET 1 CHECKS {history}
+  DEFINE A AS s = 'a', B AS s = 'b', C AS s = 'c')"""
+# at each place without errors two bundles, and the same ones for each visit with an error
+HISTORY = """VALUES (NULL, 1, 0D, 1, 0, 4L, 1L, array(0)), (NULL, 2, 0D, 1, 0, 4L, 1L, array(0, 1)), (NULL, 2, 1D, 1, 0, 4L, 1L, array(2)), (NULL, 3, 1D, 1, 0, 4L, 1L, array(1, 2))
+  AS h(pattern, place, errors, remaining, idle, visits, points, bundles)"""
+VECTORS = {(1, 0, 1, 0): (4, (0,)), (2, 0, 1, 0): (4, (0, 1)), (2, 1, 1, 0): (4, (2,)), (3, 1, 1, 0): (4, (1, 2))}
+
+
+@pytest.fixture(scope="module")
+def streams(spark):
+    """Letters by partition, times being places; the table is ``budget_letters``."""
+    rng = random.Random("totals")
+    found = ["".join(rng.choice("aabcd") for _ in range(rng.randrange(5, 30))) for _ in range(12)]
+    rows = ", ".join(f"({p}, {t}, '{s}')" for p, letters in enumerate(found) for t, s in enumerate(letters))
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW budget_letters AS SELECT * FROM VALUES {rows} AS x(p, t, s)")
+    return found
+
+
+def wanted(streams, published=False) -> BudgetTotals:
+    """The totals by the oracle."""
+    pattern = ("cat", [("var", "A"), ("var", "B"), ("var", "C")])
+    takes = {name: {name.lower()} for name in "ABC"}
+    query = oracle.Budgeted(pattern, takes, Fraction(1), {}, 6, True, 1)
+    if published:
+        query.intervals, query.history = 1, {(place, Fraction(errors), remaining, idle): told for (place, errors, remaining, idle), told in VECTORS.items()}
+    counts, lost = [0, 0, 0, 0, 0], Fraction(0)
+    for letters in streams:
+        times = list(range(len(letters)))
+        answer = query.answer(letters, times)
+        short = [row for row, left in answer.left.items() if left]
+        within = [sum(answer.left[j] for j in oracle.reach(point, times, 6)) for point in answer.matches]
+        for i, n in enumerate((sum(answer.tried.values()), sum(answer.left.values()), len(short), len(within), within.count(0))):
+            counts[i] += n
+        lost += sum(1 - answer.coverage[row] for row in short)
+    return BudgetTotals(*counts, coverage=pytest.approx(float(1 - lost / counts[2]), abs=1e-5))
+
+
+def of_ui(spark) -> dict[str, int]:
+    """The metrics of MatchBudget that Spark's UI shows for the last execution that has some."""
+    spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+    store = spark._jsparkSession.sharedState().statusStore()
+    listed = store.executionsList()
+    for i in reversed(range(listed.size())):
+        of = [listed.apply(i).metrics().apply(j) for j in range(listed.apply(i).metrics().size())]
+        if any(m.name() == "checks" for m in of):
+            values = store.executionMetrics(listed.apply(i).executionId())
+            # an adaptive plan that is made anew has other metrics, and those of the first one have no values
+            told = [m for m in of if m.name() in ("checks", "checks left out", "rows with checks left out") and values.contains(m.accumulatorId())]
+            return {m.name(): int(values.apply(m.accumulatorId()).replace(",", "")) for m in told}
+    return {}
+
+
+def test_totals_of_a_query_are_those_of_all_its_rows(spark, streams):
+    expected = wanted(streams)
+    assert expected.left_out > 20 < expected.checks and 0 < expected.complete < expected.matches and expected.coverage == 1
+    shown = {"checks": expected.checks, "checks left out": expected.left_out, "rows with checks left out": expected.rows}
+    spark.conf.set("spark.sql.adaptive.enabled", "false")  # an adaptive plan keeps its rows, and does not run again
+    try:
+        frame = spark.sql(f"SELECT * FROM budget_letters MATCH_RECOGNIZE {CLAUSE.format(history='')}")
+        assert sparkcep.budget_totals(frame) == [BudgetTotals(0, 0, 0, 0, 0, 1.0)]
+        for _ in range(2):  # of a second run they are not added to those of the first
+            rows = frame.collect()
+            assert sparkcep.budget_totals(frame) == [expected] and len(rows) == expected.matches
+            assert of_ui(spark) == shown
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert "MatchBudget" in (plan := frame._jdf.queryExecution().executedPlan().toString()) and "BudgetTotals" not in plan
+
+
+def test_the_coverage_of_rows_at_which_checks_were_left_out(spark, streams):
+    expected = wanted(streams, published=True)
+    assert expected.coverage.expected < 0.9
+    clause = CLAUSE.format(history="USING HISTORY h AS PUBLISHED")
+    text = f"WITH h AS (SELECT * FROM {HISTORY}) SELECT * FROM budget_letters MATCH_RECOGNIZE {clause}"
+    frame = spark.sql(text)
+    frame.collect()
+    assert of_ui(spark)["checks"] == expected.checks
+    frame.collect()
+    assert sparkcep.budget_totals(frame) == [expected]
+    page = sparkcep.report(spark, text)
+    cells = dict(re.findall(r'<td>([^<]+)</td><td[^>]*>([^<]+)</td>', page))
+    found = {name: cells[name] for name in ("checks", "checks left out", "rows with checks left out", "complete matches", "coverage of those rows")}
+    (seen,) = sparkcep.budget_totals(frame)
+    assert list(found.values()) == [*map(str, (seen.checks, seen.left_out, seen.rows, seen.complete)), f"{seen.coverage:.3f}"]
+
+
+@pytest.mark.further
+def test_each_clause_of_a_query_has_totals_and_so_has_an_insert(spark, streams, tmp_path):
+    expected = wanted(streams)
+    one = f"SELECT p, t FROM budget_letters MATCH_RECOGNIZE {CLAUSE.format(history='')}"
+    both = spark.sql(f"{one} UNION ALL {one.replace('1 CHECKS', '1000 CHECKS')}")
+    both.collect()
+    short, whole = sparkcep.budget_totals(both)
+    assert short == expected and whole.left_out == 0 and whole.matches == whole.complete and whole.checks > short.checks
+    spark.sql(f"CREATE TABLE budget_out (p INT, t INT) USING parquet LOCATION '{tmp_path / 'out'}'")
+    try:
+        assert sparkcep.budget_totals(spark.sql(f"INSERT INTO budget_out {one}")) == [expected]
+    finally:
+        spark.sql("DROP TABLE budget_out")
+    cached = spark.sql(one).persist()
+    try:
+        cached.count()
+        assert sparkcep.budget_totals(cached) == [expected]
+    finally:
+        cached.unpersist()
+    assert sparkcep.budget_totals(spark.sql("SELECT 1")) == []
+
+
+@pytest.mark.further
+def test_values_of_other_accumulators_go_where_they_went(spark, streams):
+    """A Python function in the same stage, and the same workers, has accumulators of its own."""
+    calls = spark.sparkContext.accumulator(0)
+    rows = spark.sql(f"SELECT * FROM budget_letters MATCH_RECOGNIZE {CLAUSE.format(history='')}").rdd.map(lambda row: calls.add(1) or row).count()
+    assert calls.value == rows == wanted(streams).matches
