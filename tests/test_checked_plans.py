@@ -139,7 +139,7 @@ def test_the_smallest_changes_are_plans():
         ("conditions", [{"variable": 0, "trees": [AGGREGATE, VALUE | {"absent": None}]}]),
         ("leaves", [{"name": "__l0", "spec": VALUE | {"final": True}}]),
         ("pattern", {"kind": "repeat", "item": ["var", 0], "low": 0, "high": 1, "greedy": True}),
-        ("skip", {"mode": "last", "targets": 8}),
+        ("skip", {"mode": "last", "targets": 8, "place": None}),
     ):
         Plan.from_json(json.dumps(members() | {member: value}))
 
