@@ -9,8 +9,14 @@ Importing the package starts neither Spark nor numba.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
-from sparkcep.errors import ClauseError, MatchRuntimeError
+if not Path(__file__).is_file():  # in an archive
+    from sparkcep import unpacked
+
+    __path__ = [unpacked.folder(Path(__file__).parent) or __path__[0]]
+
+from sparkcep.errors import ClauseError, MatchRuntimeError, NoSparkError, lacks_spark
 from sparkcep.version import __version__ as __version__
 
 __all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
@@ -41,4 +47,9 @@ def __dir__() -> list[str]:
 def __getattr__(name: str):
     if name not in _MODULES:
         raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    try:
+        return getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        if lacks_spark(error):
+            raise NoSparkError() from None
+        raise

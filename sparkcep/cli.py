@@ -18,6 +18,8 @@
     python -m sparkcep dbt [ARGUMENTS of dbt]  dbt, with the clause in the sessions that it opens
     python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all three
     python -m sparkcep compile                 compile all engines now, as in an image, rather than in the first queries
+    python -m sparkcep pack [--output FILE.zip]                the package for executors that lack it
+    python -m sparkcep doctor [--master spark://HOST:PORT]     the same of a cluster's executors
     python -m sparkcep doctor                  look whether Java, versions, folders and the session are as they should be
 
 Exit codes: 0 done, 1 lint has warnings, fmt --check something to do or a case does not hold, 2 an error in a statement or an argument, 3 no Java, or no
@@ -40,7 +42,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import sparkcep
 from sparkcep.clause.lexer import split_statements
 from sparkcep.draw.explain import FORMATS, TEXT
-from sparkcep.errors import ClauseError, ToolError
+from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
@@ -73,7 +75,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 141  # as a shell tells of SIGPIPE
     except KeyboardInterrupt:
         return _interrupted()
-    except ToolError as error:
+    except (ToolError, ModuleNotFoundError) as error:
+        if not isinstance(error, ToolError):
+            if not lacks_spark(error):
+                raise
+            error = NoSparkError()
         print(f"error: {error}", file=sys.stderr)
         return error.code
 
@@ -151,7 +157,11 @@ def _parser() -> argparse.ArgumentParser:
     add("files", nargs="+", metavar="FILE.sql", help="a file with one statement; its cases have the same name with .cases")
     add = command("jar", _jar, "print the settings that give any Spark application the clause")
     add("--path", action="store_true", help="print only where the jar of the extension is")
-    command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
+    add = command("pack", _pack, "pack the package, with its compiled kernels, for executors that lack it, and print the settings that go with it (no Java needed)")
+    add("--output", metavar="FILE.zip", help="the archive (default sparkcep-VERSION.zip)")
+    add = command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
+    add("--master", metavar="URL", help="look at the executors of this cluster in place of this machine, as in spark://host:7077")
+    add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of the session there; repeatable")
     command("compile", _compile, "compile all engines now, in place of in the first queries that need them (no Java needed)")
     return parser
 
@@ -331,11 +341,34 @@ def _jar(options: argparse.Namespace) -> None:
             print(f"{key:<28} {value}")
 
 
+def _pair(text: str, form: str) -> tuple[str, str]:
+    """An argument with an equals sign as its two sides. Raises UsageError."""
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise UsageError(f"expected {form}, not {text}")
+    return key, value
+
+
+def _pack(options: argparse.Namespace) -> None:
+    from sparkcep import pack
+
+    output = Path(options.output or pack.usual_name())
+    try:
+        files, kernels = pack.pack(output)
+    except OSError as error:
+        raise UsageError(f"--output {output}: {error.strerror}") from None
+    print(f"{output}: {files} files of the package, {kernels} compiled kernels")
+    for key, value in pack.settings(output).items():
+        print(f"{key:<28} {value}")
+
+
 def _doctor(options: argparse.Namespace) -> int:
-    from sparkcep.spark.doctor import examined
+    from sparkcep.spark import doctor
 
     wrong = False
-    for finding in examined():
+    settings = dict(_pair(text, "--conf KEY=VALUE") for text in options.conf)
+    findings = doctor.of_executors(options.master, settings) if options.master else doctor.examined()
+    for finding in findings:
         print(finding)
         wrong = wrong or not finding.good
     return 2 if wrong else 0

@@ -86,6 +86,20 @@ class ToolError(Exception):
     code = 2
 
 
+class NoSparkError(ToolError, ImportError):
+    """PySpark is not installed."""
+
+    code = 3
+
+    def __init__(self) -> None:
+        super().__init__("this needs PySpark 4.1 or newer, which is not installed here: pip install 'sparkcep[spark]', or install sparkcep into the environment of your Spark")
+
+
+def lacks_spark(error: ImportError) -> bool:
+    """Whether an import failed for want of PySpark."""
+    return (error.name or "").partition(".")[0] in ("pyspark", "py4j")
+
+
 def position(text: str, offset: int) -> tuple[int, int]:
     """The 1-based (line, column) of a character offset."""
     offset = max(0, min(offset, len(text)))

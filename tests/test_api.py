@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.resources import files
 from types import SimpleNamespace
 
@@ -46,3 +48,25 @@ def test_arguments_of_another_kind(call, said):
 def test_the_text_of_a_clause_has_no_keyword():
     with pytest.raises(ClauseError, match=r"leave MATCH_RECOGNIZE \( \) out"):
         parse_clause("MATCH_RECOGNIZE (ORDER BY ts PATTERN (A))")
+
+
+WITHOUT_SPARK = """
+import sys
+sys.modules["pyspark"] = None
+import sparkcep
+from sparkcep.cli import main
+
+assert sparkcep.rewrite("SELECT 1") == "SELECT 1"
+try:
+    sparkcep.match_recognize
+except ImportError as error:
+    print(error)
+sys.exit(main(["run", "-e", "SELECT 1"]))
+"""
+
+
+def test_without_spark_it_says_what_to_install():
+    """As on a platform that has a Spark of its own, in an environment beside that."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_SPARK], capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "pip install 'sparkcep[spark]'" in done.stdout and done.stderr == f"error: {done.stdout}"

@@ -91,7 +91,7 @@ def test_text_that_is_no_plan(text):
         ("pattern", ["permute", *[["var", 0]] * 31]),
         ("pattern", "var"),
         ("pattern", []),
-        ("skip", {"mode": "last", "targets": 16}),
+        ("skip", {"mode": "last", "targets": 16, "place": None}),
         ("letters", [{"variable": 4, "bit": 0, "text": ""}]),
         ("letters", [{"variable": 0, "bit": 63, "text": ""}]),
         ("letters", [{"variable": 0, "bit": 0, "text": ""}, {"variable": 1, "bit": 0, "text": ""}]),

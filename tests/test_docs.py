@@ -90,7 +90,6 @@ def test_cited_sections_of_the_language_are_there():
     ("clause", "error_class"),
     [
         ("PATTERN (A ~B C) WINDOW 9 APPROX 1 BUDGET 5 CHECKS", "BUDGET"),
-        ("PATTERN (A B C) WINDOW 9 APPROX 1 BUDGET 5 CHECKS USING HISTORY h EXPLORE", "SYNTAX"),
         ("AUTOMATON (STATE a FINAL ARC FROM a TO a ARCS FROM active)", "AUTOMATON"),
     ],
 )

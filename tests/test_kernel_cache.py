@@ -288,3 +288,26 @@ def extreme(table: pa.Table) -> pa.Table:
             values = ends[field.type]
             table = table.set_column(i, field, pa.array([values[row * 5 % len(values)] for row in range(table.num_rows)], field.type))
     return table
+
+
+def test_order_columns_of_all_whole_types_need_the_same_kernels(monkeypatch):
+    """A kernel is compiled for whether an array can be written. What comes from a BIGINT or TIMESTAMP column cannot."""
+    import pyarrow as pa
+    from numba import typeof
+
+    from sparkcep.engine import windows
+    from sparkcep.plan.options import MICROS, NUMBER, ROWS
+    from sparkcep.plan.records import Window
+
+    asked, positions, offsets = set(), np.arange(4), np.array([0, 4])
+    monkeypatch.setattr(windows.searching, "whole_windows", lambda values, *rest: asked.add(typeof(values)))
+    numbers = [(NUMBER, pa.array([1, 2, 2, 3], t)) for t in (pa.int8(), pa.int32(), pa.int64())]
+    times = [(MICROS, pa.array([1, 2, 2, 3], pa.int32()).cast(pa.date32())), (MICROS, pa.array([1, 2, 2, 3], pa.int64()).cast(pa.timestamp("us")))]
+    with_null = [(NUMBER, pa.array([1, 2, None, 3], t)) for t in (pa.int32(), pa.int64())]
+    for kind, column in [*numbers, *times, *with_null, (ROWS, None)]:
+        window = Window(kind, "2", "" if column is None else "c", 0, 0, "")
+        for descending in (False, True):
+            asked.add(typeof(windows.measured(window, column, positions, descending).when))
+        asked.add(typeof(windows.window_measure(window, column, positions)[0]))
+        windows.window_ends(kind, "2", column, offsets)
+    assert len(asked) == 1

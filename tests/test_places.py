@@ -6,6 +6,7 @@ import pytest
 
 from sparkcep.clause.lexer import WORD, tokenize
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
+from sparkcep.spark.error_text import clause_error
 from sparkcep.sql.rewrite import translated
 
 CLAUSE = (
@@ -73,3 +74,12 @@ def test_names_of_the_rewriter_are_told_in_the_users_words():
     assert places is not None
     assert places.named('"__o0 DESC", "__p0", "(__l0 + 1)"') == '"ts DESC", "k", "(FIRST(A.x) + 1)"'
     assert translated("SELECT 1", settings=DEFAULT, named_markers=False) is None
+
+
+def test_a_worker_without_the_package_is_told_as_such():
+    head = "Failed to analyze the Python user defined table function: Traceback (most recent call last):\n"
+    lacking = clause_error(head + "  File \"worker.py\", line 1, in main\nModuleNotFoundError: No module named 'sparkcep'")
+    assert lacking.error_class == "SPARKCEP.NOT_INSTALLED" and "sparkcep pack" in lacking.message
+    inside = clause_error(head + "  File \"/x/sparkcep/search/compiled.py\", line 1, in f\nModuleNotFoundError: No module named 'numba'")
+    assert "has no numba" in inside.message
+    assert clause_error(head + "  File \"/x/users.py\", line 1, in f\nModuleNotFoundError: No module named 'numba'") is None

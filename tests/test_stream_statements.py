@@ -57,6 +57,8 @@ def test_other_measures_and_places_are_no_other_statement(old, new):
     assert BEFORE.count(old) == 1 and compared(BEFORE.replace(old, new)) == []
 
 
+TOP = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH {} PATTERN {} WINDOW INTERVAL '5' SECOND {} PREF MAX (A.x) TOP {} DEFINE A AS x = 1"
+SLIDE = "SLIDE INTERVAL '1' SECOND"
 LAST_ROWS = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z{} EVENT SELECTION SKIP TILL ANY MATCH{} PATTERN (A B) WINDOW INTERVAL '5' SECOND {} DEFINE A AS x = 1"
 
 
@@ -84,6 +86,12 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("(A B)", "(^ A B)"), "^ for MATCH_COUNT() does not stream yet"),
         (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("(A B)", "(A B ~A)"), "a negation behind the last row"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH BUNDLES").replace("x = 1", "x = 1, B AS x > A.x"), "MATCH BUNDLES of matches at which conditions"),
+        (TOP.format("ALL MATCHES", "(A B)", "", "3"), "TOP k without SLIDE ranks a partition as a whole"),
+        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3"), "TOP of one match for each first row"),
+        (TOP.format("ALL MATCHES", "(^ A B)", SLIDE, "3"), "TOP with ^"),
+        (TOP.format("ALL MATCHES", "(~A B C)", SLIDE, "3"), "TOP with a negation at an end of the pattern"),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x = NEXT(x)"), "TOP with NEXT"),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS"), "BUDGET does not stream yet"),
         (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW waits"),
         (LAST_ROWS.format("", "", "APPROX 1").replace("EVENT", "ALL ROWS PER MATCH WITH UNMATCHED ROWS EVENT").replace("x = 1", "x = 1, B AS x > A.x"), "WITH UNMATCHED ROWS for APPROX"),

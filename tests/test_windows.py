@@ -90,7 +90,7 @@ def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
     for rows, _, down in cases([LOW, LOW + 3, LOW + 14, -3, 0, 2, 11, TOP - 20, TOP - 5, TOP - 1, TOP], 3):
         column, offsets = pa.array(rows, pa.int64()), np.array([0, len(rows)])
         window, slide = _window(size), Slide("number", step)
-        found = slides(window, slide, column, offsets, 1000)
+        found = slides(window, slide, column, np.arange(len(rows)), offsets, 1000)
         first, until, numbers = found.of(0)
         expected = {}
         for i, x in enumerate(rows):

@@ -40,6 +40,8 @@ def check_stream(plan: Plan) -> None:
     strategy = placed_strategy(plan)
     if strategy.question in _QUESTIONS:
         _check_last_rows(plan, strategy)
+    if plan.ranking is not None and plan.ranking.top:
+        _check_top(plan, strategy)
     window = _window(plan)
     if window.kind == NUMBER:
         message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
@@ -64,13 +66,43 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
         (plan.rows == "unmatched", f"WITH UNMATCHED ROWS for {what}"),
         (has(plan.pattern, "start"), f"^ for {what}"),
         (behind or (net.negates and strategy.conjoined), f"a negation behind the last row, or beside &, for {what}"),
-        (any(has(c, "mno") for condition in plan.conditions for c in condition.trees), f"MATCH_NUMBER() in DEFINE for {what}"),
+        (_numbers_asked(plan), f"MATCH_NUMBER() in DEFINE for {what}"),
     ):
         if there:
             raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
 
 
 _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}
+
+
+def _check_top(plan: Plan, strategy: Strategy) -> None:
+    """Raises ClauseError where the best matches of a window depend on rows outside of it."""
+    if plan.ranking.overall and _window(plan).kind == ROWS:
+        raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
+    alone = plan.approximate is None and plan.automaton is None
+    for there, which in (
+        (not alone, "TOP of approximate matches"),
+        (not plan.reports_all or plan.non_overlapping, "TOP of one match for each first row"),
+        (plan.rows == "unmatched", "TOP WITH UNMATCHED ROWS"),
+        (has(plan.pattern, "start"), "TOP with ^"),
+        (alone and _negates_outside(strategy), "TOP with a negation at an end of the pattern, or beside &,"),
+        (_numbers_asked(plan), "TOP with MATCH_NUMBER() in DEFINE"),
+        (_reach(plan)[1] > 0, "TOP with NEXT"),
+    ):
+        if there:
+            raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
+
+
+def _negates_outside(strategy: Strategy) -> bool:
+    """Whether a negation may look at rows before or behind a match."""
+    net = strategy.automaton
+    ends = net.edges[:, E_VAR] == ACCEPT
+    ends[: net.first[1]] = True
+    return net.negates and (strategy.conjoined or len(net.checks) > 0 or bool(net.edges[ends, E_NOT].any()))
+
+
+def _numbers_asked(plan: Plan) -> bool:
+    return any(has(c, "mno") for condition in plan.conditions for c in condition.trees)
 
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
@@ -82,10 +114,8 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
         ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
         ("WITH UNMATCHED ROWS of an AUTOMATON", automaton is not None and plan.rows == "unmatched"),
         ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
-        ("TOP k", top),
         ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
         ("MATCH HISTORY", plan.approximate is not None and plan.approximate.report == HISTORY),
-        ("SLIDE", plan.slide is not None),
         ("a condition with a Spark function over several rows", bool(plan.ordered_inputs)),
         ("an aggregate that Spark computes over the rows of a match", any(leaf.spec.kind == "rows" for leaf in plan.leaves)),
         ("a clause whose partitions are cut into slices (sparkcep.slices = always)", bool(plan.slice)),
@@ -110,10 +140,13 @@ def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
     window, (back, ahead) = _window(plan), _reach(plan)
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
+    ranks = plan.ranking is not None and plan.ranking.top > 0
     searched_again = strategy.question in _QUESTIONS and strategy.search != PROXIES
     what = "rows of the last window" if searched_again else "rows of a match under way"
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
+    elif ranks:
+        lines.append("rows of the windows that have not ended")
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
@@ -137,12 +170,13 @@ def counts_positions(plan: Plan) -> bool:
     """Whether anything tells how many rows of a key came before."""
     kinds = {leaf.spec.kind for leaf in plan.leaves}
     placed = plan.slide is not None or kinds & {"bundle_start", "bundle_end"}
-    return bool(kinds & {"graph", "vector"} or (placed and _window(plan).kind == ROWS))
+    across = plan.ranking is not None and plan.ranking.overall  # matches of several keys that tie are told apart by the places of their rows
+    return bool("graph" in kinds or across or (placed and _window(plan).kind == ROWS))
 
 
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
-    "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "automaton": "AUTOMATON",
+    "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
     "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
@@ -153,6 +187,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {texts[name]}" + (f" and were {was}" if was else ""))
+    if bool(_top(before)) != bool(_top(now)):
+        found.append("TOP")
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
     found += [word for kind, word in _TOLD.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
@@ -170,6 +206,10 @@ def _placeless(value: object) -> object:
 
 # what is kept is searched in another way, or positions are counted
 _TOLD = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()"}
+
+
+def _top(plan: dict) -> int:
+    return (plan.get("ranking") or {}).get("top", 0)
 
 
 def _kinds(plan: dict) -> set[str]:

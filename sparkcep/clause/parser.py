@@ -266,7 +266,11 @@ class _ClauseParser:
         c.expect_word("CHECKS", "after the number of a BUDGET")
         begin = c.token.start
         history = self._history(begin) if c.take_word("USING", "HISTORY") else None
-        return tree.Budget(checks, history, c.span(start))
+        begin = c.token.start
+        explore = c.take_word("EXPLORE")
+        if explore and history is None:
+            raise error_at(c.text, begin, c.span(begin).end, "BUDGET", "EXPLORE looks for what a history does not know, so it stands behind USING HISTORY and a table", SEMANTIC)
+        return tree.Budget(checks, history, explore, c.span(start))
 
     def _history(self, start: int) -> tree.HistoryTable:
         c, operand = self.c, self.expressions.parse_operand

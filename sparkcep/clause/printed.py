@@ -102,6 +102,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
                 line += f" USING HISTORY {used.text}" + (" AS PUBLISHED" if used.published else "")
                 sizes = [cut(size) for size in used.sketch]
                 line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
+                line += " EXPLORE" if a.budget.explore else ""
         lines.append(line)
     if clause.pref:
         line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)

@@ -105,10 +105,11 @@ class HistoryTable:
 
 @dataclass(frozen=True)
 class Budget:
-    """``BUDGET checks CHECKS [USING HISTORY ...]``."""
+    """``BUDGET checks CHECKS [USING HISTORY ... [EXPLORE]]``."""
 
     checks: Expr
     history: HistoryTable | None = None
+    explore: bool = False
     span: Span = _span()
 
 

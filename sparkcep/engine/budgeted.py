@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparkcep.automaton.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.strategy import BUDGETED
+from sparkcep.engine.agents import NO_AGENTS, Explorer
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room, doubled
 from sparkcep.engine.found import WITH_ERRORS, Found
@@ -87,6 +88,7 @@ class Budgeted:
         self.net = budget_net(task.prepared, self.proxies)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
+        self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
         if approx.budget is not None and approx.budget.history:
             taking = self.net.edges[:, E_VAR] >= 0
             levels = np.searchsorted(self.costs, self.net.costs[taking]).tolist()
@@ -174,7 +176,9 @@ class _Search(SideBySide):
         self.told, self.promises = search.reader.told(chunk) if search.reader is not None else (NO_HISTORY, NO_PROMISES)
         # without vectors nobody asks for the time
         intervals = search.approx.history.intervals if search.learning else self.told.intervals
-        self.clock = self._clock(intervals) if search.learning or len(self.told.codes) or self.promises.wanted else _NO_CLOCK
+        asking = search.learning or len(self.told.codes) or self.promises.wanted or search.explorer is not None
+        self.clock = self._clock(intervals) if asking else _NO_CLOCK
+        self.agents = search.explorer.agents(self.told.intervals) if search.explorer is not None else NO_AGENTS
         buckets = int(search.net.buckets.max(initial=0)) + 1
         asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
         self.ground = searching.Ground(
@@ -227,7 +231,7 @@ class _Search(SideBySide):
         budget = search.approx.budget
         order = np.int64(searching.PROMISING) if self.promises.wanted else search.order
         return searching.budgeted_partitions(
-            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock,
+            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock, self.agents,
             self.told, self.promises, self.learned, self.looking, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
         )  # fmt: skip
 
@@ -250,7 +254,7 @@ class _Search(SideBySide):
     def _more_entries(self) -> None:
         """Entries that no run has any more make room for others; what a row may add has room in any case."""
         runs = with_room(self.cargo, self.room)
-        searching.compact_entries(self.classes, self.promises, self.learned, runs, self.ground, self.state)
+        searching.compact_entries(self.agents, self.classes, self.promises, self.learned, runs, self.ground, self.state)
         used = int(self.state[searching.K_ENTRIES])
         if used + max(used, len(self.ground.candidates)) > len(runs.at):
             self.cargo = self.cargo._replace(pool=doubled(runs.pool), at=doubled(runs.at))
@@ -277,7 +281,7 @@ class _Search(SideBySide):
         self.check(self.nbytes())
 
     def nbytes(self) -> int:
-        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for a in self.promises[2:])
+        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.promises, self.agents) for a in some if isinstance(a, np.ndarray))
 
     def found(self) -> Found:
         return self.room.found(self.state)

@@ -101,7 +101,7 @@ def _slots(task: Task, chunk: Chunk, whole: bool) -> _Slots | None:
         return None
     window = plan.windows[0]
     try:
-        found = slides(window, plan.slide, chunk.columns.get(window.order), chunk.offsets, task.limits.max_state_bytes // WINDOW_BYTES)
+        found = slides(window, plan.slide, chunk.columns.get(window.order), chunk.positions, chunk.offsets, task.limits.max_state_bytes // WINDOW_BYTES)
     except TooMuchStateError:
         return None
     rows = np.arange(chunk.rows)

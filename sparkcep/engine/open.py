@@ -30,6 +30,7 @@ from sparkcep.engine.changes import Net, check_changes
 from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
+from sparkcep.engine.ended_windows import EndedTables, EndedWindows
 from sparkcep.engine.found import Found
 from sparkcep.engine.joined import Sequences
 from sparkcep.engine.last_rows import ByLastRow
@@ -167,12 +168,13 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 
 def _passage(task: Task, endless: bool = False) -> Passage:
     """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end."""
-    strategy = task.prepared.strategy
+    strategy, ranking = task.prepared.strategy, task.plan.ranking
+    if endless and ranking is not None and ranking.top:
+        by_window = EndedTables(task)
+        return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
     if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
         tables = NewTables(task)
-        passage = _answers(task, tables)
-        assert isinstance(passage, Whole)
-        return Again(task, passage.answer, tables)
+        return Again(task, _whole_answer(_answers(task, tables)), tables)
     return _answers(task, Tables(task))
 
 
@@ -208,6 +210,13 @@ def _answers(task: Task, tables: Tables) -> Passage:
         return tables.of(chunk, found)
 
     return Streaming(listing(), with_errors)
+
+
+def _whole_answer(passage: Passage) -> Callable[[Chunk], Iterator[pa.Table]]:
+    """What makes the output of whole partitions."""
+    if isinstance(passage, Whole):
+        return passage.answer
+    return lambda chunk: passage.over(chunk, passage.begin)
 
 
 def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:

@@ -21,6 +21,7 @@ from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.again import Again
 from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.ended_windows import EndedWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
@@ -117,10 +118,12 @@ class Stream:
     def _remembered(self, open: Open | OpenRuns) -> Open | OpenRuns:
         """Without what nothing asks for: numbers of matches, and of a partition without rows how many it had."""
         runs = isinstance(open, OpenRuns)
-        told = {} if self.numbered else {name: np.zeros_like(open.rows) for name in (("number", "reported") if runs else ("number",))}
+        told = {} if self.numbered or isinstance(self.engine.passage, EndedWindows) else {name: np.zeros_like(open.rows) for name in (("number", "reported") if runs else ("number",))}
         if not (self.anchored or self.placed):
             name = "next" if runs else "dropped"
             told[name] = np.where(open.rows > 0, getattr(open, name), 0)
+        if isinstance(self.engine.passage, EndedWindows):
+            told["number"] = np.where(open.rows > 0, open.number, 0)
         return replace(open, **told)
 
     def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
@@ -144,6 +147,8 @@ class Stream:
             return self._dies(rows, open, watermark)
         if window.kind != MICROS:
             return due
+        if isinstance(self.engine.passage, EndedWindows):
+            return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open)
         if isinstance(open, OpenRuns) or isinstance(self.engine.passage, Again):
             return self._expires(words(rows.column(window.order).combine_chunks()), open, watermark)
         time, first = words(rows.column(window.order).combine_chunks()), np.cumsum(open.rows) - open.rows

@@ -57,7 +57,7 @@ class Tables:
         if not self.plan.slide:
             return None
         try:
-            return slides(window, self.plan.slide, chunk.columns.get(window.order), chunk.offsets, self._most_windows)
+            return slides(window, self.plan.slide, chunk.columns.get(window.order), chunk.positions, chunk.offsets, self._most_windows)
         except TooMuchStateError:
             raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 

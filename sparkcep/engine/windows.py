@@ -61,7 +61,7 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
     never = np.zeros(len(positions), dtype=bool)
     if kind == NO_WINDOW:
         everywhere = np.zeros(len(positions), dtype=np.int64)
-        return Measured(everywhere, everywhere, everywhere, never)
+        return Measured(_alike(everywhere), everywhere, everywhere, never)
     if kind == ROWS:
         return _measured(positions, Fraction(size), never)
     assert column is not None
@@ -73,13 +73,22 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
 def window_measure(window: Window, column: pa.Array | None, positions: np.ndarray) -> tuple[np.ndarray, Fraction]:
     """(places of the rows int64 or float64, size of the window in the same unit); ``column``: the window's order column, if it is not of rows."""
     if window.kind == ROWS:
-        return positions, Fraction(window.size)
+        return _alike(positions), Fraction(window.size)
     assert column is not None
-    values = words(column)
+    values = _alike(words(column))
     return values, _scaled(window.kind, window.size, type_of(column.type))
 
 
+def _alike(values: np.ndarray) -> np.ndarray:
+    """The values as an array that cannot be written. Those of a BIGINT or TIMESTAMP column cannot, and kernels are compiled for whether an array can be: so those
+    of INT columns, and positions, need no kernels of their own."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
+    when = _alike(when)
     if when.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # of infinite places, which are in no window
             near = when + float_size(size)
@@ -140,6 +149,7 @@ def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarr
         return np.minimum(at + n, high), np.maximum(at - n + 1, low)
     assert column is not None
     values, null = _ordered(column, False)
+    values = _alike(values)
     scaled = _scaled(kind, size, type_of(column.type))
     ends, backs = at.copy(), at + 1
     reach = _next_whole(scaled)
@@ -289,7 +299,7 @@ class Slides:
         return self.grid.values(numbers)
 
 
-def slides(window: Window, slide: Slide, column: pa.Array | None, offsets: np.ndarray, most: int) -> Slides:
+def slides(window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, offsets: np.ndarray, most: int) -> Slides:
     """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions. Raises TooMuchStateError where those of the
     rows of one partition are more than ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)
@@ -301,7 +311,7 @@ def slides(window: Window, slide: Slide, column: pa.Array | None, offsets: np.nd
         kept = np.arange(high - low) if null is None else np.flatnonzero(~null[low:high])
         if len(kept):
             begin, end = low + int(kept[0]), low + int(kept[-1]) + 1
-            x = np.arange(begin - low, end - low) if values is None else grid.exact(values[begin:end])
+            x = positions[begin:end] if values is None else grid.exact(values[begin:end])
             down = x[0] > x[-1]
             found = np.unique(_listed(grid, x, x, most)[0])
             place = grid.exact(found)

@@ -99,7 +99,7 @@ def budget_of(clause: MatchClause) -> Budget | None:
         sketch = tuple(_whole(clause, size, "SKETCH", MAX_CELLS) for size in used.sketch)
     place = position(clause.text, budget.span.start)
     return Budget(
-        _whole(clause, budget.checks, "BUDGET", MAX_CHECKS), HISTORY_COLUMN if used is not None else "", used is not None and used.published, sketch,
+        _whole(clause, budget.checks, "BUDGET", MAX_CHECKS), HISTORY_COLUMN if used is not None else "", used is not None and used.published, sketch, budget.explore,
         *place, budget.span.of(clause.text)[:40],
     )  # fmt: skip
 

@@ -150,12 +150,13 @@ class History(NamedTuple):
 
 class Budget(NamedTuple):
     """BUDGET: so many ``checks`` at each row. ``history`` is the input column that holds a history, "" without one; candidates are tried in the order that is
-    ``published``, or in our own; ``sketch`` has a depth and a width, or a number of cells, or nothing."""
+    ``published``, or in our own; ``sketch`` has a depth and a width, or a number of cells, or nothing; ``explore``: agents follow what the history would not choose."""
 
     checks: int
     history: str
     published: bool
     sketch: tuple[int, ...]
+    explore: bool
     line: int
     column: int
     text: str

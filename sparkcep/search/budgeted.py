@@ -10,6 +10,8 @@ in units as small as 64 bits allow.
 
 Vectors are those of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, both in intervals. What a search learns of them is how often
 each was visited, and at which match points it ended; the bundles of these are put together behind it.
+
+Where a history is explored, agents (:mod:`sparkcep.search.agents`) take rows first. Their tries are checks: those that candidates do not need, and one in eight of the others, which is saved up until it is enough for a match.
 """
 
 from __future__ import annotations
@@ -19,6 +21,21 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.automaton.net import E_AT_START, E_COST, E_TARGET, E_VAR
+from sparkcep.search.agents import (
+    G_ACTION,
+    G_CLASS,
+    G_STANDS,
+    MOST,
+    O_END,
+    O_FIRST,
+    O_SKIP,
+    S_END,
+    S_FIRST,
+    SHARE,
+    chosen,
+    learn,
+    state_of,
+)
 from sparkcep.search.cargo import CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, mark, preferred, report, tell
 from sparkcep.search.chains import C_EDGE, C_EDGES, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, append, comes_first, compare_rows
 from sparkcep.search.codes import DONE, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START
@@ -48,8 +65,8 @@ FIRST_IN, PROMISING = 1, 2
 PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
 CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL = range(4)
-# state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of vectors, checks and candidates left out so far
-Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 7)
+# state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
+Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 9)
 # columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned, number of the vector in the history, version of its
 # score, the score in units, its residue, code of its vector for how promising it is
 A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, A_PROMISED, CANDIDATE_FIELDS = range(11)
@@ -151,8 +168,8 @@ class Ground(NamedTuple):
 
 
 @embedded
-def _code(e, start, last, row, g, net, clock):
-    """The vector, in ``g`` intervals, of a run that began at row ``start`` and took row ``last`` last, when an edge is tried at ``row``; of a run that would begin both are ``row``."""
+def _when(start, last, row, g, clock):
+    """Remaining window and time since the last row, in ``g`` intervals and as one number, of a run that began at row ``start`` and took row ``last`` last; of a run that would begin both are ``row``."""
     if clock.floating:
         gone = abs(clock.floats[row] - clock.floats[start])
         still = abs(clock.floats[row] - clock.floats[last])
@@ -166,7 +183,13 @@ def _code(e, start, last, row, g, net, clock):
         idle = g * idle_for // size
     remaining = min(max(remaining, 1), g)
     idle = min(max(idle, 0), g - 1)
-    return ((net.places[e] * clock.levels + net.levels[e]) * g + remaining - 1) * g + idle
+    return (remaining - 1) * g + idle
+
+
+@embedded
+def _code(e, start, last, row, g, net, clock):
+    """The vector of a run when an edge is tried at ``row``."""
+    return (net.places[e] * clock.levels + net.levels[e]) * (g * g) + _when(start, last, row, g, clock)
 
 
 @embedded
@@ -527,6 +550,9 @@ def _reached(entry, part, row, promises, learned, runs, state):
 @embedded
 def _room(tried, learned, classes, runs, ground, state):
     """Whether there is room for what a row may add; else ``state[S_DETAIL]`` tells what is full."""
+    if ground.done.shape[0] < tried:
+        state[S_DETAIL] = CANDIDATES_FULL
+        return False
     if classes.free.shape[0] - state[F_USED] + state[F_FREE] < tried or classes.pending.shape[0] < tried:
         state[S_DETAIL] = CLASSES_FULL
         return False
@@ -542,22 +568,14 @@ def _room(tried, learned, classes, runs, ground, state):
 
 
 @embedded
-def _try(i, part, row, low, high, count, proxies, net, looking, classes, promises, learned, runs, ground, state):
-    """Tries a candidate; how many classes the row has added then, or -1 for an error."""
+def _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, promises, learned, runs, ground, state):
+    """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the last entry is its own, 0 if a condition does not hold, -1 for an error."""
     edges = net.edges
-    place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
     v, target = edges[e, E_VAR], edges[e, E_TARGET]
-    vector = np.int64(NONE)
-    if learned.wanted:
-        vector = _visit(i, part, row, net, learned, ground, state)
-    if promises.wanted:
-        was_tried(ground.candidates[i, A_PROMISED], part, promises)
     if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
         got = fulfils(place, v, e, row, low, high, edges, looking, state)
-        if got < 0:
-            return -1
-        if got == 0:
-            return count
+        if got <= 0:
+            return -1 if got < 0 else 0
     entry = state[K_ENTRIES]
     append(runs.pool, entry, before, e, runs.positions[row])
     runs.at[entry] = row
@@ -566,7 +584,7 @@ def _try(i, part, row, low, high, count, proxies, net, looking, classes, promise
         learned.vector[entry] = vector
         learned.mark[entry] = NONE
     if promises.wanted:
-        promises.vector[entry] = ground.candidates[i, A_PROMISED]
+        promises.vector[entry] = promised
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
     if accepting != NONE:
@@ -577,11 +595,27 @@ def _try(i, part, row, low, high, count, proxies, net, looking, classes, promise
         ground.done[at, 1] = accepting
         state[Q_DONE] = at + 1
     state[K_ENTRIES] = entry + 1
-    if net.masks[target] == 0:
+    return 1
+
+
+@embedded
+def _try(i, part, row, low, high, count, proxies, net, looking, classes, promises, learned, runs, ground, state):
+    """Tries a candidate; how many classes the row has added then, or -1 for an error."""
+    place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
+    vector = np.int64(NONE)
+    promised = ground.candidates[i, A_PROMISED]
+    if learned.wanted:
+        vector = _visit(i, part, row, net, learned, ground, state)
+    if promises.wanted:
+        was_tried(promised, part, promises)
+    got = _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, promises, learned, runs, ground, state)
+    if got < 0:
+        return -1
+    if got == 0 or net.masks[net.edges[e, E_TARGET]] == 0:
         return count
-    c = new_class(place, e, row, edges, looking, classes, state)
+    c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
-    runs.run[c] = entry
+    runs.run[c] = state[K_ENTRIES] - 1
     classes.pending[count, 0] = c
     return count + 1
 
@@ -607,6 +641,165 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, state
             c = known
         if learned.wanted:
             learned.seen[c] = 0
+
+
+# -- agents: Algorithm 6 ----------------------------------------------------------------------------------------------
+
+
+@embedded
+def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, promises, learned, runs, ground, state):
+    """Lets an agent try to take the row by an edge: one visit, one try; as :func:`_take`."""
+    vector = np.int64(NONE)
+    promised = np.int64(NONE)
+    if learned.wanted:
+        vector = _vector(part, _code(e, start, last, row, clock.intervals, net, clock), learned, state)
+        learned.vectors[vector, V_VISITS] += 1
+    if promises.wanted:
+        promised = _code(e, start, last, row, promises.intervals, net, clock)
+        was_tried(promised, part, promises)
+    before = runs.run[place] if place != NONE else np.int64(NONE)
+    return _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, promises, learned, runs, ground, state)
+
+
+@embedded
+def _stands(i, place, e, row, agents, net, looking, classes, runs, state):
+    """Lets agent ``i`` stand where it took the row; False where nothing comes behind, and then it is over."""
+    behind = agents.behind[e]
+    if behind == NONE or net.masks[net.edges[e, E_TARGET]] == 0:
+        return False
+    c = new_class(place, e, row, net.edges, looking, classes, state)
+    classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
+    runs.run[c] = state[K_ENTRIES] - 1
+    agents.alive[i, G_CLASS] = c
+    agents.alive[i, G_STANDS] = behind
+    return True
+
+
+@embedded
+def _next_place(place, stands, row, low, here, agents, net, looking, classes):
+    """Which of the next places the row is of, and the edge that takes it there; their number and NONE where it is of none."""
+    first, end = agents.standings[stands, S_FIRST], agents.standings[stands, S_END]
+    for o in range(first, end):
+        for k in range(agents.options[o, O_FIRST], agents.options[o, O_END]):
+            e = agents.edges[k]
+            if (here >> net.edges[e, E_VAR]) & 1 == 0 or (net.edges[e, E_AT_START] != 0 and row != low):
+                continue
+            if inside(place, e, row, net.edges, looking, classes) and timed(e, row, net.edges, looking):
+                return o - first, e
+    return end - first, np.int64(NONE)
+
+
+@embedded
+def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state):
+    """The turn of an agent, which has ``left`` checks: how many it took, and whether it goes on; -1 for an error."""
+    while True:
+        place, stands = agents.alive[i, G_CLASS], agents.alive[i, G_STANDS]
+        entry = runs.run[place]
+        start, last = low + runs.pool[entry, C_START], runs.at[entry]
+        letter, e = _next_place(place, stands, row, low, here, agents, net, looking, classes)
+        at = state_of(stands, _when(start, last, row, agents.intervals, clock), letter, agents)
+        action, greatest = chosen(stands, at, letter, part, agents)
+        first = agents.standings[stands, S_FIRST]
+        count = agents.standings[stands, S_END] - first
+        if action < count and left == 0:
+            return 0, True  # it waits for a check, and learns nothing
+        learn(i, greatest, agents)
+        agents.alive[i, G_ACTION] = at + action
+        agents.earned[i] = 0.0
+        if action == 2 * count:
+            return 0, True
+        if action >= count:
+            agents.alive[i, G_STANDS] = agents.options[first + action - count, O_SKIP]
+            agents.earned[i] = agents.rewards[first + action - count]
+            continue
+        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, promises, learned, runs, ground, state)
+        if got <= 0:
+            return 1 if got == 0 else -1, True
+        agents.earned[i] = agents.rewards[first + action]
+        goes_on = _stands(i, place, e, row, agents, net, looking, classes, runs, state)
+        give_back(place, classes, state)
+        return 1, goes_on
+
+
+@embedded
+def _seed(count, net, clock, agents, ground, state):
+    """The candidate with which the next agent begins: of those by which a run may begin, the one where fewest agents began; NONE where there is none, or too little is saved. Each agent has the checks of a
+    whole match set aside."""
+    best, least = np.int64(NONE), np.int64(0)
+    if state[Q_AGENTS] == MOST or state[Q_SAVED] < SHARE * agents.need * (state[Q_AGENTS] + 1):
+        return best
+    for i in range(count):
+        if ground.candidates[i, A_CLASS] == NONE:
+            e = ground.candidates[i, A_EDGE]
+            key = net.places[e] * clock.levels + net.levels[e]
+            if best == NONE or agents.begun[key] < agents.begun[least] or (agents.begun[key] == agents.begun[least] and key < least):
+                best, least = np.int64(i), key
+    if best != NONE:
+        agents.begun[least] += 1
+    return best
+
+
+@embedded
+def _begins(e, row, agents, net, looking, classes, runs, state):
+    """Lets an agent begin, whose run just took the row by an edge."""
+    i = state[Q_AGENTS]
+    if _stands(i, np.int64(NONE), e, row, agents, net, looking, classes, runs, state):
+        agents.alive[i, G_ACTION] = NONE
+        state[Q_AGENTS] = i + 1
+
+
+@embedded
+def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state):
+    """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took, or -1 for an error. From the first row on at which candidates are left out,
+    one check in SHARE of each row is saved for agents, which have those besides that candidates do not need."""
+    short = count > checks
+    spare = max(checks - count, 0)
+    if short or state[Q_SAVED] > 0:  # as long as nothing was left out there is nothing to look for
+        state[Q_SAVED] = min(state[Q_SAVED] + checks, SHARE * max(checks, agents.need))
+    most = min(checks, max(spare, state[Q_SAVED] // SHARE))
+    used = np.int64(0)
+    kept = 0
+    for i in range(state[Q_AGENTS]):
+        for k in range(agents.alive.shape[1]):
+            agents.alive[kept, k] = agents.alive[i, k]
+        agents.earned[kept] = agents.earned[i]
+        place = agents.alive[kept, G_CLASS]
+        if row > classes.until[place]:
+            learn(kept, 0.0, agents)
+            give_back(place, classes, state)
+            continue
+        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state)
+        if took < 0:
+            return np.int64(-1)
+        used += took
+        if goes_on:
+            kept += 1
+        else:
+            learn(kept, 0.0, agents)
+    state[Q_AGENTS] = kept
+    seed = _seed(count, net, clock, agents, ground, state) if short and used < most else np.int64(NONE)
+    if seed != NONE:
+        e = ground.candidates[seed, A_EDGE]
+        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, net, clock, looking, promises, learned, runs, ground, state)
+        if got < 0:
+            return np.int64(-1)
+        if got == 1:
+            _begins(e, row, agents, net, looking, classes, runs, state)
+        used += 1
+    # at least 1, so that saving goes on
+    state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))
+    return used
+
+
+@embedded
+def _dismiss(agents, classes, state):
+    """Ends all agents with their partition."""
+    for i in range(state[Q_AGENTS]):
+        give_back(agents.alive[i, G_CLASS], classes, state)
+    state[Q_AGENTS] = 0
+    state[Q_SAVED] = 0
+    for k in range(agents.begun.shape[0]):
+        agents.begun[k] = 0
 
 
 # -- what is told -----------------------------------------------------------------------------------------------------
@@ -667,7 +860,7 @@ def _tell_all(part, edges, runs, ground, state):
 
 
 @allocating
-def compact_entries(classes, promises, learned, runs, ground, state):
+def compact_entries(agents, classes, promises, learned, runs, ground, state):
     """Drops the entries of runs that no class has, and numbers the others anew."""
     pool, used = runs.pool, state[K_ENTRIES]
     number = np.full(used + 1, NONE, dtype=np.int64)
@@ -676,6 +869,8 @@ def compact_entries(classes, promises, learned, runs, ground, state):
         while c != NONE:
             mark(runs.run[c], pool, number)
             c = classes.info[c, I_AFTER]
+    for i in range(state[Q_AGENTS]):
+        mark(runs.run[agents.alive[i, G_CLASS]], pool, number)
     count = 0
     for entry in range(used):
         if number[entry] == NONE:
@@ -701,10 +896,13 @@ def compact_entries(classes, promises, learned, runs, ground, state):
         while c != NONE:
             runs.run[c] = number[runs.run[c]]
             c = classes.info[c, I_AFTER]
+    for i in range(state[Q_AGENTS]):
+        c = agents.alive[i, G_CLASS]
+        runs.run[c] = number[runs.run[c]]
 
 
 @kernel
-def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, told, promises, learned, looking, classes, runs, ground, state):
+def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, agents, told, promises, learned, looking, classes, runs, ground, state):
     """Goes through whole partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
 
     ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each
@@ -733,20 +931,31 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                     break
                 _forget(count, proxies, net, ground)
                 tried = count if checks == 0 else min(count, checks)
-                if not _room(tried, learned, classes, runs, ground, state):
+                if not _room(tried + (min(state[Q_AGENTS] + 1, checks) + 1 if agents.wanted else 0), learned, classes, runs, ground, state):
                     outcome = GROW
                     break
+                state[Q_DONE] = 0
+                if agents.wanted:
+                    used = _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state)
+                    if used < 0:
+                        outcome = ERROR
+                        break
+                    tried = min(count, checks - used)
+                    state[Q_CHECKS] += used
                 _vectors(count, part, row, low, tried < count, net, clock, told, promises, learned, runs, ground)
                 _choose(count, tried, row, order, net, told, promises, runs, ground)
                 state[Q_CHECKS] += tried
                 state[Q_LEFT] += count - tried
                 ground.left[row] = count - tried
-                state[Q_DONE] = 0
                 added = 0
+                seed = _seed(count, net, clock, agents, ground, state) if agents.wanted and count <= checks and tried == count else np.int64(NONE)
                 for i in range(count - 1, count - tried - 1, -1):
+                    entries = state[K_ENTRIES]
                     added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, classes, promises, learned, runs, ground, state)
                     if added < 0:
                         break
+                    if ground.heap[i] == seed and state[K_ENTRIES] > entries:
+                        _begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, classes, runs, state)
                 if added < 0:
                     outcome = ERROR
                     break
@@ -771,6 +980,8 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
             break
         if state[F_ALIVE] > 0:
             bury(True, row, classes, state)
+        if agents.wanted:
+            _dismiss(agents, classes, state)
         state[K_ENTRIES] = 0
         part += 1
         state[S_NUMBER] = 0

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from importlib import metadata
-from typing import NamedTuple
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, NamedTuple
 
+import sparkcep
 from sparkcep import storage
 from sparkcep.errors import ToolError
 from sparkcep.spark.java import find_java_tool, require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _JAVA = 17  # the oldest that Spark 4 runs on
 _LIBRARIES = ("pyspark", "pyarrow", "numba", "llvmlite", "numpy", "pandas", "sqlglot")
@@ -44,6 +52,80 @@ def examined() -> Iterator[Finding]:
     yield _statement() if java.good else Finding("a statement", "not run: there is no Java", good=False)
 
 
+def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
+    """Likewise of the executors of a cluster; the last one runs a statement there."""
+    require_java()
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("sparkcep doctor").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        yield Finding("driver", ", ".join(f"{name} {version}" for name, version in _seen().items() if name != "place"))
+        yield from _executors(spark)
+        yield _statement_in(sparkcep.enable(spark, warm=False))
+    finally:
+        spark.stop()
+
+
+def _executors(spark: SparkSession) -> Iterator[Finding]:
+    """One finding for each executor that a task reached."""
+    import pandas as pd
+
+    here = _seen()
+    look = FunctionType(_look.__code__, {"__builtins__": __builtins__}, "look")
+    look.__module__ = "__main__"  # so that it travels as code: executors may lack the package
+    tasks = max(16, 4 * spark.sparkContext.defaultParallelism)
+    found = spark.range(tasks, numPartitions=tasks).mapInPandas(look, "host string, executor string, seen string, problem string").distinct().toPandas()
+    assert isinstance(found, pd.DataFrame)
+    for row in found.sort_values(["host", "executor"]).itertuples():
+        there = dict(part.split(" ", 1) for part in row.seen.split("\n") if part)
+        differ = [f"{name} {there.get(name, 'none')} there, {version} here" for name, version in here.items() if name != "place" and there.get(name) != version]
+        advice = row.problem or ("; ".join(differ) + "; sparkcep, Python and PySpark must be the same, the others should be" if differ else "")
+        if row.problem:
+            advice += "; install the package there, or send it along: sparkcep pack"
+        needed = all(there.get(name) == here[name] for name in ("sparkcep", "Python", "pyspark"))
+        yield Finding(f"executor {row.executor}", f"{row.host}, sparkcep {there.get('sparkcep', 'none')} in {there.get('place', '-')}", not row.problem and needed, advice)
+
+
+def _look(batches):
+    """What is on an executor, as text. It stands by itself, because it is sent as code."""
+    import os
+    import platform
+    import time
+    from importlib import import_module, metadata
+
+    import pandas as pd
+
+    list(batches)
+    time.sleep(0.2)  # so that others than the first executor get tasks too
+    seen, problem = {"Python": ".".join(platform.python_version_tuple()[:2])}, ""
+    for name in ("pyspark", "pyarrow", "numba", "numpy"):
+        try:
+            seen[name] = import_module(name).__version__
+        except ImportError:
+            problem = problem or f"there is no {name}"
+    try:
+        package, table_function = import_module("sparkcep"), import_module("sparkcep.spark.table_function")
+        seen["sparkcep"], seen["place"] = package.__version__, os.path.dirname(package.__file__)
+        del table_function  # it is imported to see whether all that it needs is there
+    except ImportError as error:
+        problem = problem or str(error)
+    except metadata.PackageNotFoundError as error:
+        problem = problem or f"there is no {error}"
+    text = "\n".join(f"{key} {value}" for key, value in seen.items())
+    yield pd.DataFrame({"host": [platform.node()], "executor": [os.path.basename(os.getcwd())], "seen": [text], "problem": [problem]})
+
+
+def _seen() -> dict[str, str]:
+    """What is on this machine, as :func:`_look` tells it of another."""
+    (found,) = _look(())
+    return dict(part.split(" ", 1) for part in found.seen[0].split("\n"))
+
+
 def _java() -> Finding:
     try:
         path = require_java()
@@ -67,11 +149,15 @@ def _libraries() -> Iterator[Finding]:
     """The libraries in the versions that the package asks for."""
     from packaging.requirements import Requirement
 
-    wanted = {r.name: r.specifier for r in map(Requirement, metadata.requires("sparkcep") or ()) if r.marker is None}
+    asked = map(Requirement, metadata.requires("sparkcep") or ())
+    wanted = {r.name: r.specifier for r in asked if r.marker is None or r.marker.evaluate({"extra": "spark"})}
     for name in _LIBRARIES:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
+            if name == "pyspark" and find_spec(name) is not None:  # a platform's own, which pip does not know
+                yield Finding(name, f"{import_module(name).__version__}, of the platform")
+                continue
             yield Finding(name, "none", good=False, advice=f"pip install '{name}{wanted.get(name, '')}'")
             continue
         fits = name not in wanted or wanted[name].contains(version, prereleases=True)
@@ -97,18 +183,19 @@ def _kernels() -> Finding:
 
 
 def _statement() -> Finding:
-    try:
-        found = _run()
-    except Exception as error:  # whatever is wrong with this machine is what is asked for
-        return Finding("a statement", f"{type(error).__name__}: {str(error).splitlines()[0]}", good=False, advice="docs/troubleshooting.md has the usual causes")
-    return Finding("a statement", "runs", found == 3, "" if found == 3 else f"it gives {found} rows in place of 3")
-
-
-def _run() -> int:
     from sparkcep.spark.local import start_spark
 
     spark = start_spark("sparkcep doctor")
     try:
-        return int(spark.sql(_STATEMENT).first().n)
+        return _statement_in(spark)
     finally:
         spark.stop()
+
+
+def _statement_in(spark: SparkSession) -> Finding:
+    try:
+        found = int(spark.sql(_STATEMENT).first().n)
+    except Exception as error:  # whatever is wrong with this machine is what is asked for
+        return Finding("a statement", f"{type(error).__name__}: {str(error).splitlines()[0]}", good=False, advice="docs/troubleshooting.md has the usual causes")
+    return Finding("a statement", "runs", found == 3, "" if found == 3 else f"it gives {found} rows in place of 3")
+

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sparkcep.clause.lexer import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tree import ONE_ROW, MatchClause
-from sparkcep.errors import SEMANTIC, ClauseError, error_at, excerpt, nearest, position
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import NAVIGATIONS
@@ -22,6 +22,8 @@ from sparkcep.sql.places import Places
 _OURS = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
 )
+_LACKS = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+_WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a traceback that goes through the package
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
 _AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
 # where Spark's own message goes on with its place in the text it was given, and with that text or the plan
@@ -44,10 +46,22 @@ def clause_error(text: str) -> ClauseError | None:
     """The error that ``text``, a traceback, ends in; None if it is not one of ours."""
     found = _OURS.search(text)
     if found is None:
-        return None
+        return _of_lack(text)
     return ClauseError(
         found[1], found[2], sqlstate=found[6], line=int(found[3] or 0), column=int(found[4] or 0), fragment=found[5] or ""
     )
+
+
+def _of_lack(text: str) -> ClauseError | None:
+    """The error of a worker's Python that lacks the package, or something that the package needs."""
+    lacks = _LACKS.search(text)
+    if lacks is None or (lacks[1] != "sparkcep" and not _WITHIN.search(text)):
+        return None
+    message = (
+        f"the Python of Spark's workers has no {lacks[1]}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
+        "`sparkcep pack` (docs/cluster.md)"
+    )
+    return ClauseError("NOT_INSTALLED", message, sqlstate=UNSUPPORTED)
 
 
 # names that sql/rewrite.py gives to columns beside the input's own

@@ -80,7 +80,7 @@ class ClauseParseException(ClauseError, ParseException):
     def in_words_of(self, places: Places, sql: str) -> ClauseParseException:
         """The same error with the user's words for what it names by a column of the rewriter's, and at its place."""
         message = places.named(self.message)
-        if message == self.message:
+        if message == self.message or self.error_class == _PREFIX + "COLUMN_NAME":  # which tells of the user's own name
             return self
         span = places.column_at(self.fragment)
         name = self.error_class.removeprefix(_PREFIX)

@@ -137,7 +137,7 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
 
     advance = stream.advance(rows, key[of_rows].astype(np.int64), states, watermark)
     kept = None
-    with told_alone(stream.engine.prepared.plan):
+    with told_alone(stream.plan):
         while kept is None:
             try:
                 yield from of_matches(next(advance))

@@ -191,7 +191,8 @@ def _tried(plan: Plan) -> str:
     if not budget.published:
         what = f"match points for each visit, in the history{sketch} and in the partition so far"
         first = f"of each place and cost the one that promises most ({what}), these by their promise, then the others in the order of {tie}"
-    return f"{budget.checks} candidates of a row are tried, {first} ({runs})"
+    agents = "; agents look for what the history does not know: they have checks that candidates do not need, and one in eight of the others" if budget.explore else ""
+    return f"{budget.checks} candidates of a row are tried, {first} ({runs}){agents}"
 
 
 def _places(plan: Plan, net: Net) -> list[str]:

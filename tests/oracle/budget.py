@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import permutations
 
+from tests.oracle.agents import Agents
+
 START = 0
 
 
@@ -138,6 +140,7 @@ class Answer:
     coverage: dict = field(default_factory=dict)
     visits: Counter = field(default_factory=Counter)
     points: dict = field(default_factory=dict)
+    agents: int = 0  # that began
 
 
 @dataclass
@@ -155,14 +158,40 @@ class Budgeted:
     history: dict | None = None
     intervals: int = 1
     above: str = ""  # a variable whose rows have a greater value than the first row of their run
+    explore: bool = False
     points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
 
     def answer(self, letters, times, recorded=None, values=()) -> Answer:
         """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history. ``values``: of the rows, for ``above``."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         promises = Promises(self, places) if self.points is not None else None
+        led: set = set()
+
+        def take(run, q, cost):
+            """The run with the row at hand; None where its condition does not hold. Whatever comes of it is noted."""
+            vector = self.vector(run, q, cost, times, i, recorded or self.intervals)
+            who = object() if exploring else (run.rows, run.places) if run.rows else i
+            if (who, vector) not in seen:
+                seen.add((who, vector))
+                answer.visits[vector] += 1
+            number = promises.tries(self.vector(run, q, cost, times, i, self.intervals)) if promises else 0
+            if places.variable[q][0] == self.above and not values[i] > values[run.rows[0]]:
+                return None  # it was tried
+            longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector), (*run.tries, number))
+            error = cost + places.cost.get((q, places.end), self.k + 1)
+            if error <= self.k:
+                answer.matches.setdefault(i, []).append(Match(longer.rows, tuple(places.variable[p][0] for p in longer.places), error))
+                led.update(longer.tries)
+                for reached in longer.vectors:
+                    answer.points.setdefault(reached, set()).add(i)
+            return longer
+
+        def ages(run, i):
+            return self.vector(run, 0, 0, times, i, self.intervals)[2:]
+
+        agents = Agents(places, self.takes, self.k, ages, lambda run, q, cost: take(run or Run(), q, cost)) if self.explore else None
         for i, letter in enumerate(letters):
-            candidates = []
+            candidates, exploring = [], True
             for run in [Run(), *runs]:
                 start = run.rows[0] if run.rows else i
                 if abs(times[i] - times[start]) >= self.window:
@@ -173,28 +202,23 @@ class Budgeted:
                         candidates.append((run, q, cost))
             if self.proxies:
                 candidates = self._best(candidates, i, places, values)
-            tried = self._tried(candidates, times, i, answer, promises)
-            answer.tried[i], answer.left[i] = len(tried), len(candidates) - len(tried)
-            led = set()
-            for run, q, cost in tried:
-                vector = self.vector(run, q, cost, times, i, recorded or self.intervals)
-                who = (run.rows, run.places) if run.rows else i
-                if (who, vector) not in seen:
-                    seen.add((who, vector))
-                    answer.visits[vector] += 1
-                number = promises.tries(self.vector(run, q, cost, times, i, self.intervals)) if promises else 0
-                if places.variable[q][0] == self.above and not values[i] > values[run.rows[0]]:
-                    continue  # it was tried
-                longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector), (*run.tries, number))
-                runs.append(longer)
-                error = cost + places.cost.get((q, places.end), self.k + 1)
-                if error <= self.k:
-                    answer.matches.setdefault(i, []).append(Match(longer.rows, tuple(places.variable[p][0] for p in longer.places), error))
-                    led.update(longer.tries)
-                    for reached in longer.vectors:
-                        answer.points.setdefault(reached, set()).add(i)
+            led.clear()
+            used, seeds = 0, []
+            if agents and any(letter in self.takes[variable] for variable, _, _ in places.variable.values()):
+                seeds = [(q, cost) for run, q, cost in candidates if not run.rows]
+                used = agents.row(i, letter, lambda run, i=i: abs(times[i] - times[run.rows[0]]) >= self.window, seeds, len(candidates), self.checks)
+            exploring = False
+            tried = self._tried(candidates, times, i, answer, promises, used)
+            answer.tried[i], answer.left[i] = len(tried) + used, len(candidates) - len(tried)
+            made = [take(*candidate) for candidate in tried]
+            runs += filter(None, made)
+            # where all are tried, an agent begins with a run that begins, at no cost
+            seed = agents.next_seed(seeds) if agents and len(tried) == len(candidates) else None
+            if seed is not None:
+                agents.begin(next(run for run, (before, *at) in zip(made, tried) if not before.rows and tuple(at) == seed), *seed)
             if promises:
                 promises.led(led)
+        answer.agents = sum(agents.begun.values()) if agents else 0
         return answer
 
     def vector(self, run, q, cost, times, i, g):
@@ -230,12 +254,12 @@ class Budgeted:
                     todo.append(after)
         return False
 
-    def _tried(self, candidates, times, i, answer, promises):
+    def _tried(self, candidates, times, i, answer, promises, used=0):
         def tie(candidate):
             run, q, cost = candidate
             return cost, -(run.rows[0] if run.rows else i), -q, (*run.rows, i), run.places
 
-        left, tried, most = sorted(candidates, key=tie), [], len(candidates) if self.checks is None else self.checks
+        left, tried, most = sorted(candidates, key=tie), [], len(candidates) if self.checks is None else self.checks - used
         covered: dict = {}
         if promises and most < len(left):
             promised = {c: promises.promise(self.vector(*c, times, i, self.intervals)) for c in left}

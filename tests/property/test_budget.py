@@ -104,6 +104,7 @@ def clause(query: oracle.Budgeted, options: str, measures: str) -> str:
     budget = f"BUDGET {query.checks} CHECKS" if query.checks else ""
     budget += " USING HISTORY h" if query.history is not None else ""
     budget += " AS PUBLISHED" if query.history is not None and query.points is None else ""
+    budget += " EXPLORE" if query.explore else ""
     return f"""PARTITION BY p ORDER BY t, id {measures} PATTERN ({pattern.to_text(query.pattern, random.Random(1))}) WINDOW {query.window}
         APPROX {float(query.k)} {f"WEIGHTS ({weights})" if weights else ""} {options} {budget}
         DEFINE {", ".join(f"{name} AS s IN ({listed[name]})" for name in names)}"""
@@ -179,7 +180,16 @@ def as_rows(history: dict, points: dict | None = None) -> list[dict]:
     ]  # fmt: skip
 
 
-def compare_choices(rng, queries, count, *, with_history, published=True) -> Counter:
+def random_streams(rng, count) -> list[tuple[str, list[int]]]:
+    """Partitions that are long enough for agents to begin, and to learn."""
+    found = []
+    for _ in range(count):
+        size = rng.randrange(30, 90)
+        found.append(("".join(rng.choice(LETTERS) for _ in range(size)), sorted(rng.randrange(0, 2 * size) for _ in range(size))))
+    return found
+
+
+def compare_choices(rng, queries, count, *, with_history, published=True, explore=False) -> Counter:
     tally: Counter = Counter()
     for _ in range(queries):
         query = random_budgeted(rng)
@@ -187,7 +197,8 @@ def compare_choices(rng, queries, count, *, with_history, published=True) -> Cou
             query.intervals = rng.choice([1, 1, 2, 4])
             query.history = random_history(rng, query) | {(1, Fraction(0), query.intervals, query.intervals - 1): (7, (0,))}
             query.points = None if published else random_points(rng, query)
-        some = random_partitions(rng, count) if published else random_partitions(rng, count // 2, 30)
+            query.explore = explore
+        some = random_streams(rng, count // 4) if explore else random_partitions(rng, count) if published else random_partitions(rng, count // 2, 30)
         report = "PROXY MATCHES" if query.proxies else "ALL MATCHES"
         text = clause(query, report, f"MEASURES {REPORTED}")
         totals: list[int] = []
@@ -207,6 +218,7 @@ def compare_choices(rng, queries, count, *, with_history, published=True) -> Cou
             assert sorted(have, key=lambda x: x[:2]) == sorted(wanted, key=lambda x: x[:2]), f"{text}\n{letters} {times}\n{query.history}"
             tally["pairs"] += 1
             tally["matched"] += bool(wanted)
+            tally["agents"] += answer.agents
             tally["left"] += sum(answer.left.values()) > 0
             tally["covered"] += any(share < 1 for share in answer.coverage.values())
             told = (sum(answer.tried.values()), sum(answer.left.values()), sum(left > 0 for left in answer.left.values()), len(wanted), sum(row[2] for row in wanted))
@@ -233,6 +245,14 @@ def test_choices_by_what_is_promising(seed):
     """In longer partitions, as the order depends on what came before."""
     tally = compare_choices(random.Random(f"promising {seed}"), 40, 12, with_history=True, published=False)
     assert tally["matched"] >= 0.35 * tally["pairs"] and tally["covered"] >= 0.1 * tally["pairs"]
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
+def test_choices_with_agents(seed):
+    """In still longer partitions, in which agents begin, learn and end."""
+    rng = random.Random(f"agents {seed}")
+    tally = compare_choices(rng, 12, 12, with_history=True, explore=True) + compare_choices(rng, 12, 12, with_history=True, published=False, explore=True)
+    assert tally["matched"] >= 0.6 * tally["pairs"] and tally["agents"] >= tally["pairs"]
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))

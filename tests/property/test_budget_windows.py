@@ -47,10 +47,10 @@ KINDS = {
 }  # fmt: skip
 
 
-def random_places(rng, kind, count) -> list[tuple[str, list[int]]]:
-    """Partitions of (letters, times)."""
+def random_places(rng, kind, count, explore) -> list[tuple[str, list[int]]]:
+    """Partitions of (letters, times); longer ones where agents ``explore``."""
     found = []
-    for letters, times in choices.random_partitions(rng, count):
+    for letters, times in choices.random_partitions(rng, count // 3, 45) if explore else choices.random_partitions(rng, count):
         letters = "".join(NOTHING if rng.random() < 0.1 else letter for letter in letters)
         found.append((letters, [*times] if kind != "rows" else list(range(len(times)))))
     return found
@@ -68,8 +68,9 @@ def compare(rng, queries, count) -> Counter:
             query.intervals = rng.choice([1, 2, 3, 4, 8])  # of the history, whatever is recorded
             query.history = choices.random_history(rng, query) | {(1, Fraction(0), query.intervals, query.intervals - 1): (7, (0,))}
             query.points = choices.random_points(rng, query) if i % 4 == 1 else None
+            query.explore = rng.random() < 0.5
         down = kind != "rows" and rng.random() < 0.4
-        some = random_places(rng, kind, count)
+        some = random_places(rng, kind, count, query.explore)
         value, window, kept = KINDS["int" if kind == "rows" else kind]
         whole = query.window
         if kind == "date" and rng.random() < 0.5:
@@ -101,6 +102,7 @@ def compare(rng, queries, count) -> Counter:
                 have = [choices.seen(row) for row in got.get(p, [])]
                 assert sorted(have, key=lambda x: x[:2]) == sorted(expected, key=lambda x: x[:2]), about
                 tally["matched"] += bool(expected)
+            tally["agents"] += answer.agents
             tally["left"] += sum(answer.left.values()) > 0
             tally["pairs"] += 1
         tally[kind] += 1
@@ -222,6 +224,8 @@ def test_conditions_that_fail_use_checks(seed):
         if query.checks and rng.random() < 0.4:
             query.intervals = rng.choice([1, 2, 4])
             query.history = choices.random_history(rng, query)
+            query.explore = rng.random() < 0.6
+            some = choices.random_streams(rng, 2) if query.explore else some
         kept = "PROXY" if query.proxies else "ALL"
         drawn = [[rng.randrange(4) for _ in letters] for letters, _ in some]
         text = choices.clause(query, f"MATCH HISTORY OF {kept} MATCHES INTERVALS 2" if learning else f"{kept} MATCHES", "" if learning else f"MEASURES {choices.REPORTED}")

@@ -59,7 +59,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     Streams.checkAlone(plan);
-    return (LogicalPlan) plan.transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+    return (LogicalPlan) Streams.numbered(plan).transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
         return node instanceof Project || node instanceof Filter;

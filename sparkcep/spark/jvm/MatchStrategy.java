@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.window.WindowExec;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -65,6 +66,9 @@ final class MatchStrategy extends SparkStrategy {
       if (call != null) {
         planned.add(planned(call, node.resultAttrs()));
       }
+    }
+    if (plan instanceof StreamRanks ranks) {
+      planned.add(new WindowExec(seq(List.<NamedExpression>of(ranks.rank())), ranks.groups(), ranks.order(), planLater(ranks.child())));
     }
     return seq(planned);
   }

@@ -39,6 +39,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectOptimizerRule(new MatchPruning.Builder());
     extensions.injectPlannerStrategy(new MatchStrategy.Builder());
     extensions.injectColumnar(new Marks.Builder());
+    extensions.injectPostHocResolutionRule(new StreamRanking.Builder());
   }
 
   /** The function that answers requests; null goes back to the helper process. */
@@ -81,6 +82,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
+    StreamRanking.install(state.analyzer());
     analyse(session);
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {

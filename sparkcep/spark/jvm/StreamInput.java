@@ -10,7 +10,8 @@ import scala.collection.immutable.Seq;
 /**
  * The rows of a stream that a clause searches, by keys and order: it stands where a table is distributed and sorted, which Spark refuses over a stream.
  *
- * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known.
+ * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known; {@code number}: that of
+ * the mark in its plan.
  */
 public final class StreamInput extends LogicalPlan {
   private static final long serialVersionUID = 1L;
@@ -18,12 +19,14 @@ public final class StreamInput extends LogicalPlan {
   private final Seq<Expression> keys;
   private final Seq<SortOrder> order;
   private final String texts;
+  private final int number;
   private final LogicalPlan child;
 
-  public StreamInput(Seq<Expression> keys, Seq<SortOrder> order, String texts, LogicalPlan child) {
+  public StreamInput(Seq<Expression> keys, Seq<SortOrder> order, String texts, int number, LogicalPlan child) {
     this.keys = keys;
     this.order = order;
     this.texts = texts;
+    this.number = number;
     this.child = child;
   }
 
@@ -37,6 +40,14 @@ public final class StreamInput extends LogicalPlan {
 
   String texts() {
     return texts;
+  }
+
+  int number() {
+    return number;
+  }
+
+  StreamInput withNumber(int other) {
+    return other == number ? this : new StreamInput(keys, order, texts, other, child);
   }
 
   LogicalPlan child() {
@@ -55,17 +66,17 @@ public final class StreamInput extends LogicalPlan {
 
   @Override
   public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
-    return new StreamInput(keys, order, texts, children.apply(0));
+    return new StreamInput(keys, order, texts, number, children.apply(0));
   }
 
   @Override
   public int productArity() {
-    return 4;
+    return 5;
   }
 
   @Override
   public Object productElement(int i) {
-    return new Object[] {keys, order, texts, child}[i];
+    return new Object[] {keys, order, texts, number, child}[i];
   }
 
   @Override

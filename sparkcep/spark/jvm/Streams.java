@@ -17,6 +17,8 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
@@ -99,7 +101,7 @@ final class Streams {
     check(plan, order, asked.child());
     List<Attribute> condition = new ArrayList<>();
     LogicalPlan rows = unfiltered(asked.child(), condition);
-    LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), rows);
+    LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), 0, rows);
     List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
     return condition.isEmpty() ? input : new Project(MatchStrategy.seq(before), new Filter(condition.get(0), input));
   }
@@ -211,18 +213,34 @@ final class Streams {
 
   // -- optimizing
 
-  /** Raises an error for a plan in which something above or beside a clause over a stream keeps a state, too: Spark then gives each its own watermark. */
+  /** Raises an error for a plan in which something else above or beside a clause over a stream keeps a state, too: Spark then gives each its own watermark. */
   static void checkAlone(LogicalPlan plan) {
     String above = above(plan, null);
     List<String> keeping = new ArrayList<>();
-    if (above == null && keepsStates(plan, keeping) && keeping.size() > 1) {
-      above = keeping.get(0).equals("StreamInput") && keeping.get(1).equals("StreamInput") ? "another clause" : String.join(", ", keeping);
+    if (above == null && keepsStates(plan, keeping) && keeping.size() > 1 && !keeping.stream().allMatch(name -> name.equals("StreamInput"))) {
+      above = String.join(", ", keeping);
     }
     if (above != null) {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       request.put("kind", "chained").put("above", above);
       raise(PythonFunctions.asked(request));
     }
+  }
+
+  /**
+   * The plan in which each mark has a number of its own, by which exchanges of equal clauses are unlike: Spark would run one for both, and its stateful operators would
+   * lose rows.
+   */
+  static LogicalPlan numbered(LogicalPlan plan) {
+    return isBelow(plan) ? numbered(plan, new int[1]) : plan;
+  }
+
+  private static LogicalPlan numbered(LogicalPlan node, int[] count) {
+    List<LogicalPlan> before = CollectionConverters.asJava(node.children());
+    List<LogicalPlan> children = new ArrayList<>();
+    before.forEach(child -> children.add(isBelow(child) ? numbered(child, count) : child));
+    LogicalPlan same = children.equals(before) ? node : (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(children).toIndexedSeq());
+    return same instanceof StreamInput input ? input.withNumber(count[0]++) : same;
   }
 
   /** Whether a clause over a stream is there; {@code keeping} gets all that keep a state. */
@@ -257,6 +275,11 @@ final class Streams {
     return null;
   }
 
+  /** Whether a clause over a stream is in a plan. */
+  static boolean isBelow(LogicalPlan plan) {
+    return plan.isStreaming() && (plan instanceof StreamInput || CollectionConverters.asJava(plan.children()).stream().anyMatch(Streams::isBelow));
+  }
+
   // -- planning
 
   /** The mark below a call's table; null where that is none. */
@@ -289,7 +312,8 @@ final class Streams {
     }
     int ordered = 0;
     for (SortOrder by : CollectionConverters.asJava(input.order())) {
-      columns.add(own(by.child(), "__s" + ordered++));
+      Expression value = ordered > 0 ? by.child() : new If(new IsNotNull(new Literal((Object) input.number(), DataTypes.IntegerType)), by.child(), by.child());
+      columns.add(own(value, "__s" + ordered++));
     }
     List<Attribute> keys = new ArrayList<>();
     for (Expression key : CollectionConverters.asJava(input.keys())) {

@@ -1,0 +1,90 @@
+package org.sparkcep;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.DenseRank;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.WindowExpression;
+import org.apache.spark.sql.catalyst.expressions.WindowSpecDefinition;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Ranks of the matches in the sliding windows of a stream, in place of Spark's own window function, which Spark refuses over a stream: all matches of a window come
+ * in one micro-batch, so that ranks among its rows are ranks among all.
+ */
+public final class StreamRanks extends LogicalPlan {
+  private static final long serialVersionUID = 1L;
+
+  private final String name; // of the rank's column: Spark lets no node but its own hold a window function
+  private final ExprId id;
+  private final Seq<Expression> groups;
+  private final Seq<SortOrder> order;
+  private final LogicalPlan child;
+
+  public StreamRanks(String name, ExprId id, Seq<Expression> groups, Seq<SortOrder> order, LogicalPlan child) {
+    this.name = name;
+    this.id = id;
+    this.groups = groups;
+    this.order = order;
+    this.child = child;
+  }
+
+  /** dense_rank() OVER (PARTITION BY the groups ORDER BY the order). */
+  Alias rank() {
+    List<Expression> by = new ArrayList<>();
+    CollectionConverters.asJava(order).forEach(item -> by.add(item.child()));
+    DenseRank function = new DenseRank(MatchStrategy.seq(by));
+    return MatchStrategy.alias(new WindowExpression(function, new WindowSpecDefinition(groups, order, function.frame())), name, id);
+  }
+
+  Seq<Expression> groups() {
+    return groups;
+  }
+
+  Seq<SortOrder> order() {
+    return order;
+  }
+
+  LogicalPlan child() {
+    return child;
+  }
+
+  @Override
+  public Seq<Attribute> output() {
+    List<Attribute> all = new ArrayList<>(CollectionConverters.asJava(child.output()));
+    all.add(rank().toAttribute());
+    return MatchStrategy.seq(all);
+  }
+
+  @Override
+  public Seq<LogicalPlan> children() {
+    return MatchStrategy.seq(List.of(child));
+  }
+
+  @Override
+  public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
+    return new StreamRanks(name, id, groups, order, children.apply(0));
+  }
+
+  @Override
+  public int productArity() {
+    return 5;
+  }
+
+  @Override
+  public Object productElement(int i) {
+    return new Object[] {name, id, groups, order, child}[i];
+  }
+
+  @Override
+  public boolean canEqual(Object other) {
+    return other instanceof StreamRanks;
+  }
+}

@@ -1,0 +1,38 @@
+"""Where the package was imported from inside an archive, as Spark Connect's ``addArtifacts(..., pyfile=True)`` has it: unpacks that once for a user.
+
+Kernels are known by the texts of their modules and are loaded from files, so modules must be files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+from sparkcep import storage
+
+
+def folder(package: Path) -> str | None:
+    """The folder of the unpacked package; None if it is not in an archive. ``package`` is where it was imported from."""
+    archive = package.parent
+    if package.is_dir() or not archive.is_file():
+        return None
+    name = f"packed-{hashlib.sha256(archive.read_bytes()).hexdigest()[:20]}"
+    place = storage.places(storage.cache_root())[-1]
+    there = place / name
+    if not (there.is_dir() and storage.trusted(there)):
+        with tempfile.TemporaryDirectory(dir=place) as work:
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(work)
+            fresh = Path(work, "whole")
+            shutil.move(Path(work, package.name), fresh)
+            os.chmod(fresh, 0o755)
+            try:
+                fresh.rename(there)
+            except OSError:  # another process was faster
+                if not storage.trusted(there):
+                    raise
+    return str(there)

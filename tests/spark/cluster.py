@@ -1,0 +1,89 @@
+"""A cluster of Spark's own kind on this machine, of processes of its own: a master and workers. And programs that run there.
+
+The executors take sparkcep from the archive of ``sparkcep pack``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from sparkcep import pack
+from sparkcep.spark.jvm_build import find_spark_home
+
+_MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+HEAD = """
+import json, sys, threading, time
+from pyspark.sql import SparkSession
+import sparkcep
+master, settings = sys.argv[1], json.loads(sys.argv[2])
+def start(master=master, **more):
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "8")
+    for key, value in {**settings, **{k.replace("__", "."): v for k, v in more.items()}}.items():
+        builder = builder.config(key, value)
+    spark = sparkcep.enable(builder.getOrCreate(), warm=False)
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+CLAUSE = '''MATCH_RECOGNIZE (PARTITION BY k ORDER BY t MEASURES FIRST(t) AS a, LAST(t) AS b, sum(UP.v) AS s
+  AFTER MATCH SKIP TO LAST UP PATTERN (STRT DOWN+ UP+) DEFINE DOWN AS v < PREV(v), UP AS v > PREV(v))'''
+def rows(spark, partitions, each):
+    spark.range(partitions * each).selectExpr(f"id div {each} AS k", f"id % {each} AS t", "pmod(xxhash64(id), 100) AS v").createOrReplaceTempView("t")
+def answer(spark):
+    return list(spark.sql(f"SELECT count(*), sum(xxhash64(k, a, b, s) div 1000) FROM t {CLAUSE}").first())
+"""
+
+
+@contextmanager
+def standalone(folder: Path, workers: int = 2, cores: int = 2):
+    """The address of the master of a cluster, while it runs. Its files go to ``folder``."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    commands = [[_MASTER, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    commands += [[_WORKER, url, "--host", "127.0.0.1", "--cores", str(cores), "--memory", "3g", "--webui-port", "0", "--work-dir", str(folder / f"work{i}")] for i in range(workers)]
+    home = find_spark_home()
+    environment = {**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "PYSPARK_PYTHON": sys.executable}
+    started = []
+    try:
+        for i, command in enumerate(commands):
+            log = (folder / f"daemon{i}.log").open("w")
+            started.append(subprocess.Popen([str(Path(home, "bin", "spark-class")), *command], env=environment, stdout=log, stderr=log))
+            _await(port)
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
+
+
+def _await(port: int, seconds: float = 90) -> None:
+    """Waits until somebody listens."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise TimeoutError(f"nobody listens at {port}")
+
+
+def settings_of(archive: Path) -> dict[str, str]:
+    """Settings of sessions on such a cluster: small executors of one core each."""
+    small = {"spark.executor.cores": "1", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {**pack.settings(archive), **small, "spark.executorEnv.SPARKCEP_CACHE_DIR": str(archive.parent / "cache")}
+
+
+def run(program: str, master: str, settings: dict[str, str], seconds: float = 1500) -> str:
+    """What a program prints; fails where it does. It runs with this checkout's package."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run([sys.executable, "-c", HEAD + program, master, json.dumps(settings)], env=environment, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    return done.stdout
