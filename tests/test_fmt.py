@@ -226,3 +226,7 @@ def test_automata_have_a_line_for_each_item():
 )"""
     assert format_sql(untidy) == tidy
     assert format_sql(tidy) == tidy
+    by_rows = untidy.replace("automaton(", "automaton  by rows (").replace("n decimal(4, 1)", "n like( w+1 )").replace("Arc from q", "Arc b from q")
+    told = tidy.replace("AUTOMATON (", "AUTOMATON BY ROWS (").replace("n decimal(4, 1)", "n LIKE (w+1)").replace("ARC FROM q", "ARC b FROM q")
+    assert format_sql(by_rows) == told
+    assert format_sql(told) == told

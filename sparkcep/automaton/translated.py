@@ -57,7 +57,7 @@ class _Translation:
             if node:
                 arcs += self._passing(node, number[node])
         states = (*(f"q{i}" for i in range(done)), "done")
-        return Automaton(registers, states, 0, (done,), tuple(arcs), (), self.plan.changes.time, "", ())
+        return Automaton(registers, states, 0, (done,), tuple(arcs), (), self.plan.order[0].column, "", ())
 
     def _place(self, variable: int | None = None) -> Place:
         found = next((place for place in self.plan.places if place.variable == variable), None)

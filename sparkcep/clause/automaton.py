@@ -17,11 +17,12 @@ def _span() -> Span:
 
 @dataclass(frozen=True)
 class Register:
-    """``REGISTER name type = initial``; it begins with NULL without ``initial``."""
+    """``REGISTER name type = initial``; it begins with NULL without ``initial``. ``REGISTER name LIKE (like)`` has the type of that, and none of its own."""
 
     name: str
     type: str
     initial: Expr | None = None
+    like: Expr | None = None
     span: Span = _span()
     type_span: Span = _span()
 
@@ -104,9 +105,10 @@ _NO_ALIAS = frozenset(
 
 @dataclass(frozen=True)
 class Automaton:
-    """The items in the order of the text."""
+    """The items in the order of the text. ``by_rows``: AUTOMATON BY ROWS."""
 
     items: tuple[Item, ...]
+    by_rows: bool = False
     span: Span = _span()
 
     @property
@@ -146,7 +148,7 @@ class Automaton:
     def type_spans(self) -> list[Span]:
         """Where the types of registers and parameters stand."""
         parameters = [parameter.type_span for item in self.items if isinstance(item, Arc) for parameter in item.parameters or ()]
-        return [register.type_span for register in self.registers] + parameters
+        return [register.type_span for register in self.registers if register.like is None] + parameters
 
     def verbatim(self) -> list[Span]:
         """Where a formatter changes nothing: tables of arcs, and names with parameters."""
@@ -157,7 +159,7 @@ class Automaton:
         found: list[Expr | None] = []
         for item in self.items:
             if isinstance(item, Register):
-                found.append(item.initial)
+                found += [item.like, item.initial]
             elif isinstance(item, State):
                 found.append(item.ignore)
             elif isinstance(item, ArcTable):
@@ -177,6 +179,9 @@ class AutomatonParser:
     def parse(self, start: int) -> Automaton:
         """The automaton whose first word begins at ``start``."""
         c, items = self.c, []
+        by_rows = c.take_word("BY")
+        if by_rows:
+            c.expect_word("ROWS", "after AUTOMATON BY")
         c.expect_op("(", "after AUTOMATON")
         while not c.at_op(")"):
             if c.take_word("REGISTER"):
@@ -190,7 +195,7 @@ class AutomatonParser:
             else:
                 raise c.error("expected REGISTER, STATE, ARC, ARCS FROM or ')' to close AUTOMATON")
         c.expect_op(")", "to close AUTOMATON")
-        return Automaton(tuple(items), self._span(start))
+        return Automaton(tuple(items), by_rows, self._span(start))
 
     def _span(self, start: int) -> Span:
         return Span(start, self.c.tokens[self.c.i - 1].end)
@@ -211,10 +216,15 @@ class AutomatonParser:
     def _register(self) -> Register:
         c = self.c
         name, span = self._name("a name for the register")
-        start = c.token.start
-        kind = self.expressions.parse_type()
+        start, kind, like = c.token.start, "", None
+        if c.take_word("LIKE"):
+            c.expect_op("(", "after LIKE, and an expression of which the register has the type")
+            like = self.expressions.parse()
+            c.expect_op(")", "to close LIKE")
+        else:
+            kind = self.expressions.parse_type()
         typed = self._span(start)
-        return Register(name, kind, self.expressions.parse() if c.take_op("=") else None, span, typed)
+        return Register(name, kind, self.expressions.parse() if c.take_op("=") else None, like, span, typed)
 
     def _state(self) -> State:
         c = self.c

@@ -69,7 +69,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
         lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
-    lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON ({_items(clause.automaton, cut)})")
+    lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON {'BY ROWS ' if clause.automaton.by_rows else ''}({_items(clause.automaton, cut)})")
     if clause.lifetime:
         lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
     if clause.changes:
@@ -126,7 +126,8 @@ def _items(automaton: Automaton, cut: Cut) -> str:
     out = []
     for item in automaton.items:
         if isinstance(item, Register):
-            out.append(f"REGISTER {quote(item.name)} {item.type}" + (f" = {cut(item.initial)}" if item.initial is not None else ""))
+            typed = item.type if item.like is None else f"LIKE ({cut(item.like)})"
+            out.append(f"REGISTER {quote(item.name)} {typed}" + (f" = {cut(item.initial)}" if item.initial is not None else ""))
         elif isinstance(item, State):
             marks = (" START" if item.start else "") + (" FINAL" if item.final else "")
             out.append(f"STATE {quote(item.name)}{marks}" + (f" IGNORE WHEN {cut(item.ignore)}" if item.ignore is not None else ""))

@@ -32,6 +32,11 @@ def typed(automaton: Automaton, schema: pa.Schema) -> Automaton:
     return automaton._replace(registers=tuple(register._replace(type=found, like="") for register, found in zip(automaton.registers, types)), arcs=arcs)
 
 
+def typed_register(register: Register, schema: pa.Schema) -> Register:
+    """The same of one register."""
+    return register._replace(type=_type(register, schema), like="")
+
+
 def _type(register: Register, schema: pa.Schema) -> str:
     if register.type == WAY:
         return "bigint"

@@ -70,7 +70,7 @@ def _of_automaton(plan: Plan, automaton: Automaton, clause: MatchClause) -> Grap
         name += "" if written.parameters is None else f"({', '.join(parameter.name for parameter in written.parameters)})"
         leaving[source].append(Edge(source, target, TAKE, name, text(written.when) if written.when else "", tuple(notes)))
     edges = tuple(edge for found in leaving for edge in _ordered(found))
-    registers = [(r.name, " ".join([r.type.upper(), *(["=", text(w.initial)] if w.initial else [])])) for r, w in zip(automaton.registers, clause.automaton.registers)]
+    registers = [(r.name, " ".join([r.type.upper() if w.like is None else f"LIKE ({text(w.like)})", *(["=", text(w.initial)] if w.initial else [])])) for r, w in zip(automaton.registers, clause.automaton.registers)]
     return Graph("automaton: all matches, adjacent rows", states, edges, (*registers, *window_texts(plan)))
 
 

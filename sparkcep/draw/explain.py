@@ -12,13 +12,13 @@ from sparkcep.sql.rewrite import rewrite_all
 if TYPE_CHECKING:
     from sparkcep.sql.rewritten import Rewritten
 
-TEXT, SVG, HTML = FORMATS = ("text", "svg", "html")
+TEXT, SVG, HTML, AUTOMATON = FORMATS = ("text", "svg", "html", "automaton")
 
 
 def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> str:
     """For each clause its program, its conditions and the engine chosen, and then the rewritten statement.
 
-    ``format``: ``"text"``; ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads
+    ``format``: ``"text"``; ``"automaton"``, the statement with each PATTERN as the AUTOMATON that gives the same matches; ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads
     nothing. No session needed. Raises ValueError for another format and for SVG of a statement without a clause, ClauseError as
     :func:`sparkcep.rewrite` does, TypeError for what is no text.
     """
@@ -29,6 +29,10 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> st
 
     if format not in FORMATS:
         raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
+    if format == AUTOMATON:
+        from sparkcep.sql.restated import restated
+
+        return restated(sql, rewrite_all(sql, settings)[1], settings) + "\n"
     if format != TEXT:
         return drawn([sql], format, settings)
     text, found = rewrite_all(sql, settings)

@@ -116,7 +116,7 @@ class Computations:
         """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
         opens = open.opens(chunk)
         for found in self._rounds(chunk, opens):
-            yield from self.tables.of(chunk, found)
+            yield from self.tables.of(chunk, self.told(found))
         first = opens[:, codes.O_COVERED]
         if chunk.watermark is not None:
             first = np.maximum(first, self._first_alive(chunk, opens[:, codes.O_START], chunk.watermark))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparkcep.automaton.strategy import Strategy
 from sparkcep.columns.bytecode import Conditions
+from sparkcep.columns.inferred import typed_register
 from sparkcep.columns.registers import Compiled, emit_types, register_type
 from sparkcep.engine.failures import Failures
 from sparkcep.engine.limits import Limits
@@ -113,5 +114,5 @@ def _leaf_type(plan: Plan, name: str, spec: LeafSpec, schema: pa.Schema) -> pa.D
 def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType | None:
     """The type of a register or of EMIT's column; None for other leaves."""
     if spec.kind == "register":
-        return register_type(plan.automaton.registers[spec.number])
+        return register_type(typed_register(plan.automaton.registers[spec.number], schema))
     return emit_types(plan.automaton, schema, plan.ansi)[spec.number] if spec.kind == "emit" else None

@@ -20,6 +20,10 @@ from sparkcep.plan.checked import MAX_VARIABLES
 from sparkcep.plan.define import ConditionSplitter, conjuncts, literal_tree
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.records import (
+    LIKE,
+    MEAN,
+    SUM,
+    WAY,
     Arc,
     Assignment,
     Automaton,
@@ -65,7 +69,7 @@ def check_beside(clause: MatchClause) -> None:
     """Raises ClauseError for what cannot stand beside AUTOMATON, at its place."""
     of_pattern = {
         "EVENT SELECTION": clause.selection, "AFTER MATCH SKIP": clause.skip, "APPROX": clause.approx,
-        "SUBSET": next(iter(clause.subsets), None), "DEFINE": next(iter(clause.defines), None),
+        "SUBSET": None if clause.automaton.by_rows else next(iter(clause.subsets), None), "DEFINE": next(iter(clause.defines), None),
     }
     for words, found in of_pattern.items():
         if found is not None:
@@ -203,6 +207,9 @@ class _Builder:
         found = tuple(self._arc(arc, splitter, final) for arc in arcs)
         if max(len(registers), len(self.emits), len(self.parameters)) > MAX_VARIABLES:
             raise self.error(_head(self.clause), f"an automaton has at most {MAX_VARIABLES} registers, columns of EMIT and parameters", LIMIT)
+        if automaton.by_rows:
+            self._check_by_rows(arcs)
+            registers = (*registers, Register(WAY, WAY, Lit("lit", "int", "0"), *self.place(_head(self.clause))))
         lifetime = ""
         if self.clause.lifetime is not None:
             lifetime = self.inputs.column(self.scope.plain_text(self.clause.lifetime.end, "LIFETIME TO"))
@@ -233,10 +240,11 @@ class _Builder:
                     self.states[name.lower()] = len(self.names)
                     self.names.append(name)
             if arc.name is not None:
-                if arc.name.lower() in named:
+                if arc.name.lower() in named and not automaton.by_rows:
                     raise self.error(arc.span, f"two arcs are called {arc.name}; give one of them another name, or none")
+                if arc.name.lower() not in named:
+                    self.labels[arc.name] = len(self.labels) + 1
                 named.add(arc.name.lower())
-                self.labels.setdefault(arc.name, len(self.labels) + 1)
         for item in automaton.states:
             if item.name.lower() not in self.states and automaton.tables:
                 self.states[item.name.lower()] = len(self.names)
@@ -255,6 +263,19 @@ class _Builder:
         name = starts[0].name if starts else "q0" if "q0" in self.states else arcs[0].source[0]
         return self.states[name.lower()], {self.states[item.name.lower()] for item in automaton.states if item.final}
 
+    def _check_by_rows(self, arcs: tuple[written.Arc, ...]) -> None:
+        """Refuses what does not go with matches that are their rows."""
+        tables = self.clause.automaton.tables
+        if tables:
+            raise self.error(tables[0].span, "AUTOMATON BY ROWS has the arcs of the clause alone; leave BY ROWS out, or ARCS FROM")
+        expiring = next((arc for arc in arcs if arc.on == EXPIRY), None)
+        if expiring is not None:
+            raise self.error(expiring.span, "an arc ON EXPIRY takes no row, and beside BY ROWS a match is its rows; leave BY ROWS out")
+        if not self.labels:
+            raise self.error(_head(self.clause), "AUTOMATON BY ROWS tells matches apart by the rows of arcs with a name, and none has one; name them, as in ARC a FROM q0 TO q1")
+        if len(self.labels) > MAX_VARIABLES:
+            raise self.error(_head(self.clause), f"AUTOMATON BY ROWS tells at most {MAX_VARIABLES} names of arcs apart", LIMIT)
+
     def _check_dead(self, built: Automaton, arcs: tuple[written.Arc, ...]) -> None:
         """Refuses a state from which no match can be reached."""
         dead = dead_states(built)
@@ -272,7 +293,13 @@ class _Builder:
             for node in self.scope.columns(item.initial):
                 raise self.scope.error(node, "AUTOMATON", f"a register begins with a constant, and {node.value[-1]} is a column; SET it in an arc")
             initial = splitter.tree(item.initial)
-        return Register(item.name, " ".join(item.type.lower().split()), initial, *self.place(item.span))
+        if item.like is None:
+            return Register(item.name, " ".join(item.type.lower().split()), initial, *self.place(item.span))
+        how, of = _typed_like(item.like)
+        splitter.check(of, ROW)
+        if splitter.sees(of):
+            raise self.scope.error(of, "AUTOMATON", "LIKE takes an expression of the row, and no register; give the register a type")
+        return Register(item.name, how, initial, *self.place(item.span), self.inputs.column(self.scope.row_text(of)))
 
     def _arc(self, arc: written.Arc, splitter: ArcSplitter, final: set[int]) -> Arc:
         source, target = (self.states[name.lower()] for name in arc.ends)
@@ -298,9 +325,13 @@ class _Builder:
         template = "" if arc.parameters is None else arc.name
         splitter.parameters = {}
         return Arc(
-            source, target, arc.on, letter, fence, tuple(sets), emitted, self.labels.get(arc.name or "", 0), *self.place(arc.span), template,
+            source, target, arc.on, letter, fence, tuple(sets), emitted, self._label(arc), *self.place(arc.span), template,
             (first, len(self.parameters)),
         )
+
+    def _label(self, arc: written.Arc) -> int:
+        """The number of an arc's name, whose first spelling is that of all; 0 without one."""
+        return 0 if arc.name is None else next(number for name, number in self.labels.items() if name.lower() == arc.name.lower())
 
     def _parameters(self, arc: written.Arc) -> dict[str, int]:
         """Numbers the parameters of an arc."""
@@ -353,6 +384,8 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Aut
     """The automaton of a clause, what Spark computes of its fences, and the names that CLASSIFIER() gives: "" stands for an arc without one."""
     builder = _Builder(clause, scope, inputs)
     automaton = builder.build()
+    if automaton.by_ways:
+        return automaton, builder.letter_records(), tuple(builder.labels)
     names = ("", *builder.labels)
     if len(names) > MAX_VARIABLES:  # labels have six bits
         labelled = next((n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CLASSIFIER"), None)
@@ -363,6 +396,13 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Aut
     return automaton, builder.letter_records(), names
 
 
+def _typed_like(like: Expr) -> tuple[str, Expr]:
+    """How the type of an expression behind LIKE is found, and of what: SUM and AVG stand for what a sum is kept in."""
+    call = like.bare()
+    how = {"SUM": SUM, "AVG": MEAN}.get(call.value) if call.op == "call" and len(call.args) == 1 and not call.flags else None
+    return (LIKE, like) if how is None else (how, call.args[0])
+
+
 class AutomatonMeasures(MeasureSplitter):
     """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
 
@@ -370,12 +410,12 @@ class AutomatonMeasures(MeasureSplitter):
         """The others as in the base class."""
         super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived)
         self.automaton = automaton
-        self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.registers)}
+        self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
     def defaults(self) -> list[tuple[str, str]]:
         """(name, leaf) of each measure where none is written."""
-        names = self.automaton.emits or tuple(register.name for register in self.automaton.registers)
+        names = self.automaton.emits or tuple(register.name for register in self.automaton.declared)
         return self.of_changes() + [(name, self._leaf(self.known[name.lower()])) for name in names]
 
     def _column(self, node: Expr) -> str:

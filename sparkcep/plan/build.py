@@ -131,10 +131,20 @@ def options(draft: Draft) -> Draft:
 def names(draft: Draft) -> Draft:
     """Refuses too many variables and wrong subsets; says what the subsets are."""
     clause, ids = draft.clause, draft.scope.ids
-    subsets: dict[str, int] = {}
     if len(ids) > MAX_VARIABLES:
         last = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var) and ids[n.name.lower()] == MAX_VARIABLES)
         raise draft.error(last.span, "TOO_MANY_VARIABLES", f"the pattern has more than {MAX_VARIABLES} row pattern variables", LIMIT)
+    scope = replace(draft.scope, subsets=_subsets(draft, ids, "variable of PATTERN; a subset lists variables of the pattern"))
+    # conditions under ~ and in a side of & see the finished match
+    negated = negated_in(draft.plan.pattern, draft.plan.without)
+    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
+    return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished))
+
+
+def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, int]:
+    """The subsets as masks; ``members``: what a name in one is, as an error says."""
+    clause = draft.clause
+    subsets: dict[str, int] = {}
     for subset in clause.subsets:
         name = subset.name.lower()
         if name in ids:
@@ -144,15 +154,10 @@ def names(draft: Draft) -> Draft:
         mask = 0
         for member in subset.members:
             if member.name.lower() not in ids:
-                message = f"{member.name} is no variable of PATTERN; a subset lists variables of the pattern{offered(member.name, draft.scope.variables)}"
-                raise draft.error(member.span, "UNKNOWN_VARIABLE", message)
+                raise draft.error(member.span, "UNKNOWN_VARIABLE", f"{member.name} is no {members}{offered(member.name, draft.scope.variables)}")
             mask |= 1 << ids[member.name.lower()]
         subsets[name] = mask
-    scope = replace(draft.scope, subsets=subsets)
-    # conditions under ~ and in a side of & see the finished match
-    negated = negated_in(draft.plan.pattern, draft.plan.without)
-    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
-    return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished))
+    return subsets
 
 
 def pattern(draft: Draft) -> Draft:
@@ -422,7 +427,11 @@ def beside_automaton(draft: Draft) -> Draft:
 def automaton(draft: Draft) -> Draft:
     """Numbers states and registers, and splits the arcs' expressions."""
     found, letters, names = automaton_of(draft.clause, draft.scope, draft.inputs)
-    return replace(draft, scope=replace(draft.scope, variables=names)).with_(automaton=found, letters=letters, variables=names)
+    scope = replace(draft.scope, variables=names)
+    if found.by_ways:  # arcs have names as variables have
+        ids = {name.lower(): i for i, name in enumerate(names)}
+        scope = replace(scope, ids=ids, subsets=_subsets(replace(draft, scope=scope), ids, "name of an arc; a subset lists names of arcs"))
+    return replace(draft, scope=scope).with_(automaton=found, letters=letters, variables=names)
 
 
 def arcs(draft: Draft) -> Draft:

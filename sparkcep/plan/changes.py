@@ -61,28 +61,34 @@ def check_pattern_changes(clause: MatchClause) -> None:
     check_changes(clause)
     if clause.changes is None:
         raise _error(clause, clause.report.span, "REPORT NET is of rows that come and go; say with CHANGES IN c how they do, or leave it out")
+    check_computations(clause, "beside CHANGES IN")
+
+
+def check_computations(clause: MatchClause, where: str) -> None:
+    """Raises ClauseError where the matches of a PATTERN are none of an automaton's computations; ``where``: what asks for that, as an error says it."""
     chosen = selection(clause)
+    at = clause.changes.span if clause.changes is not None else clause.pattern.span
     if chosen is None or chosen.report != "ALL":
-        found = clause.selection.span if clause.selection is not None else clause.changes.span
-        message = "rows that come and go change all matches, and which one is preferred is known at the end only; write EVENT SELECTION STRICT CONTIGUITY ALL MATCHES (or SKIP TILL ...)"
+        found = clause.selection.span if clause.selection is not None else at
+        message = f"{where} no match is preferred, as all stand side by side; write EVENT SELECTION STRICT CONTIGUITY ALL MATCHES (or SKIP TILL ...)"
         raise _error(clause, found, message)
     for words, part in (("APPROX", clause.approx), ("PREF", clause.pref), ("TOP", clause.top)):
         if part is not None:
-            raise _error(clause, part.span, f"{words} weighs matches against each other, and beside CHANGES IN these come and go; leave it out, or select the rows below the clause")
+            raise _error(clause, part.span, f"{words} weighs matches against each other, and {where} each stands by itself; leave it out")
     if clause.skip is not None and clause.skip.mode != NEXT_ROW:
-        raise _error(clause, clause.skip.span, "AFTER MATCH goes from match to match, and beside CHANGES IN these come and go; all are told, so write AFTER MATCH SKIP TO NEXT ROW")
+        raise _error(clause, clause.skip.span, f"AFTER MATCH goes from match to match, and {where} all are told; write AFTER MATCH SKIP TO NEXT ROW")
     for node in nodes.walk(clause.pattern):
         if type(node) in _NOT_OF_A_COMPUTATION:
-            raise _error(clause, node.span, f"beside CHANGES IN {_NOT_OF_A_COMPUTATION[type(node)]}")
+            raise _error(clause, node.span, f"{where} {_NOT_OF_A_COMPUTATION[type(node)]}")
     if not clause.order_by:
-        raise clause.error(clause.changes.span, "WINDOW_WITHOUT_ORDER", "CHANGES IN needs the clause's ORDER BY, whose first expression is the rows' time")
+        raise clause.error(at, "WINDOW_WITHOUT_ORDER", f"{where} the clause needs ORDER BY, whose first expression is the rows' time")
     if clause.order_by[0].descending:
-        raise _error(clause, clause.order_by[0].expr.span, "beside CHANGES IN the first ORDER BY expression is the rows' time, and ascends; leave DESC out")
+        raise _error(clause, clause.order_by[0].expr.span, f"{where} the first ORDER BY expression is the rows' time, and ascends; leave DESC out")
     if clause.window is not None and (clause.window.rows or clause.window.slide is not None):
         what = "SLIDE ranks the matches of windows" if clause.window.slide is not None else "a WINDOW of ROWS counts rows, which come and go"
-        raise _error(clause, clause.window.span, f"{what}; beside CHANGES IN a WINDOW is a time")
+        raise _error(clause, clause.window.span, f"{what}; {where} a WINDOW is a time")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("MATCH_NUMBER", *ENDINGS)):
-        raise _error(clause, call.span, f"{call.value}() is of matches that stay; beside CHANGES IN they come and go, and CHANGE_NUMBER() counts the output rows of REPORT CHANGES")
+        raise _error(clause, call.span, f"{call.value}() is of matches in a PATTERN's order, which {where} they are not told in; leave it out (CHANGE_NUMBER() counts the output rows of REPORT CHANGES)")
 
 
 def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:

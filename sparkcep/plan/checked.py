@@ -151,7 +151,7 @@ def _is_automaton(automaton: Automaton | None, variables: int, specs: list[LeafS
             _is_number(arc.source, 0, states)
             and _is_number(arc.target, 0, states)
             and _is_number(arc.letter, -1, MAX_VARIABLES)
-            and _is_number(arc.label, 0, variables)
+            and _is_number(arc.label, 0, variables + automaton.by_ways)
             and len(arc.emits) in (0, emits)
             and all(_is_number(item.register, 0, registers) for item in arc.sets)
             and len(arc.parameters) == 2

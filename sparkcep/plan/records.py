@@ -495,8 +495,13 @@ class Automaton(NamedTuple):
     parameters: tuple[Parameter, ...]
 
     @property
+    def declared(self) -> tuple[Register, ...]:
+        """The registers that have a name in the clause."""
+        return self.registers[:-1] if self.by_ways else self.registers
+
+    @property
     def by_ways(self) -> bool:
-        """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of variables: a PATTERN's."""
+        """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of variables: a PATTERN's, and those of AUTOMATON BY ROWS."""
         return bool(self.registers) and self.registers[-1].type == WAY
 
 

@@ -420,6 +420,8 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     for _, spec in plan.leaves:
         if spec.kind in ("nav", "match_from", "match_to", "changed_by"):
             needed.add(spec.column)
+        elif spec.kind == "register":
+            needed.update(filter(None, [plan.automaton.registers[spec.number].like]))
         elif spec.kind == "emit":
             needed.update(*map(records.arc_columns, plan.automaton.arcs))
         elif spec.kind == "agg" and spec.column not in (None, CLASSIFIER_COLUMN):
@@ -498,7 +500,7 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
 def _check_registers(plan: Plan, names: list[str]) -> None:
     """Refuses a register that has the name of a column of the table."""
     columns = {name.lower() for name in names}
-    for register in (*plan.automaton.registers, *plan.automaton.parameters) if plan.automaton is not None else ():
+    for register in (*plan.automaton.declared, *plan.automaton.parameters) if plan.automaton is not None else ():
         if register.name.lower() in columns:
             place = {"line": register.line, "column": register.column, "fragment": register.text}
             raise ClauseError("AUTOMATON", like_a_column(register.name), sqlstate=SEMANTIC, **place)

@@ -37,6 +37,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
+from sparkcep.sql import restated
 from sparkcep.sql.arcs import with_arcs, with_promises
 from sparkcep.sql.occurrences import KEYWORD, Statement
 from sparkcep.sql.places import REGISTER_FIELD, Places
@@ -64,9 +65,7 @@ def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
     ``settings``: what the session's configuration says.
     Raises ClauseError.
     """
-    if KEYWORD not in sql.upper():
-        return sql
-    return _Rewriter(sql, settings, (), None).run()[0]
+    return rewrite_all(sql, settings)[0]
 
 
 def rewrite_all(
@@ -79,6 +78,8 @@ def rewrite_all(
     """
     if KEYWORD not in sql.upper():
         return sql, []
+    if (explained := restated.asked(sql)) is not None:
+        return restated.answer(explained, _Rewriter(explained, settings, (), None).run()[1], settings), []
     return _Rewriter(sql, settings, months, choose).run()
 
 
@@ -206,6 +207,8 @@ class _Rewriter:
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
         if moved is not None:
             plan = plan.moved(moved)
+        if plan.changes is not None and plan.automaton is None:
+            _check_automaton(plan)
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
@@ -375,6 +378,13 @@ def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     if not strategy.ranks:
         log.warning("TOP %d is ranked by enumeration, which may list very many matches, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
     return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
+
+
+def _check_automaton(plan: Plan) -> None:
+    """Raises ClauseError where a PATTERN beside CHANGES IN is no automaton."""
+    from sparkcep.automaton.strategy import strategy_of
+
+    strategy_of(plan)
 
 
 def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
@@ -555,7 +565,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     order_only = {item.column for item in plan.order} - _needed(plan)
     order_only |= {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
-    order_only |= {name for i, register in enumerate(plan.automaton.registers) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
+    order_only |= {name for i, register in enumerate(plan.automaton.declared) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
     shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
         window = " ".join(
@@ -626,7 +636,7 @@ def free_names(plan: Plan) -> list[str]:
 def _own_names(plan: Plan) -> list[str]:
     """The names of registers and parameters, each once."""
     automaton = plan.automaton
-    own = (*automaton.registers, *automaton.parameters) if automaton is not None else ()
+    own = (*automaton.declared, *automaton.parameters) if automaton is not None else ()
     return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
 
 

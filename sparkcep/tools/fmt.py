@@ -107,7 +107,7 @@ class _Section:
             out.line(indent, flat)
         elif self.body[0].text in _LISTS:
             self._write_list(out, indent)
-        elif self.body[0].text == "AUTOMATON" and COMMENT not in (self.body[1].kind, self.body[-2].kind, self.body[-1].kind):
+        elif self.body[0].text == "AUTOMATON" and COMMENT not in (*(atom.kind for atom in self.body[:4]), self.body[-2].kind, self.body[-1].kind):
             self._write_automaton(out, indent)
         else:
             _write_loose(out, indent, self.body)
@@ -116,9 +116,10 @@ class _Section:
 
     def _write_automaton(self, out: _Lines, indent: str) -> None:
         """Each REGISTER, STATE, ARC and ARCS FROM begins a line."""
-        out.line(indent, "AUTOMATON (")
+        at = next(i for i, atom in enumerate(self.body) if atom.text == "(")
+        out.line(indent, " ".join(atom.text for atom in self.body[: at + 1]))
         items: list[list[Atom]] = [[]]
-        for atom in self.body[2:-1]:
+        for atom in self.body[at + 1 : -1]:
             if atom.kind == KEYWORD and atom.text in ("REGISTER", "STATE", "ARC", "ARCS") and items[-1]:
                 items.append([])
             items[-1].append(atom)
