@@ -345,9 +345,9 @@ def test_a_megabyte_is_an_error(kind):
 
 
 def assert_refused_quickly(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ClauseError) as raised:
         parse_clause(text)
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
     assert_place(raised.value, text)
     assert len(str(raised.value)) < 1000
