@@ -17,7 +17,7 @@ from sparkcep.spark.java import find_java_tool
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-COMMANDS = re.search(r"\*\*A wheel that brings both\.\*\*.*?\n\n((?:    .*\n)+)", PAGE, re.S)[1]
+COMMANDS = re.search(r"\*\*A wheel that brings both\.\*\*[^\n]*\n\n((?:    [^\n]*\n)+)", PAGE)[1]
 # what a program of Spark's needs of a runtime, without a compiler
 MODULES = "java.se,jdk.unsupported,jdk.crypto.ec,jdk.management,jdk.zipfs,jdk.security.auth,jdk.security.jgss,jdk.charsets,jdk.localedata,jdk.incubator.vector,jdk.net"
 STATEMENTS = """
