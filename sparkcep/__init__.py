@@ -2,8 +2,8 @@
 
 ``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
 ``match_recognize`` applies one to a data frame; ``plot`` draws matches, ``report`` runs a query and tells how it went.
-``preview`` tries a pattern over rows given as letters. ``lineage`` and ``see_through`` look through clauses, for tools that stand on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells.
-Importing the package starts neither Spark nor numba.
+``preview`` tries a pattern over rows given as letters. ``lineage`` and ``see_through`` look through clauses, for tools that stand
+on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells. Importing the package starts neither Spark nor numba.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     python -m sparkcep report FILE.sql --table NAME=PATH --output report.html   run a query and tell how it went
     python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
     python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
-    python -m sparkcep transpile FILE.sql --read trino [--write spark]   statements of another engine as Spark's, or of Spark's as another's
-    python -m sparkcep preview "A B+ C" "A B B . C"            which rows a pattern matches, over rows given as letters
+    python -m sparkcep transpile FILE.sql --read trino [--write spark]   statements of another engine as Spark's, or of Spark's as
+    another's python -m sparkcep preview "A B+ C" "A B B . C"            which rows a pattern matches, over rows given as letters
     python -m sparkcep test FILE.sql...        cases in FILE.cases beside it: rows of letters, and the matches expected
     python -m sparkcep notebook FILE [--output OUT.ipynb]      run an .ipynb, or a Databricks notebook in source form
     python -m sparkcep demo [--out DIR] [--month N]
@@ -22,8 +22,9 @@
     python -m sparkcep doctor [--master spark://HOST:PORT]     the same of a cluster's executors
     python -m sparkcep doctor                  look whether Java, versions, folders and the session are as they should be
 
-Exit codes: 0 done, 1 lint has warnings, fmt --check something to do or a case does not hold, 2 an error in a statement or an argument, 3 no Java, or no
-Java compiler where one is needed, 141 the output was not read to its end. Ctrl-C ends a command by SIGINT.
+Exit codes: 0 done, 1 lint has warnings, fmt --check something to do or a case does not hold, 2 an error in a statement or an
+argument, 3 no Java, or no Java compiler where one is needed, 141 the output was not read to its end. Ctrl-C ends a command by
+SIGINT.
 """
 
 from __future__ import annotations

@@ -130,7 +130,8 @@ def excerpt(sql: str, line: int, column: int, fragment: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
-    """The one of the ``known`` names of which ``name`` may be a misspelling; ``alike`` says how much of it they must have in common."""
+    """The one of the ``known`` names of which ``name`` may be a misspelling; ``alike`` says how much of it they must have in
+    common."""
     by_upper = {k.upper(): k for k in known}
     found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=alike)
     return by_upper[found[0]] if found else None

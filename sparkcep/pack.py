@@ -1,6 +1,8 @@
-"""Packs the package into an archive that executors unpack: for clusters whose machines have numba, pyarrow and sqlglot, but not sparkcep (docs/cluster.md).
+"""Packs the package into an archive that executors unpack: for clusters whose machines have numba, pyarrow and sqlglot, but not
+sparkcep (docs/cluster.md).
 
-Compiled kernels of these sources go with it. A kernel is loaded where versions and processor are those for which it was compiled; elsewhere it counts as absent.
+Compiled kernels of these sources go with it. A kernel is loaded where versions and processor are those for which it was compiled;
+elsewhere it counts as absent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pattern tried over rows given as letters: which rows match, in milliseconds, without Spark.
 
-A row is written as the variables whose conditions it fulfils: ``A A B . AB`` are five rows, of which the fourth fulfils none and the
-last one two. The engine is the one that runs on Spark; only what Spark computes of each row, the letters, is given.
+A row is written as the variables whose conditions it fulfils: ``A A B . AB`` are five rows, of which the fourth fulfils none and
+the last one two. The engine is the one that runs on Spark; only what Spark computes of each row, the letters, is given.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _NONE = "."
 
 @dataclass(frozen=True)
 class PreviewMatch:
-    """A match: its number, and for each row taken the row (from 1 on) and the variable; a row that serves two sides of ``&`` twice."""
+    """A match: its number, and for each row taken the row (from 1 on) and the variable; a row that serves two sides of ``&``
+    twice."""
 
     number: int
     taken: tuple[tuple[int, str], ...]
@@ -63,10 +64,11 @@ class Preview:
 def preview(text: str, rows: str | Iterable[str]) -> Preview:
     """The matches of a pattern over rows of letters.
 
-    ``text``: a statement with one clause, what stands between a clause's parentheses, or a row pattern alone (``A B+ C?``). Its PARTITION BY, ORDER BY,
-    MEASURES and conditions are left out; all else holds: windows, AFTER MATCH SKIP, event selection, negation, APPROX. Where it has DEFINE, a variable that is not
-    defined there fits every row, as in the statement. ``rows``: a text of rows with blanks between them, or a sequence of rows. A row is a ``.`` or variables, with ``|`` between
-    those of more than one letter; ``A@7`` has the time 7 for windows (seconds, where they are intervals), others follow the row before by one.
+    ``text``: a statement with one clause, what stands between a clause's parentheses, or a row pattern alone (``A B+ C?``). Its
+    PARTITION BY, ORDER BY, MEASURES and conditions are left out; all else holds: windows, AFTER MATCH SKIP, event selection,
+    negation, APPROX. Where it has DEFINE, a variable that is not defined there fits every row, as in the statement. ``rows``: a
+    text of rows with blanks between them, or a sequence of rows. A row is a ``.`` or variables, with ``|`` between those of more
+    than one letter; ``A@7`` has the time 7 for windows (seconds, where they are intervals), others follow the row before by one.
 
     Raises ClauseError as :func:`sparkcep.rewrite` does, and for rows that cannot be read.
     """
@@ -123,7 +125,8 @@ def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:
 
 
 def _over_letters(clause: MatchClause, variables: list[str]) -> str:
-    """The clause's text with rows of letters as its input: columns t and, for each variable, one that says whether the row fulfils it."""
+    """The clause's text with rows of letters as its input: columns t and, for each variable, one that says whether the row fulfils
+    it."""
     measures = {"__number": "MATCH_NUMBER()", "__variable": "CLASSIFIER()", "__row": "LAST(r)"}
     asked = replace(
         clause,

@@ -1,4 +1,5 @@
-"""Where the package was imported from inside an archive, as Spark Connect's ``addArtifacts(..., pyfile=True)`` has it: unpacks that once for a user.
+"""Where the package was imported from inside an archive, as Spark Connect's ``addArtifacts(..., pyfile=True)`` has it: unpacks that
+once for a user.
 
 Kernels are known by the texts of their modules and are loaded from files, so modules must be files.
 """

@@ -48,7 +48,8 @@ def vehicles(
     rows: int, planted: list = (), gap: int = 300, count: int = 4, seed: int = 1
 ) -> tuple[dict[str, np.ndarray], list[int]]:
     """(``id`` of the vehicle, ``ts``, ``speed``, ``power``, ``parked``, ``place``; the ts of each planted word's last letter). A
-    planted word is a list of (vehicle, letter, place), the place None for that of the letter. Loading vehicles stand at a station."""
+    planted word is a list of (vehicle, letter, place), the place None for that of the letter. Loading vehicles stand at a
+    station."""
     rng = np.random.default_rng(seed)
     stream, ends = _stream(rows, [(None, x, None) for x in VEHICLE_LETTERS], planted, gap, rng)
     columns: dict[str, list] = {"id": [], **{name: [] for name in NEUTRAL}}

@@ -13,7 +13,8 @@ from xdist.scheduler import LoadScopeScheduling
 # Tests are of compiled kernels, but those of the interpreted ones (test_kernel_cache).
 os.environ.setdefault("SPARKCEP_INTERPRET", "false")
 
-# A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save. Code of many plans is
+# A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save. Code of
+# many plans is
 # more than the first compiler's room of 48 MB holds.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC"
 
@@ -59,14 +60,16 @@ FOUND = pytest.StashKey[list[pytest.Item]]()
 
 @pytest.hookimpl(tryfirst=True)  # before those are dropped that -m leaves out
 def pytest_collection_modifyitems(config, items):
-    """Files that need Spark or other programs come first, since they are long; what comes last is short and ends on all processors at once."""
+    """Files that need Spark or other programs come first, since they are long; what comes last is short and ends on all processors
+    at once."""
     long = {item.path for item in items if "spark" in item.fixturenames or item.get_closest_marker("process")}
     items.sort(key=lambda item: item.path not in long)
     config.stash[FOUND] = list(items)
 
 
 def together(nodeid: str) -> str:
-    """The name of the tests that one process runs one after the other: a file, a folder of SQL cases, or one test that starts nothing."""
+    """The name of the tests that one process runs one after the other: a file, a folder of SQL cases, or one test that starts
+    nothing."""
     file, _, test = nodeid.partition("::")
     if file.startswith(("tests/grammar/", "tests/property/")):
         return nodeid

@@ -1,7 +1,8 @@
-"""Readings like those of the Intel Berkeley Research lab, over which CPR's experiments run (2011, section 4.1), and a reader of the real file.
+"""Readings like those of the Intel Berkeley Research lab, over which CPR's experiments run (2011, section 4.1), and a reader of the
+real file.
 
-The schema is the file's: date, time, epoch, moteid, temperature, humidity, light, voltage. Some motes fail now and then and tell any temperature, so that
-changes from one reading to the next are of every class of Table 4.1.
+The schema is the file's: date, time, epoch, moteid, temperature, humidity, light, voltage. Some motes fail now and then and tell
+any temperature, so that changes from one reading to the next are of every class of Table 4.1.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def places(motes: int = 4) -> dict[str, list]:
 
 
 def load(path: str | Path) -> dict[str, list]:
-    """The real file (``data.txt`` of http://db.csail.mit.edu/labdata/labdata.html): columns apart by blanks, lines with a missing value left out."""
+    """The real file (``data.txt`` of http://db.csail.mit.edu/labdata/labdata.html): columns apart by blanks, lines with a missing
+    value left out."""
     columns: dict[str, list] = {name: [] for name in COLUMNS}
     kinds = [str, str, int, int, float, float, float, float]
     with open(path, encoding="ascii") as lines:

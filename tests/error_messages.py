@@ -1,8 +1,10 @@
-"""The corpus of wrong statements, tests/cases/errors, with the whole message that the writer of each gets: and the page that shows it, docs/errors.md.
+"""The corpus of wrong statements, tests/cases/errors, with the whole message that the writer of each gets: and the page that shows
+it, docs/errors.md.
 
     python -m tests.error_messages --write     asks for all messages again, and writes them into the cases and the page
 
-Look at the difference before it is committed: each message is a promise. ``test_sql_cases.py`` holds the cases, ``test_error_messages.py`` the page.
+Look at the difference before it is committed: each message is a promise. ``test_sql_cases.py`` holds the cases,
+``test_error_messages.py`` the page.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ made from the tests (`python -m tests.error_messages --write`), so the messages 
 
 
 def message(spark: Any, case: Case) -> str:
-    """What is said of the case's statement: before a job, or by the job. ``spark`` is asked only where the clause's own reader finds nothing."""
+    """What is said of the case's statement: before a job, or by the job. ``spark`` is asked only where the clause's own reader
+    finds nothing."""
     statement = case.statements[-1]
     if not case.settings and case.params is None:
         try:

@@ -1,6 +1,7 @@
 """Reads statements in many forms under many settings, and tells where rows differ from those of the whole statement.
 
-``python -m tests.planning_differential [GROUP...]`` reads all statements, or those of some groups (``values/types``, ``examples``), in every form.
+``python -m tests.planning_differential [GROUP...]`` reads all statements, or those of some groups (``values/types``, ``examples``),
+in every form.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def prepare(spark, group: Group) -> None:
 
 
 def check(spark, statement: Statement, settings: Sequence[str], forms: Callable[..., Iterator[Form]] = all_forms) -> Report:
-    """Reads a statement of a prepared group under some of SETTINGS: in ``forms`` under the plain ones, in few under the others, and by itself."""
+    """Reads a statement of a prepared group under some of SETTINGS: in ``forms`` under the plain ones, in few under the others, and
+    by itself."""
     with configured(spark, statement.settings):
         for before in statement.before:
             spark.sql(before)

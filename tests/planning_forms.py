@@ -1,6 +1,7 @@
 """Forms in which a query's rows may be read, each with the rows it must give, computed in Python from the rows of the whole query.
 
-A form reads a table ``{t}`` whose columns are ``c0``, ``c1`` and so on. It gives some of these columns, and a count where ``counted``.
+A form reads a table ``{t}`` whose columns are ``c0``, ``c1`` and so on. It gives some of these columns, and a count where
+``counted``.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ NOT_ATOMIC = (T.ArrayType, T.MapType, T.StructType, T.VariantType, T.NullType, T
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the query. ``shown``: how it is written so that Python gets it whole. ``grouped``: whether rows can be told equal by it, in
-    Spark and in Python alike. ``atomic``: whether a value can be written as a literal."""
+    """A column of the query. ``shown``: how it is written so that Python gets it whole. ``grouped``: whether rows can be told equal
+    by it, in Spark and in Python alike. ``atomic``: whether a value can be written as a literal."""
 
     index: int
     kind: str
@@ -65,7 +66,8 @@ def _is_collated(kind: T.DataType) -> bool:
 
 
 def key(value: Any, zero: bool = False) -> Any:
-    """What tells a value from all others, also NaN from NaN and 1 from 1.0; with ``zero`` -0.0 is 0.0, as it is where Spark compares."""
+    """What tells a value from all others, also NaN from NaN and 1 from 1.0; with ``zero`` -0.0 is 0.0, as it is where Spark
+    compares."""
     if isinstance(value, float):
         return repr(0.0 if zero and value == 0 else value)
     if isinstance(value, decimal.Decimal):
@@ -85,8 +87,8 @@ def keys(rows: Rows, zero: bool = False) -> list[tuple]:
 
 @dataclass(frozen=True)
 class Form:
-    """``query`` gives ``n`` where ``counted``, and ``columns``. ``expected`` makes the rows (count, values) of the reference's keys; ``zero``: see
-    :func:`key`; ``at_most``: the rows are so many of the expected ones."""
+    """``query`` gives ``n`` where ``counted``, and ``columns``. ``expected`` makes the rows (count, values) of the reference's
+    keys; ``zero``: see :func:`key`; ``at_most``: the rows are so many of the expected ones."""
 
     name: str
     query: str

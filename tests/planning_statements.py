@@ -1,6 +1,7 @@
 """The statements that the differential test of planning reads in many forms: those of the SQL cases and of ``sql_examples``.
 
-A statement that picks columns of one clause (``SELECT a, b FROM t MATCH_RECOGNIZE (...) WHERE ...``) is replaced by ``SELECT *`` of that clause:
+A statement that picks columns of one clause (``SELECT a, b FROM t MATCH_RECOGNIZE (...) WHERE ...``) is replaced by ``SELECT *`` of
+that clause:
 which columns are picked is the form's choice.
 """
 

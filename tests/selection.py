@@ -8,8 +8,8 @@ import pytest
 
 
 def first(values: Iterable, count: int = 1, wider: int | None = None) -> list:
-    """The values as parameters of a test; the default run takes the first ``count`` of them, the wider one those before the ``wider``-th (None: all), and what is
-    left is slow."""
+    """The values as parameters of a test; the default run takes the first ``count`` of them, the wider one those before the
+    ``wider``-th (None: all), and what is left is slow."""
     return [
         value if i < count else further(value) if wider is None or i < wider else pytest.param(value, marks=pytest.mark.slow)
         for i, value in enumerate(values)
@@ -22,7 +22,8 @@ def one_in(step: int, values: Iterable) -> list:
 
 
 def part(number: int, parts: int, values: Iterable) -> list:
-    """The values as parameters of a test of which the wider run takes one part, each ``parts``-th from the ``number``-th on; the others are slow."""
+    """The values as parameters of a test of which the wider run takes one part, each ``parts``-th from the ``number``-th on; the
+    others are slow."""
     return [value if i % parts == number else pytest.param(value, marks=pytest.mark.slow) for i, value in enumerate(values)]
 
 

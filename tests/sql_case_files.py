@@ -30,8 +30,9 @@ may also be one line:
     error CLASS [line:column | at 'fragment'] [text]     an analysis error; ``*`` is any class of ours
     runtime error text                                   an error of the running query
 
-``at 'fragment'`` says that the error points at the only place where the statement has this text. A line ``error`` or ``runtime error`` alone has the
-whole message below it, each line behind ``>``; ``python -m tests.error_messages --write`` writes these, and the page of the documentation that shows them.
+``at 'fragment'`` says that the error points at the only place where the statement has this text. A line ``error`` or
+``runtime error`` alone has the whole message below it, each line behind ``>``; ``python -m tests.error_messages --write`` writes
+these, and the page of the documentation that shows them.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class CaseFileError(Exception):
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """What an error case expects; ``error_class`` is None for an error at run time. ``whole`` is the whole message, where it is given."""
+    """What an error case expects; ``error_class`` is None for an error at run time. ``whole`` is the whole message, where it is
+    given."""
 
     error_class: str | None
     position: tuple[int, int] | None = None

@@ -284,6 +284,34 @@ def test_the_check_sees_what_is_loaded():
     assert "pyarrow" in loaded_after("import pyarrow")
 
 
+# -- prose that can be read ---------------------------------------------------------------------------------------------
+
+WIDEST = 132
+NOTES = ("* ", "/**", "//")  # with which lines of Java's comments begin
+
+
+def long_prose(source: str) -> Iterator[int]:
+    """The numbers of lines of docstrings and comments that are too long."""
+    lines = source.split("\n")
+    prose = {i for i, line in enumerate(lines, 1) if line.lstrip().startswith("#")}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            prose |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return (i for i in sorted(prose) if len(lines[i - 1]) > WIDEST)
+
+
+def test_lines_of_prose_are_not_long():
+    files = [path for root in (PACKAGE, PACKAGE.parent / "tests") for path in sorted(root.rglob("*.py"))]
+    assert {str(path): found for path in files if (found := list(long_prose(path.read_text("utf-8"))))} == {}
+    for path in sorted(PACKAGE.rglob("*.java")):
+        assert [line for line in path.read_text("utf-8").split("\n") if len(line) > WIDEST and line.lstrip().startswith(NOTES)] == [], path
+
+
+def test_a_long_line_of_prose_is_found():
+    long = "x" * WIDEST
+    assert list(long_prose(f'"""{long}"""\n# {long}\ny = "{long}"\n')) == [1, 2]
+
+
 # -- functions that can be read ------------------------------------------------------------------------------------------
 
 MOST_LINES, MOST_PARAMETERS = 150, 12

@@ -1,4 +1,5 @@
-"""The dialect ``sparkcep`` of sqlglot: clauses as trees, the same text again, no other dialect's text, lineage through clauses. In either build of sqlglot."""
+"""The dialect ``sparkcep`` of sqlglot: clauses as trees, the same text again, no other dialect's text, lineage through clauses. In
+either build of sqlglot."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def history(*rows) -> list[dict]:
 
 
 def found(rows: list[dict], sketch: str = "") -> list[tuple[int, ...]]:
-    """The rows of the matches of a1 b4 c12 d13, of which one check a row finds the one without its a alone only where the history is worth more than the order of costs."""
+    """The rows of the matches of a1 b4 c12 d13, of which one check a row finds the one without its a alone only where the history
+    is worth more than the order of costs."""
     text = choices.clause(QUERY, "PROXY MATCHES", f"MEASURES {choices.REPORTED}").replace("AS PUBLISHED", f"AS PUBLISHED {sketch}")
     return [tuple(row["ids"]) for row in choices.ran(text, QUERY, [("abcd", [1, 4, 12, 13])], None, rows).get(0, [])]
 

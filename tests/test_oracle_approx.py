@@ -1,4 +1,5 @@
-"""The oracle of APPROX against cases worked out by hand, against words and edit distances, and against the oracle of exact matching."""
+"""The oracle of APPROX against cases worked out by hand, against words and edit distances, and against the oracle of exact
+matching."""
 
 import random
 import re

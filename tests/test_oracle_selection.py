@@ -625,8 +625,8 @@ def _subsequences(text, reach):
 
 
 def _behind(p, variable):
-    """(whether nothing of `p` is left behind a row of the variable, the variables that begin again the innermost loop whose body ends there or None); None
-    where the variable does not stand in `p`."""
+    """(whether nothing of `p` is left behind a row of the variable, the variables that begin again the innermost loop whose body
+    ends there or None); None where the variable does not stand in `p`."""
     if p[0] == "var":
         return (True, None) if p[1] == variable else None
     for i, child in enumerate(pattern.children(p)):
@@ -653,8 +653,8 @@ def _firsts(p):
 
 @pytest.mark.parametrize("reach", [99, 4])
 def test_all_matches_against_combinations(reach):
-    """Skip till any: the subsequences that `re` accepts whole. Skip till next: those of them whose ignored rows could not have begun again the loop
-    whose body is over, or else continued the word. Strict: those of adjacent rows."""
+    """Skip till any: the subsequences that `re` accepts whole. Skip till next: those of them whose ignored rows could not have
+    begun again the loop whose body is over, or else continued the word. Strict: those of adjacent rows."""
     for p, text, letters in _letters_cases(250):
         compiled = re.compile(to_regex(p, letters))
         alphabet = "".join(letters.values())

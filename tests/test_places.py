@@ -1,4 +1,5 @@
-"""Where parts of a rewritten statement stand in what the user wrote (`sql/places.py`); Spark's own errors: tests/spark/test_places.py."""
+"""Where parts of a rewritten statement stand in what the user wrote (`sql/places.py`); Spark's own errors:
+tests/spark/test_places.py."""
 
 from __future__ import annotations
 

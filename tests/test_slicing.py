@@ -1,4 +1,5 @@
-"""Whether partitions may be cut into slices, by which text, and what EXPLAIN says; results are compared in tests/property and tests/spark."""
+"""Whether partitions may be cut into slices, by which text, and what EXPLAIN says; results are compared in tests/property and
+tests/spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. An error case also checks that no Spark job was started, so it is cheap: the default run takes all
-of them, and of the others the first of each file and then each eighth.
+``sql_case_files`` describes the files. An error case also checks that no Spark job was started, so it is cheap: the default run
+takes all of them, and of the others the first of each file and then each eighth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Whether a statement may go on with the state of another over a stream, and what is said of what it keeps, from the plans alone."""
+"""Whether a statement may go on with the state of another over a stream, and what is said of what it keeps, from the plans
+alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Long texts: memory and time that grow with their length, numbers of thousands of digits, comments and escapes as Spark reads them."""
+"""Long texts: memory and time that grow with their length, numbers of thousands of digits, comments and escapes as Spark reads
+them."""
 
 from __future__ import annotations
 

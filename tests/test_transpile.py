@@ -1,4 +1,5 @@
-"""Statements of other engines give their rows when they are transpiled (``tests/transpiled``), and notes say what a reader should know."""
+"""Statements of other engines give their rows when they are transpiled (``tests/transpiled``), and notes say what a reader should
+know."""
 
 from __future__ import annotations
 
@@ -197,7 +198,8 @@ OURS = {"DEFINE may be left out", "any rows between, negation, APPROX, PREF, TOP
 
 def test_each_row_of_the_table_of_engines_is_shown_by_statements():
     text = (Path(__file__).resolve().parent.parent / "docs" / "coming_from.md").read_text(encoding="utf-8")
-    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    table = next(part for part in text.split("\n\n") if part.startswith("|"))
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     engines = [name.split()[0].lower() for name in head[2:]]
     there = {f"{file.path.stem}/{case.name}" for file, case in CASES}
     assert {row[0] for row in rows} == {*SHOWN_BY, *SHOWN_ELSEWHERE, *OURS}

@@ -1,4 +1,5 @@
-"""A platform's wheel, built as docs/troubleshooting.md says and installed beside a Java runtime alone, in an empty home: nothing is compiled."""
+"""A platform's wheel, built as docs/troubleshooting.md says and installed beside a Java runtime alone, in an empty home: nothing is
+compiled."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Nets of approximate matches (ACEP, VLDB 2016, Definition 1 and Algorithm 1).
 
-The paper's ``propagate`` skips letters of the pattern, each at a cost, from every match node anew. What it can reach depends on the program alone, so
-here it is resolved once into edges: an edge takes a row after skipping as many variables as the bound allows, and a node knows
-the cost so far (the paper's match node without its rows). Any engine of event selection can run such a net.
+The paper's ``propagate`` skips letters of the pattern, each at a cost, from every match node anew. What it can reach depends on the
+program alone, so here it is resolved once into edges: an edge takes a row after skipping as many variables as the bound allows, and
+a node knows the cost so far (the paper's match node without its rows). Any engine of event selection can run such a net.
 
-A state is a tuple of configurations (for PROXY a single one), a configuration what is left to match and the cost. Edges name the copy of the variable
-that takes the row (see :mod:`sparkcep.automaton.guesses`).
+A state is a tuple of configurations (for PROXY a single one), a configuration what is left to match and the cost. Edges name the
+copy of the variable that takes the row (see :mod:`sparkcep.automaton.guesses`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sparkcep.plan.records import Approx
 
 
 class Config(NamedTuple):
-    """Where a run stands: ``pc``, ``regs`` of the program; ``cost``; ``guess``; masks of tracked variables ``missed`` (missing places, no row yet)
-    and ``rows``; ``extra``: the last row is an extra one, with which no match ends."""
+    """Where a run stands: ``pc``, ``regs`` of the program; ``cost``; ``guess``; masks of tracked variables ``missed`` (missing
+    places, no row yet) and ``rows``; ``extra``: the last row is an extra one, with which no match ends."""
 
     pc: int
     regs: int
@@ -43,7 +43,8 @@ _TAKES, _STANDS, _SKIPS = range(3)
 
 
 class _Reached(NamedTuple):
-    """A way that skips variables: its cost with that of the run before it, the variables skipped, the tracked ones among them, and the choices made."""
+    """A way that skips variables: its cost with that of the run before it, the variables skipped, the tracked ones among them, and
+    the choices made."""
 
     way: Way
     missed: int
@@ -58,8 +59,9 @@ class _Reached(NamedTuple):
 
 
 def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bool = False) -> tuple[p.Program, Net]:
-    """The program and the net of a plan with its copies (``with_copies``). With ``merge`` configurations that the same rows lead to are one
-    node, as in a subset construction: each match is found once. With ``placed`` the pattern is written out, and edges tell their places in it."""
+    """The program and the net of a plan with its copies (``with_copies``). With ``merge`` configurations that the same rows lead to
+    are one node, as in a subset construction: each match is found once. With ``placed`` the pattern is written out, and edges tell
+    their places in it."""
     assert plan.approximate is not None
     original = plan.variables[: len(plan.approximate.missing)]
     pattern = written_out(plan.pattern) if placed else plan.pattern
@@ -181,8 +183,8 @@ class _Skipping:
         return out
 
     def _reached(self, config: Config, guess: Guess, initial: bool) -> list[_Reached]:
-        """Instructions that take a row or complete the match, in preference order, each at the least cost of getting there: the paper's
-        ``propagate``."""
+        """Instructions that take a row or complete the match, in preference order, each at the least cost of getting there: the
+        paper's ``propagate``."""
         out: dict[tuple[Way, int], _Reached] = {}
         best: dict[tuple[Way, int], int] = {}
         stack = [_Reached(Way(config.pc, config.regs), config.missed, config.cost)]

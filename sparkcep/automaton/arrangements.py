@@ -1,7 +1,7 @@
 """The orders in which a pattern of single variables takes its rows (CPR, section 3.2: a stratum for each variable).
 
-A sequence has one order. A conjunction has several: its sides' variables in any interleaving, and rows that serve two sides at once. Each order is a chain of
-strata that can be joined by itself, and a match has just one of them.
+A sequence has one order. A conjunction has several: its sides' variables in any interleaving, and rows that serve two sides at
+once. Each order is a chain of strata that can be joined by itself, and a match has just one of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ MOST = 75  # orders of a pattern: all of four variables that are joined by &
 
 
 class Arrangement(NamedTuple):
-    """``variables`` in the order of their rows, with ``labels``; ``same``: whether the row is that of the variable before; ``inside``: (window, place of the first
-    variable, place of the last one) of the groups that have windows."""
+    """``variables`` in the order of their rows, with ``labels``; ``same``: whether the row is that of the variable before;
+    ``inside``: (window, place of the first variable, place of the last one) of the groups that have windows."""
 
     variables: tuple[int, ...]
     labels: tuple[int, ...]
@@ -27,8 +27,8 @@ class Arrangement(NamedTuple):
 
 
 def arrangements(pattern: tuple) -> tuple[Arrangement, ...]:
-    """All orders of a pattern without the windows that bound it as a whole; () where it is not of single variables, each of which every match takes a row of, or has
-    too many orders."""
+    """All orders of a pattern without the windows that bound it as a whole; () where it is not of single variables, each of which
+    every match takes a row of, or has too many orders."""
     pattern = unbounded(pattern)[0]
     if not of_single_rows(pattern):
         return ()

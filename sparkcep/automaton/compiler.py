@@ -25,7 +25,8 @@ def compile_pattern(
     """``tree`` is that of a pattern (:mod:`sparkcep.plan.records`). Raises ClauseError where nested bounds need too much state.
 
     ``runs``: quantified variables as one instruction; ``windows``: number of windows, of which 0 is the whole pattern's;
-    ``next_match``: for SKIP TILL NEXT MATCH, where PERMUTE chooses its order before its first row, and the end of a loop's body is told from its beginning.
+    ``next_match``: for SKIP TILL NEXT MATCH, where PERMUTE chooses its order before its first row, and the end of a loop's body is
+    told from its beginning.
     """
     return _Compiler(variables, runs, windows, next_match).run(tree)
 

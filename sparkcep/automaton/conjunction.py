@@ -1,8 +1,9 @@
 """Nets of patterns with a conjunction ``p & q``: its sides side by side.
 
 A configuration is a tree: a position in the program, or a fork with one configuration for each side of a conjunction. A
-state is a configuration and the side that took the last row; an edge takes one row for one side. Where a row serves several sides, it is
-taken once for each, in the order of the sides (E_SAME), so that every set of (row, variable) pairs is reached in one order of its rows.
+state is a configuration and the side that took the last row; an edge takes one row for one side. Where a row serves several sides,
+it is taken once for each, in the order of the sides (E_SAME), so that every set of (row, variable) pairs is reached in one order of
+its rows.
 """
 
 from __future__ import annotations
@@ -61,15 +62,17 @@ def far_variables(tree: tuple, variables: int) -> np.ndarray:
     return far
 
 
-# A configuration: ("at", pc, registers, fresh) or ("fork", conjunction, registers, fresh, sides' configurations). ``fresh``: no row of the match
+# A configuration: ("at", pc, registers, fresh) or ("fork", conjunction, registers, fresh, sides' configurations). ``fresh``: no row
+# of the match
 # has been taken in the side or before it.
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where a configuration stands: ``path`` of sides in the tree; ``level``: the path behind whose rows its rows come; ``sides``: numbers
-    from the whole pattern inwards; ``base``: the side whose last row comes before its rows; ``around``: window bits raised by the forks around; ``begun``: the
-    sides that only now begin; ``wrap``: the whole tree, given what replaces the configuration and the register bits its row raises."""
+    """Where a configuration stands: ``path`` of sides in the tree; ``level``: the path behind whose rows its rows come; ``sides``:
+    numbers from the whole pattern inwards; ``base``: the side whose last row comes before its rows; ``around``: window bits raised
+    by the forks around; ``begun``: the sides that only now begin; ``wrap``: the whole tree, given what replaces the configuration
+    and the register bits its row raises."""
 
     path: tuple[int, ...] = ()
     level: tuple[int, ...] = ()
@@ -81,7 +84,8 @@ class _Scope:
 
 
 class _Group(NamedTuple):
-    """The ways to take a row that a side ignores rows by; ``again``: where they may come from (see :func:`begins_again`), None for anywhere."""
+    """The ways to take a row that a side ignores rows by; ``again``: where they may come from (see :func:`begins_again`), None for
+    anywhere."""
 
     again: frozenset[tuple[int, int]] | None
     members: list[_Found]
@@ -141,7 +145,8 @@ class _Sided:
         return self._fork(tree, Way(-1, 0), scope, None)
 
     def _fork(self, tree: tuple, way: Way, scope: _Scope, begun: _Group | None) -> list[_Found]:
-        """Ways on from the sides of a conjunction, which ``way`` has come to; ``begun``: the group of the ways beside one that is only now begun."""
+        """Ways on from the sides of a conjunction, which ``way`` has come to; ``begun``: the group of the ways beside one that is
+        only now begun."""
         _, number, regs, fresh, children = tree
         after, sides, around = self.program.ands[number]
         windows = self.program.window_bits
@@ -175,7 +180,8 @@ class _Sided:
         return out
 
     def _closure(self, way: Way, fresh: bool, scope: _Scope, behind: bool = True) -> list[_Found]:
-        """Ways on from an instruction through those that take no row, in preference order; ``behind``: whether it stands right behind a row."""
+        """Ways on from an instruction through those that take no row, in preference order; ``behind``: whether it stands right
+        behind a row."""
         out: list[_Found] = []
         group = _Group(begins_again(self.program, way.pc, way.regs) if behind and not fresh else None, [])
 

@@ -27,9 +27,9 @@ NO_COPY = -1
 
 @dataclass(frozen=True)
 class Guess:
-    """``missing``, ``absent``, ``present``: masks of variables that have missing places and no row, neither, at least one row (of the
-    others nothing is known but that they are not missing). For each variable ``copies``: the copy with its condition; ``substitutes``: the
-    copies that take rows standing for it."""
+    """``missing``, ``absent``, ``present``: masks of variables that have missing places and no row, neither, at least one row (of
+    the others nothing is known but that they are not missing). For each variable ``copies``: the copy with its condition;
+    ``substitutes``: the copies that take rows standing for it."""
 
     missing: int
     absent: int
@@ -40,9 +40,9 @@ class Guess:
 
 @dataclass(frozen=True)
 class Copies:
-    """For each copy ``original``: its variable (-1: extra rows), and ``kinds``: MATCHED, SUBSTITUTED or EXTRA. ``tracked``: mask of the
-    variables that a guess is about; ``complements``: (copy, copy whose row-local part it must not fulfil); ``extra``: the copy of extra
-    rows, or NO_COPY where the bound allows none."""
+    """For each copy ``original``: its variable (-1: extra rows), and ``kinds``: MATCHED, SUBSTITUTED or EXTRA. ``tracked``: mask of
+    the variables that a guess is about; ``complements``: (copy, copy whose row-local part it must not fulfil); ``extra``: the copy
+    of extra rows, or NO_COPY where the bound allows none."""
 
     original: tuple[int, ...]
     kinds: tuple[int, ...]

@@ -1,8 +1,8 @@
-"""Conditions between rows of a match that ranking needs no list of matches for (CPR, section 3.2: edges of the stratified graph that join conditions
-prune).
+"""Conditions between rows of a match that ranking needs no list of matches for (CPR, section 3.2: edges of the stratified graph
+that join conditions prune).
 
-* An equality with the row before, ``B.id = A.id`` where the row before each B is an A, and a band, ``B.id BETWEEN A.id - 1 AND A.id + 1``, are told by
-  a key of the row taken last and one of the row taken next.
+* An equality with the row before, ``B.id = A.id`` where the row before each B is an A, and a band,
+  ``B.id BETWEEN A.id - 1 AND A.id + 1``, are told by a key of the row taken last and one of the row taken next.
 * An equality with a row farther back, ``C.id = A.id`` in ``A B C``, parts the rows by the values of both.
 """
 
@@ -39,8 +39,8 @@ class Far(NamedTuple):
 
 
 class Links(NamedTuple):
-    """By node: the columns of the row taken last that must equal, one by one, those by edge of the row taken next; () where there are none. ``bands``: by
-    edge, at most one; ``far``: the other equalities."""
+    """By node: the columns of the row taken last that must equal, one by one, those by edge of the row taken next; () where there
+    are none. ``bands``: by edge, at most one; ``far``: the other equalities."""
 
     nodes: tuple[tuple[str, ...], ...]
     edges: tuple[tuple[str, ...], ...]
@@ -94,8 +94,9 @@ def links_of(plan: Plan, automaton: Net) -> Links | None:
 
 
 def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, ...] | None:
-    """All conditions of a plan that look at the match as equalities by which rows part, of a pattern of single rows with these orders: the row that is
-    looked at comes before in each of them, or stands in another side of a conjunction, whose rows a condition sees as they are in the end."""
+    """All conditions of a plan that look at the match as equalities by which rows part, of a pattern of single rows with these
+    orders: the row that is looked at comes before in each of them, or stands in another side of a conjunction, whose rows a
+    condition sees as they are in the end."""
     tests, beside, found = _tests(plan), far_variables(plan.pattern, len(plan.variables)), []
     for variable, some in ({} if tests is None else tests).items():
         for test in some:
@@ -142,8 +143,8 @@ def _tests(plan: Plan) -> dict[int, list[_Test]] | None:
 
 
 def _agreements(plan: Plan, automaton: Net, tests: dict[int, list[_Test]]) -> tuple[Far, ...] | None:
-    """The comparisons as equalities of all rows of two variables; None where one is none: each match must have a row of both, and just one of that which is
-    looked at, which must be taken by then."""
+    """The comparisons as equalities of all rows of two variables; None where one is none: each match must have a row of both, and
+    just one of that which is looked at, which must be taken by then."""
     counts, taken, found = occurrences(plan.pattern), _taken_surely(automaton), []
     for variable, some in tests.items():
         for test in some:

@@ -1,13 +1,14 @@
 """The net: nodes and edges of a row pattern whose rows need not be adjacent, as read-only numpy arrays.
 
-It is the NFAb of SASE+ (SIGMOD 2008, section 3) with its epsilon moves resolved. A node is what is left to match after a row was taken. Its edges stand in
-preference order; each takes one row (the paper's begin and take edges; proceed edges are resolved into them, so that the begin condition of the next state is
-looked at before proceeding, as its step 6 asks), or completes the match. The ignore edge belongs to the strategy and has no entry here: never (STRICT), when no
-edge of the node that is not passed accepts the row (NEXT), always (ANY). Windows are pushed to every edge (steps 4 and 5): an edge names the windows its row opens and those it
+It is the NFAb of SASE+ (SIGMOD 2008, section 3) with its epsilon moves resolved. A node is what is left to match after a row was
+taken. Its edges stand in preference order; each takes one row (the paper's begin and take edges; proceed edges are resolved into
+them, so that the begin condition of the next state is looked at before proceeding, as its step 6 asks), or completes the match. The
+ignore edge belongs to the strategy and has no entry here: never (STRICT), when no edge of the node that is not passed accepts the
+row (NEXT), always (ANY). Windows are pushed to every edge (steps 4 and 5): an edge names the windows its row opens and those it
 must lie in.
 
-Who makes the moves of a node differs: automaton/selection.py for plain patterns, automaton/approximate.py where variables may be skipped, and
-automaton/conjunction.py for patterns with sides. :func:`build` turns the moves of any of them into one table.
+Who makes the moves of a node differs: automaton/selection.py for plain patterns, automaton/approximate.py where variables may be
+skipped, and automaton/conjunction.py for patterns with sides. :func:`build` turns the moves of any of them into one table.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ E_CHECKS, E_CHECKS_END, E_BLOCKERS, E_BLOCKERS_END = range(14, 18)
 
 
 class Edge(NamedTuple):
-    """A row of ``edges``, which are zero where they say nothing: the ``variable`` that takes the row, or ACCEPT; its ``label``; the ``target`` node; the masks
-    of windows that the row ``opens`` and must be ``inside`` of, and of variables of which no row may stand behind the last row (``negated``); ``start``: whether
-    the match must begin at the partition's first row; ``end``: the sides whose last row must be the partition's last one, side 0 being the whole pattern; the
-    ``cost`` of the match that is completed, -1 where a row is taken; whether SKIP TILL NEXT may also pass over a row that the edge takes (``passed``: the
-    paper's ignore-proceed). With ``&``: whether the row may be the one taken last (``same``); the ``side`` whose last row
-    the edge is behind; the sides that ``have`` the row, and those that ``begin`` with it; where its ``checks`` and
-    ``blockers`` stand in those of the net."""
+    """A row of ``edges``, which are zero where they say nothing: the ``variable`` that takes the row, or ACCEPT; its ``label``; the
+    ``target`` node; the masks of windows that the row ``opens`` and must be ``inside`` of, and of variables of which no row may
+    stand behind the last row (``negated``); ``start``: whether the match must begin at the partition's first row; ``end``: the
+    sides whose last row must be the partition's last one, side 0 being the whole pattern; the ``cost`` of the match that is
+    completed, -1 where a row is taken; whether SKIP TILL NEXT may also pass over a row that the edge takes (``passed``: the paper's
+    ignore-proceed). With ``&``: whether the row may be the one taken last (``same``); the ``side`` whose last row the edge is
+    behind; the sides that ``have`` the row, and those that ``begin`` with it; where its ``checks`` and ``blockers`` stand in those
+    of the net."""
 
     variable: int
     label: int = 0
@@ -62,9 +64,10 @@ class Edge(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A way on from a state: the edge, but for its target; the state behind it (nothing where the match is complete); and what belongs to the lists of the
-    edge: ``checks``; ``blockers``, as numbers of the state's moves; ``sources``, with the choices themselves where the net has their rank. ``place``: the number of the
-    variable's occurrence in the pattern, where that counts."""
+    """A way on from a state: the edge, but for its target; the state behind it (nothing where the match is complete); and what
+    belongs to the lists of the edge: ``checks``; ``blockers``, as numbers of the state's moves; ``sources``, with the choices
+    themselves where the net has their rank. ``place``: the number of the variable's occurrence in the pattern, where that
+    counts."""
 
     edge: Edge
     target: Hashable = None
@@ -76,17 +79,19 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Net:
-    """``first`` int64 (nodes + 1): edges of each node, of which node 0 is the start; ``edges`` int64 (m, 18), see :class:`Edge`; ``masks`` int64 (nodes): the
-    variables that can be taken; ``blocks`` int64 (nodes): of these, those whose rows SKIP TILL NEXT may not ignore; ``ambiguous``: one match may be found in several ways.
+    """``first`` int64 (nodes + 1): edges of each node, of which node 0 is the start; ``edges`` int64 (m, 18), see :class:`Edge`;
+    ``masks`` int64 (nodes): the variables that can be taken; ``blocks`` int64 (nodes): of these, those whose rows SKIP TILL NEXT
+    may not ignore; ``ambiguous``: one match may be found in several ways.
 
-    With ``&``: ``checks`` are (negated variable, side) pairs, no row of which may stand behind the side's last one, and ``blockers`` the edges whose condition may
-    not hold at a row that an edge passes over under SKIP TILL NEXT.
+    With ``&``: ``checks`` are (negated variable, side) pairs, no row of which may stand behind the side's last one, and
+    ``blockers`` the edges whose condition may not hold at a row that an edge passes over under SKIP TILL NEXT.
     ``sides``: their number, the whole pattern being side 0; ``far`` int64 (variables): variables of the other sides.
 
-    With APPROX: the ``sources`` of an edge tell what led to each configuration of its target, or to each cheapest way to complete: the place of the configuration
-    before it in its node, a row of ``skipped`` (the variables missing between the two), and the rank of the choices made on the way (less is preferred).
-    ``at_cost``: the costs of each node's configurations; ``copies``: what the variables are copies of. With a budget ``places`` int64 (m): the place of the pattern
-    at which an edge takes its row, and ``ways`` int64 (m): edges of a node that differ in nothing but cost and conditions have one number.
+    With APPROX: the ``sources`` of an edge tell what led to each configuration of its target, or to each cheapest way to complete:
+    the place of the configuration before it in its node, a row of ``skipped`` (the variables missing between the two), and the rank
+    of the choices made on the way (less is preferred). ``at_cost``: the costs of each node's configurations; ``copies``: what the
+    variables are copies of. With a budget ``places`` int64 (m): the place of the pattern at which an edge takes its row, and
+    ``ways`` int64 (m): edges of a node that differ in nothing but cost and conditions have one number.
 
     ``groups``: the texts of negated groups by their names, of which no match may stand there."""
 
@@ -171,8 +176,8 @@ class Net:
     def dump(self, ignore: str, conditions: tuple[str, ...], approx: Approx | None = None) -> str:
         """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them.
 
-        ``ignore``: the condition of ignore edges, ``{variables}`` standing for those whose rows may not be ignored, or nothing where each side has its own;
-        ``conditions``: of each variable.
+        ``ignore``: the condition of ignore edges, ``{variables}`` standing for those whose rows may not be ignored, or nothing
+        where each side has its own; ``conditions``: of each variable.
         """
         lines = []
         for node in range(self.nodes):
@@ -211,8 +216,8 @@ def in_words(approx: Approx, cost: int) -> str:
 
 
 class Way(NamedTuple):
-    """Where a way stands that has taken no row yet: instruction and registers, the negations that it has crossed as (variable, side), whether it has crossed
-    ``^``, and the sides in which it has crossed ``$``."""
+    """Where a way stands that has taken no row yet: instruction and registers, the negations that it has crossed as (variable,
+    side), whether it has crossed ``^``, and the sides in which it has crossed ``$``."""
 
     pc: int
     regs: int
@@ -232,7 +237,8 @@ def onward(program: p.Program, way: Way, initial: bool, merge: bool, side: int =
 
 
 def taking(program: p.Program, pc: int, raised: int) -> tuple[Edge, int, int]:
-    """The edge by which the CHAR at ``pc`` takes a row, the register bits that the row raises, and where the run goes on; ``raised``: the registers."""
+    """The edge by which the CHAR at ``pc`` takes a row, the register bits that the row raises, and where the run goes on;
+    ``raised``: the registers."""
     _, variable, excluded, flags = program.code[pc].tolist()
     around, bits = program.windows[pc], program.window_bits
     opened = sum(1 << w for w in range(len(bits)) if around >> w & 1 and not raised & bits[w])
@@ -252,8 +258,9 @@ def mask_of(checks: Sequence[tuple[int, int]]) -> int:
 def build(
     variables: tuple[str, ...], start: Hashable, moves: Callable[[Hashable, bool], list[Move]], too_large: str, prune: bool = False
 ) -> tuple[Net, list[Hashable]]:
-    """The net of all states that ``moves`` leads to from ``start``, and the state of each node; ``moves`` is given a state and whether it is the first one.
-    ``too_large``: the error where it has too many states; ``prune``: without the nodes from which no match can be completed."""
+    """The net of all states that ``moves`` leads to from ``start``, and the state of each node; ``moves`` is given a state and
+    whether it is the first one. ``too_large``: the error where it has too many states; ``prune``: without the nodes from which no
+    match can be completed."""
     numbers: dict[Hashable, int] = {start: 0}
     states, found, edges = [start], [], 0
     for state in states:

@@ -54,11 +54,11 @@ P_SHIFT, P_COUNT, P_TARGETS, P_WIDTH = range(4)
 @dataclass(frozen=True)
 class Program:
     """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 4); ``targets`` int64: entry of each
-    permutation element; ``runs`` int64 (r, 6); ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit mask of the
-    variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches; ``windows``: for each
+    permutation element; ``runs`` int64 (r, 6); ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit
+    mask of the variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches; ``windows``: for each
     instruction the bit mask of the windows it stands in, ``window_bits``: their register bits (raised by the first row);
-    ``ands``: for each conjunction the instruction behind it, the (number, first instruction) of its sides, and the windows around it;
-    ``again``: for each SPLIT that leads back into a loop, where the loop's body begins.
+    ``ands``: for each conjunction the instruction behind it, the (number, first instruction) of its sides, and the windows around
+    it; ``again``: for each SPLIT that leads back into a loop, where the loop's body begins.
     """
 
     variables: tuple[str, ...]

@@ -1,7 +1,8 @@
 """What the conditions of a PATTERN see of the match, as registers of an automaton.
 
-A condition of DEFINE looks at the rows taken so far: at the last or the first of some variables' rows, at their number, at an aggregate. Each of these is a
-register that every row of those variables sets anew, so that a condition becomes a fence, which sees the row at hand and the registers alone.
+A condition of DEFINE looks at the rows taken so far: at the last or the first of some variables' rows, at their number, at an
+aggregate. Each of these is a register that every row of those variables sets anew, so that a condition becomes a fence, which sees
+the row at hand and the registers alone.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ LABEL = ""  # in place of a column: the name of the variable
 
 
 class Kept(NamedTuple):
-    """What is kept of the rows of the variables in ``mask``: their ``count``, the value that the ``last`` or the ``first`` of them has in ``column`` (``number`` rows before or
-    behind it), or an aggregate. Of an aggregate only rows count where ``column`` is not NULL, and ``keep`` is true."""
+    """What is kept of the rows of the variables in ``mask``: their ``count``, the value that the ``last`` or the ``first`` of them
+    has in ``column`` (``number`` rows before or behind it), or an aggregate. Of an aggregate only rows count where ``column`` is
+    not NULL, and ``keep`` is true."""
 
     what: str
     mask: int
@@ -50,7 +52,8 @@ class Kept(NamedTuple):
 
 @dataclass
 class Memory:
-    """The registers of one plan, in the order in which conditions ask for them. ``before``: how many rows of the match there are at least before a row of each variable."""
+    """The registers of one plan, in the order in which conditions ask for them. ``before``: how many rows of the match there are at
+    least before a row of each variable."""
 
     plan: Plan
     before: tuple[int, ...]
@@ -87,7 +90,8 @@ class Memory:
         return Here("col", register_column(self.kept.index(kept)))
 
     def _seen(self, kept: Kept, variable: int, prior: bool) -> tuple:
-        """What a condition of the variable sees of it: the row at hand is there already, unless it is asked how it was before (``prior``)."""
+        """What a condition of the variable sees of it: the row at hand is there already, unless it is asked how it was before
+        (``prior``)."""
         held = self.register(kept)
         return held if prior or not kept.takes(variable) else self._after(kept, variable)
 

@@ -1,7 +1,8 @@
 """What an instruction does without a row: the one definition besides the exact search (search/adjacent.py).
 
-:func:`choices` tells where an instruction leads and in which order, whatever the registers hold. :func:`steps` tells which of these ways a register word
-allows; the builders of nets follow them, while the pictures (draw/automata.py) write down what a way asks of the counters.
+:func:`choices` tells where an instruction leads and in which order, whatever the registers hold. :func:`steps` tells which of these
+ways a register word allows; the builders of nets follow them, while the pictures (draw/automata.py) write down what a way asks of
+the counters.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from sparkcep.errors import LIMIT, ClauseError
 
 MAX_CHOICES = 100_000
 
-# what a way does to the registers of its loop or permutation: nothing; one more round of a loop, or out of it; its beginning, or a round done; element n of a
+# what a way does to the registers of its loop or permutation: nothing; one more round of a loop, or out of it; its beginning, or a
+# round done; element n of a
 # permutation (ELEMENT + n)
 ON, ROUND, LEAVE, BEGIN, DONE, ELEMENT = range(6)
 
@@ -64,8 +66,8 @@ def choices(program: p.Program, pc: int) -> list[tuple[int, int]]:
 
 
 def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int, int]]:
-    """(instruction, registers) an instruction without a row leads to, in preference order; as the exact search does it. ``merge``: the
-    orders of a permutation need not be told apart."""
+    """(instruction, registers) an instruction without a row leads to, in preference order; as the exact search does it. ``merge``:
+    the orders of a permutation need not be told apart."""
     op, a, _, _ = program.code[pc].tolist()
     if op == p.PERM and program.perms[a, p.P_WIDTH] and not merge:
         return _ordered(program, pc, regs)
@@ -79,8 +81,9 @@ def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int
 
 
 def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int, int]] | None:
-    """(instruction, registers) of the CHARs with which the innermost part whose iteration is over here may begin again; None where none is over, or may not
-    be repeated. Nothing of the iteration may be left, not even an optional part; negations, and elements of a permutation that are negations or empty, are none.
+    """(instruction, registers) of the CHARs with which the innermost part whose iteration is over here may begin again; None where
+    none is over, or may not be repeated. Nothing of the iteration may be left, not even an optional part; negations, and elements
+    of a permutation that are negations or empty, are none.
 
     Such a place is the state a[i] of SASE+ (SIGMOD 2008, section 3.2), where SKIP TILL NEXT ignores the rows that are no a[i].
     """

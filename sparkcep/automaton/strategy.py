@@ -98,11 +98,11 @@ class Strategy:
 
     ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
     matches where the rows do not let ``search`` answer, or "". ``counts``: those of which one counts approximate matches beside
-    ``search``. ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables whose
-    conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why TOP goes
-    through all matches; ``links``: of PATHS; ``orders``: of the rows that SEQUENCES joins; ``sides``: the automata of PATHS and SIDES
-    without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities by which PATHS and
-    SEQUENCES part the rows; ``groups``: the names and automata of negated groups.
+    ``search``. ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables
+    whose conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why
+    TOP goes through all matches; ``links``: of PATHS; ``orders``: of the rows that SEQUENCES joins; ``sides``: the automata of
+    PATHS and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities
+    by which PATHS and SEQUENCES part the rows; ``groups``: the names and automata of negated groups.
     """
 
     plan: Plan
@@ -224,7 +224,8 @@ def _selection(plan: Plan) -> Strategy:
 
 
 def _arranged(plan: Plan, found: Strategy) -> Strategy:
-    """The join of the rows of single variables, in all orders that the pattern has, where that gives the k best; what was found otherwise."""
+    """The join of the rows of single variables, in all orders that the pattern has, where that gives the k best; what was found
+    otherwise."""
     ranking = plan.ranking
     if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED:
         return found
@@ -257,7 +258,8 @@ def _shares(pattern: tuple) -> bool:
 
 
 def _bounded(plan: Plan, ranking: Ranking, found: Strategy) -> Strategy:
-    """The walk as a join of rows under a bound, where the score of any rows is known and rows are compared by equalities and bands; what was found otherwise."""
+    """The walk as a join of rows under a bound, where the score of any rows is known and rows are compared by equalities and bands;
+    what was found otherwise."""
     if found.question != EVERY or found.automaton.negates or not knows_scores(found) or comparisons_of(plan) is None:
         return found
     return replace(found, question=BEST, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, Reason("the score is made of numbers and sums of the rows", *ranking.place)))
@@ -382,8 +384,8 @@ def _grouped(plan: Plan) -> tuple[Reason, ...]:
 
 
 def _as_paths(plan: Plan, pattern: tuple, k: int) -> tuple[Net, tuple[int, ...]] | None:
-    """The automaton of a pattern, and the windows that bound it as a whole, if each path of the automaton inside those windows is a match: then the k
-    best matches are k best paths. None otherwise."""
+    """The automaton of a pattern, and the windows that bound it as a whole, if each path of the automaton inside those windows is a
+    match: then the k best matches are k best paths. None otherwise."""
     pattern, spans = unbounded(pattern)
     if plan.selection != ("ANY", "ALL") or not 0 < k <= MAX_RANKED or has(pattern, "within"):
         return None
@@ -411,8 +413,8 @@ def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ..
 
 
 def _side_automata(plan: Plan, k: int) -> tuple[tuple[Net, tuple[int, ...]], ...]:
-    """The automata and windows of the sides of a conjunction, where the k best matches of each are k best paths and any of them join; ()
-    otherwise."""
+    """The automata and windows of the sides of a conjunction, where the k best matches of each are k best paths and any of them
+    join; () otherwise."""
     if plan.pattern[0] != "and":
         return ()
     found = []

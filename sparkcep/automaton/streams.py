@@ -182,7 +182,8 @@ _WORDS = {
 
 
 def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[str]:
-    """What of two plans as JSON keeps the second from going on with the state of the first, in the clause's words. ``texts``: what Spark computes of each row."""
+    """What of two plans as JSON keeps the second from going on with the state of the first, in the clause's words. ``texts``: what
+    Spark computes of each row."""
     found = [word for name, word in _WORDS.items() if _placeless(before.get(name)) != _placeless(now.get(name))]
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)

@@ -1,9 +1,10 @@
 """A PATTERN as an automaton: the same matches, each as one computation.
 
-The nodes of the net are states; an edge is an arc, which takes a row under the variable's condition and sets what conditions remember (:mod:`sparkcep.automaton.remembered`).
-The row that completes a match leads to a state of its own, from which nothing goes on. A row that is passed over is an arc without a label
-from a node to itself. What is beside the point of a condition tells matches apart, too: by which rows, under which
-variables, a computation came. A last register holds that, as a number which the kernel gives each way.
+The nodes of the net are states; an edge is an arc, which takes a row under the variable's condition and sets what conditions
+remember (:mod:`sparkcep.automaton.remembered`). The row that completes a match leads to a state of its own, from which nothing goes
+on. A row that is passed over is an arc without a label from a node to itself. What is beside the point of a condition tells matches
+apart, too: by which rows, under which variables, a computation came. A last register holds that, as a number which the kernel gives
+each way.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ NONE = (0, 0)  # parameters of an arc that has none
 
 
 def translated(plan: Plan, net: Net) -> Plan:
-    """The plan with an automaton in place of its conditions; ``net``: that of its pattern. Raises ClauseError for conditions that are none of an automaton."""
+    """The plan with an automaton in place of its conditions; ``net``: that of its pattern. Raises ClauseError for conditions that
+    are none of an automaton."""
     return replace(plan, automaton=_Translation(plan, net).automaton(), conditions=())
 
 

@@ -1,6 +1,7 @@
 """What a syntax error in a clause may come from: slips that are made often, told where they are and with what would be right.
 
-The parser stops where it cannot go on, which may lie far behind the slip. Each slip here is looked for among the tokens before that place.
+The parser stops where it cannot go on, which may lie far behind the slip. Each slip here is looked for among the tokens before that
+place.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def advised(cursor: Cursor, error: ClauseError) -> ClauseError:
 
 
 def not_begun(text: str) -> ClauseError | None:
-    """What keeps a clause from being one in a statement that Spark cannot parse: its word is misspelled, has no parenthesis, or stands behind no table."""
+    """What keeps a clause from being one in a statement that Spark cannot parse: its word is misspelled, has no parenthesis, or
+    stands behind no table."""
     tokens = tokenize(text)
     if not any(t.kind == WORD and t.upper == "PATTERN" and behind.text == "(" for t, behind in zip(tokens, tokens[1:])):
         return None

@@ -17,7 +17,8 @@ def _span() -> Span:
 
 @dataclass(frozen=True)
 class Register:
-    """``REGISTER name type = initial``; it begins with NULL without ``initial``. ``REGISTER name LIKE (like)`` has the type of that, and none of its own."""
+    """``REGISTER name type = initial``; it begins with NULL without ``initial``. ``REGISTER name LIKE (like)`` has the type of
+    that, and none of its own."""
 
     name: str
     type: str
@@ -68,8 +69,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Arc:
-    """``ARC name(parameters) FROM source TO target ON ... WHEN ... SET ... EMIT (...)``; ``on`` is ROW, EMPTY or EXPIRY. An arc with ``parameters``, even (),
-    is a template: rows of ARCS FROM make it present."""
+    """``ARC name(parameters) FROM source TO target ON ... WHEN ... SET ... EMIT (...)``; ``on`` is ROW, EMPTY or EXPIRY. An arc
+    with ``parameters``, even (), is a template: rows of ARCS FROM make it present."""
 
     source: tuple[str, Span] = field(compare=False)
     target: tuple[str, Span] = field(compare=False)
@@ -87,7 +88,8 @@ class Arc:
 
 @dataclass(frozen=True)
 class ArcTable:
-    """``ARCS FROM table ARRIVAL BY arrival``; ``table``: where the name or the query in parentheses stands, and ``text`` what is written there."""
+    """``ARCS FROM table ARRIVAL BY arrival``; ``table``: where the name or the query in parentheses stands, and ``text`` what is
+    written there."""
 
     text: str
     arrival: tuple[Expr, ...] = ()

@@ -1,5 +1,5 @@
-"""Spark SQL text cut into sqlglot's tokens. The tokenizer is sqlglot's with Spark's rules; comments, which Spark ends in a way of its own, are blanks before
-it reads."""
+"""Spark SQL text cut into sqlglot's tokens. The tokenizer is sqlglot's with Spark's rules; comments, which Spark ends in a way of
+its own, are blanks before it reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from sparkcep.errors import error_at
 
 
 class Tokenizer(Databricks.Tokenizer):
-    """No statement is a command whose rest is one string, no word has a sign in it, and a quote may be doubled inside its literal."""
+    """No statement is a command whose rest is one string, no word has a sign in it, and a quote may be doubled inside its
+    literal."""
 
     COMMANDS = set()
     KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if not (word[0].isalpha() and "-" in word)}
@@ -66,8 +67,8 @@ def sqlglot_tokens(text: str, read: Dialect) -> list[Token]:
 
 
 def cut(text: str, read: str = "") -> Iterator[tuple[Token, str, int]]:
-    """The tokens, each with the stretch of text that was cut, in which its ``start`` and ``end`` count, and that one's offset; ``read``: the SQL's name where it
-    is not Spark's. Raises ClauseError."""
+    """The tokens, each with the stretch of text that was cut, in which its ``start`` and ``end`` count, and that one's offset;
+    ``read``: the SQL's name where it is not Spark's. Raises ClauseError."""
     if read:
         yield from ((token, text, 0) for token in sqlglot_tokens(text, dialect_of(read)))
         return

@@ -82,8 +82,8 @@ def render(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
 
 
 def render_values(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
-    """As :func:`render`, where columns and calls are replaced by others of the same values. Spark calls fields after columns that stand alone as
-    arguments: they keep the user's names, and where the user wrote a call, there is none."""
+    """As :func:`render`, where columns and calls are replaced by others of the same values. Spark calls fields after columns that
+    stand alone as arguments: they keep the user's names, and where the user wrote a call, there is none."""
     named = dict(replacements)
     for node in expr.walk():
         if (node.op == "call" and node.value in _NAMING) or (node.op, node.value) == ("special", "row"):

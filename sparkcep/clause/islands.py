@@ -1,4 +1,5 @@
-"""What Spark's lexer takes as one whole, whatever stands inside: literals, quoted names and comments; and a text in stretches without comments."""
+"""What Spark's lexer takes as one whole, whatever stands inside: literals, quoted names and comments; and a text in stretches
+without comments."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ _ISLAND = re.compile(
 
 
 def stretches(text: str) -> Iterator[tuple[int, str]]:
-    """The text in stretches with their offsets, each of bounded length but for what has no blank. Comments are blanks, the insides of long literals and
-    of those with a prefix noughts. Raises ClauseError for a literal, a quoted name or a comment without an end."""
+    """The text in stretches with their offsets, each of bounded length but for what has no blank. Comments are blanks, the insides
+    of long literals and of those with a prefix noughts. Raises ClauseError for a literal, a quoted name or a comment without an
+    end."""
     out: list[str] = []
     begin = pos = 0
     for start, end, instead in _islands(text):

@@ -1,7 +1,8 @@
 """Tokens of Spark SQL text with their offsets.
 
-sqlglot cuts the text (``clause/cutting``, imported when the first text is cut); its tokens are told here in five kinds. Operators come one character a
-token, so that ``A??`` or ``A||B`` in a row pattern and ``a || b`` in an expression need no modes; the expression parser joins neighbours itself.
+sqlglot cuts the text (``clause/cutting``, imported when the first text is cut); its tokens are told here in five kinds. Operators
+come one character a token, so that ``A??`` or ``A||B`` in a row pattern and ``a || b`` in an expression need no modes; the
+expression parser joins neighbours itself.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def tokenize(text: str, read: str = "") -> list[Token]:
 
 
 def _pieces(stretch: str, start: int, end: int, offset: int) -> list[Token]:
-    """The tokens of what is one token to sqlglot: ORDER BY, an operator of several signs, a number that ends otherwise in Spark. ``stretch``, of which that is
-    a part, begins at the offset, and has blanks for comments."""
+    """The tokens of what is one token to sqlglot: ORDER BY, an operator of several signs, a number that ends otherwise in Spark.
+    ``stretch``, of which that is a part, begins at the offset, and has blanks for comments."""
     out = []
     for m in _PIECES.finditer(stretch, start - offset, end - offset):
         piece = m.group()

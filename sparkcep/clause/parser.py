@@ -28,7 +28,8 @@ def parse_clause(text: str) -> tree.MatchClause:
 
 
 def parse_between(text: str, tokens: list[Token], open_index: int, close_index: int, read: str = "") -> tree.MatchClause:
-    """The clause between the parenthesis tokens at the two indexes of the statement's token list; ``read``: the SQL's name where it is not Spark's."""
+    """The clause between the parenthesis tokens at the two indexes of the statement's token list; ``read``: the SQL's name where it
+    is not Spark's."""
     close = tokens[close_index]
     _check_size(text, tokens[open_index].end, close.start)
     inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]

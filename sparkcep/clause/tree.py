@@ -94,7 +94,8 @@ class Speculate:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``; ``text``: the table's name as it is written."""
+    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``; ``text``: the table's name as it is
+    written."""
 
     table: Span = field(compare=False)
     text: str
@@ -156,8 +157,8 @@ class Define:
 
 @dataclass(frozen=True)
 class MatchClause:
-    """What stands between the parentheses of MATCH_RECOGNIZE. ``text`` is the statement all spans point into. Beside an ``automaton`` the pattern is
-    empty."""
+    """What stands between the parentheses of MATCH_RECOGNIZE. ``text`` is the statement all spans point into. Beside an
+    ``automaton`` the pattern is empty."""
 
     pattern: Node
     partition_by: tuple[Expr, ...] = ()

@@ -1,8 +1,9 @@
 """Bytecode of conditions that look at other rows: a small typed stack machine run inside the matching kernel.
 
 One instruction a row of ``code`` (int64, n x 5): opcode and operands a, b, c, d. Values are int64 or float64 with a NULL
-mark (SQL's three-valued logic); decimals of more than 18 digits have a second word (the opcodes that end in H or W). What a thread must remember of its match lies in numbered slots, updated row by row
-(``slots``, see :class:`Slots`); two threads with equal slots have equal futures.
+mark (SQL's three-valued logic); decimals of more than 18 digits have a second word (the opcodes that end in H or W). What a thread
+must remember of its match lies in numbered slots, updated row by row (``slots``, see :class:`Slots`); two threads with equal slots
+have equal futures.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ class Conditions:
     ``code`` int64 (n, 5); ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
     ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
-    variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of it (:mod:`sparkcep.columns.types`); ``ranked``: integer
-    columns that hold ranks, with their type kind; ``strings``: constants of the string rank domain (the last ones are the
-    CLASSIFIER labels); ``pairs``: array columns of functions over several rows; ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold;
-    ``reads_prior``: for each variable whether its condition reads slots as of the row before.
+    variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of
+    it (:mod:`sparkcep.columns.types`); ``ranked``: integer columns that hold ranks, with their type kind; ``strings``: constants of
+    the string rank domain (the last ones are the CLASSIFIER labels); ``pairs``: array columns of functions over several rows;
+    ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold; ``reads_prior``: for each variable
+    whether its condition reads slots as of the row before.
     """
 
     code: np.ndarray
@@ -146,7 +148,8 @@ def _error(message: str) -> ClauseError:
 
 
 class _Slot(NamedTuple):
-    """A slot before the kernels have it: a value of the rows that ``keep`` (a column, or -1) lets pass, with the slot that it is computed with (-1: none)."""
+    """A slot before the kernels have it: a value of the rows that ``keep`` (a column, or -1) lets pass, with the slot that it is
+    computed with (-1: none)."""
 
     kind: int
     mask: int
@@ -472,7 +475,8 @@ class ConditionCompiler:
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
-        """Emits both operands, converted to their common type; beside a decimal a whole number that stands there as such is as small as it can be."""
+        """Emits both operands, converted to their common type; beside a decimal a whole number that stands there as such is as
+        small as it can be."""
         a, b = self.tree_type(left), self.tree_type(right)
         if a.kind == "decimal":
             b = _literal_type(right, b)
@@ -855,7 +859,8 @@ class ConditionCompiler:
         return summed if t.kind in ("decimal", "interval") else BIGINT
 
     def _two_slots(self, kinds: list[tuple[str, int, int]], mask: int, where: int, keep: int, count: int, overflow: int) -> None:
-        """Loads a value of two words from slots that stand one behind the other; ``overflow``: what that of a sum is, -1 for no sum."""
+        """Loads a value of two words from slots that stand one behind the other; ``overflow``: what that of a sum is, -1 for no
+        sum."""
         low, high = (self.slot(kind, mask, k, where, keep, helper) for kind, k, helper in kinds)
         assert high == low + 1
         self.op("SLOTI", low, count)

@@ -1,6 +1,7 @@
 """Registers of a PATTERN's automaton in the types of the columns that they are of.
 
-The plan is made where no types are known, so such a register says of which column it is, and this gives it a type where the columns have theirs.
+The plan is made where no types are known, so such a register says of which column it is, and this gives it a type where the columns
+have theirs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bytecode of an automaton: fences, assignments and EMIT over the row at hand and the registers of a computation.
 
-A register is a column to the bytecode machine (:mod:`sparkcep.search.machine`); the kernel writes a computation's registers into the row at hand
-before it evaluates. A value is converted to its register's type as by INSERT (store assignment ANSI).
+A register is a column to the bytecode machine (:mod:`sparkcep.search.machine`); the kernel writes a computation's registers into
+the row at hand before it evaluates. A value is converted to its register's type as by INSERT (store assignment ANSI).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?: ?\( ?(\d{1,2}) ?(?:, ?(\d{1,2
 
 
 class Held(NamedTuple):
-    """Where a value stands: how it is held, its column among those of the machine (-1: none), its first word in a record, its types."""
+    """Where a value stands: how it is held, its column among those of the machine (-1: none), its first word in a record, its
+    types."""
 
     how: int
     column: int
@@ -46,13 +47,14 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiled:
-    """An automaton's bytecode. ``code``, ``floats``, ``int_columns``, ``float_columns``, ``strings``, ``patches`` and ``stack`` are those of
-    :class:`sparkcep.columns.bytecode.Conditions`; registers stand behind the input columns' values in no other way than these.
+    """An automaton's bytecode. ``code``, ``floats``, ``int_columns``, ``float_columns``, ``strings``, ``patches`` and ``stack`` are
+    those of :class:`sparkcep.columns.bytecode.Conditions`; registers stand behind the input columns' values in no other way than
+    these.
 
-    ``fences`` int64 (arcs): first instructions, or -1. ``assigned`` int64 (n, 3): register, first instruction with and without the conversion to its
-    type; ``sets`` int64 (arcs + 1): where those of each arc begin, the first ``initial`` ones being the registers' first values. ``emitted`` int64
-    (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT. The words of ``parameters`` are counted by themselves. ``way``: the word of a record that tells by
-    which rows it came, -1 without one.
+    ``fences`` int64 (arcs): first instructions, or -1. ``assigned`` int64 (n, 3): register, first instruction with and without the
+    conversion to its type; ``sets`` int64 (arcs + 1): where those of each arc begin, the first ``initial`` ones being the
+    registers' first values. ``emitted`` int64 (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT. The words of
+    ``parameters`` are counted by themselves. ``way``: the word of a record that tells by which rows it came, -1 without one.
     """
 
     code: np.ndarray

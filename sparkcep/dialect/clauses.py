@@ -1,8 +1,9 @@
 """A clause as a node of sqlglot's, and that node as a clause again.
 
-The node is sqlglot's own MatchRecognize: ``partition_by``, ``order``, ``measures``, ``rows`` and ``define`` are what they are there. Every other part of the
-clause has the name and the members that it has in :mod:`sparkcep.clause.tree`, :mod:`~sparkcep.clause.nodes` and :mod:`~sparkcep.clause.automaton`, as a node
-whose ``this`` is the class's name. sqlglot's generators of other dialects know no such node and raise ValueError, so that none leaves a part out.
+The node is sqlglot's own MatchRecognize: ``partition_by``, ``order``, ``measures``, ``rows`` and ``define`` are what they are
+there. Every other part of the clause has the name and the members that it has in :mod:`sparkcep.clause.tree`,
+:mod:`~sparkcep.clause.nodes` and :mod:`~sparkcep.clause.automaton`, as a node whose ``this`` is the class's name. sqlglot's
+generators of other dialects know no such node and raise ValueError, so that none leaves a part out.
 """
 
 from __future__ import annotations

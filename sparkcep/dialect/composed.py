@@ -1,4 +1,5 @@
-"""Statements read around their clauses: sqlglot reads a statement with a table in the place of each clause, and the clauses are put where those tables are."""
+"""Statements read around their clauses: sqlglot reads a statement with a table in the place of each clause, and the clauses are put
+where those tables are."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ Match = Callable[[int, int], exp.MatchRecognize]  # of the indexes of a clause's
 
 
 def read_around(statement: Statement, dialect: Dialect, tokens: list[Token], match: Match, read: Callable[[list[Token]], Trees]) -> Trees:
-    """The trees that ``read`` makes of sqlglot's tokens of a statement, with the clauses in them. A clause is a subquery: ``SELECT * FROM`` what it reads,
-    with the clause as ``match``. Raises ClauseError and ParseError."""
+    """The trees that ``read`` makes of sqlglot's tokens of a statement, with the clauses in them. A clause is a subquery:
+    ``SELECT * FROM`` what it reads, with the clause as ``match``. Raises ClauseError and ParseError."""
     tokens, queries = list(tokens), {}
     for start, word, close in statement.clauses():
         first, behind, last = (statement.tokens[i] for i in (start, word - 1, close))

@@ -1,7 +1,8 @@
 """Expressions of the clause as sqlglot's trees, and those as text again.
 
-A tree is made of what our own reader read, so precedence is Spark's, and calls are anonymous, so that none is taken for another. A node remembers the text
-between its parts. Printed, it has that text around its parts, as long as they are where they were; a node that was changed or is new is printed by sqlglot.
+A tree is made of what our own reader read, so precedence is Spark's, and calls are anonymous, so that none is taken for another. A
+node remembers the text between its parts. Printed, it has that text around its parts, as long as they are where they were; a node
+that was changed or is new is printed by sqlglot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Flink's functions and types as Spark's, and Spark's as Flink's; sqlglot has no dialect of Flink's SQL.
 
-sqlglot would take some of Flink's functions for others of the same name (REGEXP_EXTRACT gives the whole match there, TIMESTAMPDIFF begins with its unit), so
-calls of those in the table bear a name that sqlglot does not know while it reads. The facts are those of *Table API & SQL*, System (Built-in) Functions.
+sqlglot would take some of Flink's functions for others of the same name (REGEXP_EXTRACT gives the whole match there, TIMESTAMPDIFF
+begins with its unit), so calls of those in the table bear a name that sqlglot does not know while it reads. The facts are those of
+*Table API & SQL*, System (Built-in) Functions.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ def _replaced(tree: exp.Expr, of: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
 
 
 def in_spark(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
-    """A tree of Flink's SQL as one of Spark's; ``mark``: what stands before ours in the names of calls. Raises ValueError: a call has other arguments there."""
+    """A tree of Flink's SQL as one of Spark's; ``mark``: what stands before ours in the names of calls. Raises ValueError: a call
+    has other arguments there."""
 
     def of(node: exp.Expr) -> exp.Expr:
         name = _name(node, mark)
@@ -231,7 +233,8 @@ SPARKS_NAMES = {name: MARK + name for name in _FLINKS}
 
 
 def in_flink(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
-    """A tree of Spark's SQL as one of Flink's; a function that Flink has not is a note. Raises ValueError: a call has other arguments."""
+    """A tree of Spark's SQL as one of Flink's; a function that Flink has not is a note. Raises ValueError: a call has other
+    arguments."""
 
     def of(node: exp.Expr) -> exp.Expr:
         marked = _name(node, mark)

@@ -1,4 +1,5 @@
-"""What sqlglot's tools need to look through a clause: the clause as a derived table, and from where each column of a statement comes."""
+"""What sqlglot's tools need to look through a clause: the clause as a derived table, and from where each column of a statement
+comes."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ _OF_VARIABLES = frozenset(["CLASSIFIER", "MATCH_NUMBER", "MISSING", "MATCH_ERROR
 
 
 def see_through(expression: exp.Expr) -> exp.Expr:
-    """The tree with a derived table in place of each clause: its keys and measures over its input, without row pattern variables, and what its conditions
-    and its order look at as the query's WHERE and ORDER BY. It has the clause's columns, not its rows: for qualify, scopes and lineage, never to be run."""
+    """The tree with a derived table in place of each clause: its keys and measures over its input, without row pattern variables,
+    and what its conditions and its order look at as the query's WHERE and ORDER BY. It has the clause's columns, not its rows: for
+    qualify, scopes and lineage, never to be run."""
     root = exp.Paren(this=expression.copy())
     while (found := next(innermost(root), None)) is not None:
         found.replace(beside(exp.Subquery(this=_derived(found.this), alias=found.args.get("alias")), found))
@@ -73,9 +75,11 @@ def _bare(part: exp.Expr, hidden: set[str], registers: set[str]) -> exp.Expr:
 
 
 def lineage(sql: str, schema: Mapping | None = None) -> dict[str, tuple[str, ...]]:
-    """For each column of a query, or of what a statement creates or inserts, the columns of tables from which its values come, as ``table.column``.
+    """For each column of a query, or of what a statement creates or inserts, the columns of tables from which its values come, as
+    ``table.column``.
 
-    ``schema``: the columns of tables, as sqlglot takes them (``{"ticks": {"price": "double"}}``); needed where the statement has ``*``.
+    ``schema``: the columns of tables, as sqlglot takes them (``{"ticks": {"price": "double"}}``); needed where the statement has
+    ``*``.
     """
     statement = sqlglot.parse_one(sql, read=NAME)
     query = statement if isinstance(statement, exp.Query) else statement.find(exp.Query)

@@ -1,6 +1,7 @@
 """The dialect ``sparkcep`` of sqlglot: Databricks' SQL with the whole clause.
 
-Nothing of sqlglot's is subclassed but Dialect and Tokenizer, and no table that other dialects share is changed, so it works beside either build.
+Nothing of sqlglot's is subclassed but Dialect and Tokenizer, and no table that other dialects share is changed, so it works beside
+either build.
 """
 
 from __future__ import annotations

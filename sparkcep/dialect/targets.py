@@ -17,8 +17,8 @@ TRUE = Expr("lit", "TRUE")  # the condition of a variable, where there must be o
 
 @dataclass(frozen=True)
 class Target:
-    """``nodes``: those of a row pattern that it has not; ``groups``, ``reluctant``: whether groups are quantified, and quantifiers reluctant;
-    ``functions``: what the clause's functions are called there, None for those that it has not."""
+    """``nodes``: those of a row pattern that it has not; ``groups``, ``reluctant``: whether groups are quantified, and quantifiers
+    reluctant; ``functions``: what the clause's functions are called there, None for those that it has not."""
 
     name: str
     nodes: tuple[type[nodes.Node], ...] = _OURS

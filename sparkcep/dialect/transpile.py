@@ -1,7 +1,7 @@
 """Statements with the clause from one engine's SQL into another's, Spark's among them.
 
-The clause is read by the project's reader over that engine's tokens, what is around it and the expressions in it by sqlglot. Defaults that differ are
-written out. What changes its meaning, and what cannot be told from the text, is a note with its place.
+The clause is read by the project's reader over that engine's tokens, what is around it and the expressions in it by sqlglot.
+Defaults that differ are written out. What changes its meaning, and what cannot be told from the text, is a note with its place.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ TEXT, SVG, HTML, AUTOMATON = FORMATS = ("text", "svg", "html", "automaton")
 def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> str:
     """For each clause its program, its conditions and the engine chosen, and then the rewritten statement.
 
-    ``format``: ``"text"``; ``"automaton"``, the statement with each PATTERN as the AUTOMATON that gives the same matches; ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads
-    nothing. No session needed. Raises ValueError for another format and for SVG of a statement without a clause, ClauseError as
+    ``format``: ``"text"``; ``"automaton"``, the statement with each PATTERN as the AUTOMATON that gives the same matches;
+    ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads nothing. No session
+    needed. Raises ValueError for another format and for SVG of a statement without a clause, ClauseError as
     :func:`sparkcep.rewrite` does, TypeError for what is no text.
     """
     from sparkcep.sql.describe import NO_CLAUSE, describe

@@ -1,8 +1,8 @@
 """Answers for each last row of a match over open partitions: the rows of a window are searched again, and only what is new is told.
 
-What ends at a row depends on the rows of the window that ends there. So of a partition are kept the rows of which a row to come may have one in its window, and
-each search goes through them and those that came. Told is what ends at rows that were not told before, and behind which stand all rows that conditions and
-measures may look ahead at.
+What ends at a row depends on the rows of the window that ends there. So of a partition are kept the rows of which a row to come may
+have one in its window, and each search goes through them and those that came. Told is what ends at rows that were not told before,
+and behind which stand all rows that conditions and measures may look ahead at.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from sparkcep.search import codes
 
 @dataclass
 class Telling:
-    """Which rows of each partition are told now: int64 (partitions) from ``begin`` to before ``end``; ``number``: of the last match, counted on."""
+    """Which rows of each partition are told now: int64 (partitions) from ``begin`` to before ``end``; ``number``: of the last
+    match, counted on."""
 
     begin: np.ndarray
     end: np.ndarray

@@ -1,4 +1,5 @@
-"""What agents need to know of a pattern (RC-ACEP, VLDB 2016, Algorithm 5): where they may stand, what comes next there, and how far it is to the end."""
+"""What agents need to know of a pattern (RC-ACEP, VLDB 2016, Algorithm 5): where they may stand, what comes next there, and how far
+it is to the end."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ NO_AGENTS = exploring.Agents(
 
 
 class Courses(NamedTuple):
-    """``after``: the places that come next behind each place, back edges left out; ``distance``: rows from each place, or from the start (0), to the end of the shortest match; ``skips``: what each place costs without a row."""
+    """``after``: the places that come next behind each place, back edges left out; ``distance``: rows from each place, or from the
+    start (0), to the end of the shortest match; ``skips``: what each place costs without a row."""
 
     after: dict[int, tuple[int, ...]]
     distance: dict[int, int]
@@ -29,7 +31,8 @@ class Courses(NamedTuple):
 
 
 def courses(net: Net, budget: BudgetNet, approx: Approx) -> Courses:
-    """Lines 1 to 12 of Algorithm 5. Edges that skip nothing lead from one place to the next; places are numbered in the order of the pattern, so that a back edge leads to none that is greater."""
+    """Lines 1 to 12 of Algorithm 5. Edges that skip nothing lead from one place to the next; places are numbered in the order of
+    the pattern, so that a back edge leads to none that is greater."""
     after: dict[int, set[int]] = {0: set()}
     over, skips = set(), {}
     for e in (e for e in range(len(net.edges)) if net.edges[e, E_VAR] >= 0):

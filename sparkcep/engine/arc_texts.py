@@ -1,7 +1,7 @@
 """Arcs as text: each text of ARCS FROM is read and compiled once, and is an arc of the automaton from then on.
 
-Which states such arcs lead between, and which of those are final, the rows of each partition say. So a state that the clause does not name is one state where they
-call it final, and another where they do not.
+Which states such arcs lead between, and which of those are final, the rows of each partition say. So a state that the clause does
+not name is one state where they call it final, and another where they do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Rows of ARCS FROM: what each does, and which arcs are there when.
 
-An arc stands from its row on. What a row in default mode does begins behind all rows that have come, so that it changes nothing that was found: arcs have it from
-the start. What a row with lifetimes of its own does, and what is undone, is an :class:`Effect` that happens when that row comes.
+An arc stands from its row on. What a row in default mode does begins behind all rows that have come, so that it changes nothing
+that was found: arcs have it from the start. What a row with lifetimes of its own does, and what is undone, is an :class:`Effect`
+that happens when that row comes.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
 
 
 def _check_all_declared(plan: Plan, place: dict) -> None:
-    """Raises ClauseError where the clause's own arcs are not enough, and the table of arcs brings no others, as it has no column from_state."""
+    """Raises ClauseError where the clause's own arcs are not enough, and the table of arcs brings no others, as it has no column
+    from_state."""
     automaton = plan.automaton
     if not any(arc.template for arc in automaton.arcs):
         message = "no arc has parameters, and the table of ARCS FROM has no column from_state, so that none of its rows could make an arc present: write ARC a(k INT) FROM ..., or "
@@ -118,8 +120,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class Plot:
-    """The arcs of a partition in their order, as tables for :func:`sparkcep.engine.timetable.timetable`: as they are before any effect (``first``) and at the end (``last``),
-    and the effects of rows."""
+    """The arcs of a partition in their order, as tables for :func:`sparkcep.engine.timetable.timetable`: as they are before any
+    effect (``first``) and at the end (``last``), and the effects of rows."""
 
     first: np.ndarray
     last: np.ndarray
@@ -128,8 +130,9 @@ class Plot:
 
 @dataclass(frozen=True)
 class Named:
-    """What rows of ARCS FROM name, int64 (rows of the chunk): the ``arc`` of the automaton (-1 of a punctuation), where it stands among all (``place``), the rank of its parameters
-    among those of the same arc, or of what an arc as text is known by (``rank``), and the number of all that names it (``number``)."""
+    """What rows of ARCS FROM name, int64 (rows of the chunk): the ``arc`` of the automaton (-1 of a punctuation), where it stands
+    among all (``place``), the rank of its parameters among those of the same arc, or of what an arc as text is known by (``rank``),
+    and the number of all that names it (``number``)."""
 
     arc: np.ndarray
     place: np.ndarray
@@ -138,8 +141,8 @@ class Named:
 
 
 class ArcRows:
-    """The rows of ARCS FROM in a chunk of whole partitions. ``marks`` bool (rows): which rows they are; ``clock`` int64 (rows): times in their order, of an arc
-    its valid_from; ``absent`` bool (rows): those without one."""
+    """The rows of ARCS FROM in a chunk of whole partitions. ``marks`` bool (rows): which rows they are; ``clock`` int64 (rows):
+    times in their order, of an arc its valid_from; ``absent`` bool (rows): those without one."""
 
     def __init__(self, task: Task, chunk: Chunk) -> None:
         self.task, self.chunk, columns = task, chunk, chunk.columns
@@ -219,7 +222,8 @@ class ArcRows:
     # -- partitions ---------------------------------------------------------------------------------------------------
 
     def plot(self, order: np.ndarray, punctuations: np.ndarray) -> Plot:
-        """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows. Raises MatchRuntimeError."""
+        """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows.
+        Raises MatchRuntimeError."""
         marks = self.marks[order]
         rows = order[marks]
         count, now, never = len(rows), self.now[rows], self.never[rows]
@@ -382,7 +386,8 @@ def _lifetime(what: str) -> MatchRuntimeError:
 
 
 def _numbered(columns: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """int64 (as ``columns``): of those rows the ranks of their values in all columns, the first one before the others; 0 elsewhere."""
+    """int64 (as ``columns``): of those rows the ranks of their values in all columns, the first one before the others; 0
+    elsewhere."""
     taken = [column[rows] for column in columns]
     order = np.lexsort(taken[::-1])
     new = np.zeros(len(rows), dtype=np.int64)

@@ -70,8 +70,8 @@ def top_matches(
 
     ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable or COMPLETE, target; ``letters`` int64 (rows): bit v where the
     row fulfils variable v; ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows
-    of each window, ``high`` behind the last. Without them: the partition is one window. ``span`` int64 (rows), ascending: a match that
-    ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
+    of each window, ``high`` behind the last. Without them: the partition is one window. ``span`` int64 (rows), ascending: a match
+    that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
     window from scratch); ``max_bytes``: of lists and results. Raises TooMuchStateError.
     """
     if k < 1:
@@ -111,8 +111,9 @@ def _each(
 
 
 class _Automaton(NamedTuple):
-    """As the kernels have it: ``net`` without what depends on keys (``base``, ``keyed``: empty); ``number`` int64 (edges): those of the caller;
-    ``start``: the node in place of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1 without a limit."""
+    """As the kernels have it: ``net`` without what depends on keys (``base``, ``keyed``: empty); ``number`` int64 (edges): those of
+    the caller; ``start``: the node in place of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1
+    without a limit."""
 
     net: b.Net
     number: np.ndarray

@@ -74,7 +74,8 @@ def _apart(prepared: Prepared, net: Net) -> np.ndarray:
 
 
 class Budgeted:
-    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which candidates are tried where no history tells."""
+    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which
+    candidates are tried where no history tells."""
 
     order = np.int64(searching.PLAIN)
 
@@ -287,7 +288,8 @@ class _Search(SideBySide):
         return self.room.found(self.state)
 
     def history(self, found: Found, places: Measured) -> Found:
-        """An event for each vector of each partition, in their order, with its visits, match points, and the places of its bundles."""
+        """An event for each vector of each partition, in their order, with its visits, match points, and the places of its
+        bundles."""
         chunk, learned, search = self.chunk, self.learned, self.search
         vectors = learned.vectors[: int(self.state[searching.Q_VECTORS])]
         order = np.lexsort((vectors[:, searching.V_CODE], vectors[:, searching.V_PART]))

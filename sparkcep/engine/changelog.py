@@ -1,11 +1,12 @@
 """Changes of the matches of an automaton, REPORT CHANGES: what each row that comes or goes does to them (AFA paper, section 5.1).
 
-Behind each row that is there stand the records of the computations that have read it last, as the paper's lists of *pmatch*, and the matches that end
-there. A row that comes takes the records behind the row before it (Algorithm 1, Insert). Where it comes late, what had stepped over its place is taken
-away behind the rows that follow (RemoveInvalidatedSequences), and what goes on through it is carried over them (PropagateInsert), both as far as
-there is any. A row that goes takes its own away, and what steps over its place instead is carried on (Delete). Records of a list stand in the
-order of their first rows, so what is taken away stands at its head, and what comes new is put there. Where an arc comes or goes that is valid at rows which are
-there, computations are made anew from the first of them on, as far as anything differs.
+Behind each row that is there stand the records of the computations that have read it last, as the paper's lists of *pmatch*, and
+the matches that end there. A row that comes takes the records behind the row before it (Algorithm 1, Insert). Where it comes late,
+what had stepped over its place is taken away behind the rows that follow (RemoveInvalidatedSequences), and what goes on through it
+is carried over them (PropagateInsert), both as far as there is any. A row that goes takes its own away, and what steps over its
+place instead is carried on (Delete). Records of a list stand in the order of their first rows, so what is taken away stands at its
+head, and what comes new is put there. Where an arc comes or goes that is valid at rows which are there, computations are made anew
+from the first of them on, as far as anything differs.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Match:
 
 @dataclass
 class _Partition:
-    """The rows of a partition that are there, with the records and the matches behind each. ``promised``: the time of the last punctuation; ``settled``: how many
-    of the first rows have seen all their computations expire."""
+    """The rows of a partition that are there, with the records and the matches behind each. ``promised``: the time of the last
+    punctuation; ``settled``: how many of the first rows have seen all their computations expire."""
 
     live: list[int] = field(default_factory=list)
     records: dict[int, np.ndarray] = field(default_factory=dict)
@@ -142,8 +143,9 @@ class Changelog:
         return order[~quiet[order]]
 
     def _actions(self, order: list[int]) -> Iterator[tuple[int, list[int], int]]:
-        """What happens, as (kind, rows, cause): rows that come one behind the other, each its own cause where that is -2; a row that goes; an arc that comes or
-        goes; the punctuation that holds for rows and arcs, where one of either has come. The cause of what the end of the input does is -1."""
+        """What happens, as (kind, rows, cause): rows that come one behind the other, each its own cause where that is -2; a row
+        that goes; an arc that comes or goes; the punctuation that holds for rows and arcs, where one of either has come. The cause
+        of what the end of the input does is -1."""
         kinds, partner, here = self.turns.kinds, self.turns.partner, self.here
         run: list[int] = []
         held: list[int] = []
@@ -247,7 +249,8 @@ class Changelog:
             self._propagate(at, here.live[at - 1], cause)
 
     def _remove(self, at: int, place: int, before: int, cause: int) -> None:
-        """Takes what begins before ``place`` away behind the rows from the ``at``-th on, where the row ``before`` them hands something over."""
+        """Takes what begins before ``place`` away behind the rows from the ``at``-th on, where the row ``before`` them hands
+        something over."""
         here = self.here
         crossing = before >= 0 and len(here.records[before])
         while crossing and at < len(here.live):
@@ -390,8 +393,8 @@ class Changelog:
     def _walk(
         self, rows: list[int], before: int, begins: bool, records: np.ndarray | None = None, graph: c.Graph | None = None, further: int = -1
     ) -> list[tuple[np.ndarray, list[Match]]]:
-        """The records and the matches behind each of the rows, from those behind the row ``before`` them; less where no computation is left. ``further``: the row
-        behind the one row, if an arc ON EXPIRY asks."""
+        """The records and the matches behind each of the rows, from those behind the row ``before`` them; less where no computation
+        is left. ``further``: the row behind the one row, if an arc ON EXPIRY asks."""
         state, search = self.state, self.search
         if records is None:
             records = self.here.records[before] if before >= 0 else np.zeros((0, len(search.room.made)), dtype=np.int64)
@@ -522,7 +525,8 @@ def _without_expiry(graph: c.Graph) -> c.Graph:
 
 
 def _timed(task: Task, chunk: Chunk, found: Turns) -> Chunk:
-    """The chunk in which rows of ARCS FROM have their own times, and like punctuations no end of a lifetime, which nobody need give them."""
+    """The chunk in which rows of ARCS FROM have their own times, and like punctuations no end of a lifetime, which nobody need give
+    them."""
     columns, automaton = dict(chunk.columns), task.plan.automaton
     if found.arcs is not None:
         columns[automaton.time] = found.arcs.timed
@@ -541,7 +545,8 @@ def _shifted(records: np.ndarray, by: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Held:
-    """How far rows are held back (SPECULATE): ``when`` each row is, and the time before which each punctuation releases them (``until``)."""
+    """How far rows are held back (SPECULATE): ``when`` each row is, and the time before which each punctuation releases them
+    (``until``)."""
 
     when: np.ndarray
     until: np.ndarray

@@ -1,7 +1,8 @@
 """Rows that come and go: what each row of CHANGES IN does, and the matches of those that are left.
 
-AUTOMATON, REPORT NET. A retraction takes the last row away that came before it and that Spark has given the same number (:mod:`sparkcep.plan.changes`).
-Without ARRIVAL BY the changes are a bag: all insertions come before all retractions, and punctuations say nothing.
+AUTOMATON, REPORT NET. A retraction takes the last row away that came before it and that Spark has given the same number
+(:mod:`sparkcep.plan.changes`). Without ARRIVAL BY the changes are a bag: all insertions come before all retractions, and
+punctuations say nothing.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ def check_changes(plan: Plan, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True)
 class Turns:
-    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC; ``order`` int64: the rows by partition and arrival; ``partner``
-    int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of all others; ``times`` int64 (rows): numbers that rise with
-    t, from partition to partition; ``arcs``: the rows of ARCS FROM, None without that."""
+    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC; ``order`` int64: the rows by
+    partition and arrival; ``partner`` int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of
+    all others; ``times`` int64 (rows): numbers that rise with t, from partition to partition; ``arcs``: the rows of ARCS FROM, None
+    without that."""
 
     kinds: np.ndarray
     order: np.ndarray
@@ -236,8 +238,8 @@ class Net:
     def _consecutive(self, chunk: Chunk) -> Iterator[Found]:
         """The matches of each stretch of rows that follow one another.
 
-        A stretch is searched as a partition of its own. Where an arc ON EXPIRY asks for the next row, that row stands behind the stretch, and what ends
-        with it is left out.
+        A stretch is searched as a partition of its own. Where an arc ON EXPIRY asks for the next row, that row stands behind the
+        stretch, and what ends with it is left out.
         """
         begins = np.flatnonzero(~follows(chunk, self.task.plan.changes.consecutive))
         ends = np.append(begins[1:], chunk.rows)[: len(begins)]

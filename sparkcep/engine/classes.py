@@ -33,7 +33,8 @@ MAX_SIZE = 10**38 - 1  # of a DECIMAL(38)
 
 
 class BestOfLastRows:
-    """Makes the output for whole partitions. ``listing``: the search that lists matches, where classes of runs do not tell the best."""
+    """Makes the output for whole partitions. ``listing``: the search that lists matches, where classes of runs do not tell the
+    best."""
 
     def __init__(self, task: Task, listing: Listing, reporter: Reporter, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
@@ -52,7 +53,8 @@ class BestOfLastRows:
         yield from self.tables.of(chunk, found)
 
     def _best(self, chunk: Chunk) -> tuple[Found, tuple[np.ndarray, list[int]] | None]:
-        """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are listed."""
+        """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are
+        listed."""
         if self.front is not None:
             (found,) = Cheapest(self.front, chunk, self.reporter.by_cost).rounds()
             return found, None
@@ -106,7 +108,8 @@ def later_ones(found: Found) -> np.ndarray:
 
 
 class Cheapest(SideBySide):
-    """The cheapest run of each class, or the best ones by cost (``by_cost``), over whole partitions; the output is kept until the search is done."""
+    """The cheapest run of each class, or the best ones by cost (``by_cost``), over whole partitions; the output is kept until the
+    search is done."""
 
     name = CLASSES
     by_class = ("run",)

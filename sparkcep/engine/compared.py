@@ -1,7 +1,7 @@
 """Changes of matches as output: what one change of the rows would take away and give again is left out.
 
-A match stays the same where its first and last row, its registers, EMIT's values, its lifetime and all its measures do. Measures are compared by the values
-that the engine gives for them.
+A match stays the same where its first and last row, its registers, EMIT's values, its lifetime and all its measures do. Measures
+are compared by the values that the engine gives for them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _OF_CHANGES = ("change", "change_number", "changed_by")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A match that comes (``insert``) or goes (``retract``) by the ``turn``-th change, of which the row ``cause`` is the cause (-1: the end of the input);
-    its ``rows`` int64, its ``words`` as the kernel wrote them, and the ``labels`` of its rows."""
+    """A match that comes (``insert``) or goes (``retract``) by the ``turn``-th change, of which the row ``cause`` is the cause (-1:
+    the end of the input); its ``rows`` int64, its ``words`` as the kernel wrote them, and the ``labels`` of its rows."""
 
     turn: int
     change: str
@@ -38,7 +38,8 @@ class Candidate:
 def report(
     search: Computations, chunk: Chunk, alive: Lifetimes, part: int, candidates: list[Candidate], number: int
 ) -> Generator[pa.Table, None, int]:
-    """Yields the output rows of the changes of a partition, of which ``number`` were told before, and returns how many are told by now."""
+    """Yields the output rows of the changes of a partition, of which ``number`` were told before, and returns how many are told by
+    now."""
     left = _differing(search, chunk, alive, part, candidates)
     left.sort(key=lambda candidate: (candidate.turn, candidate.change == "insert"))
     if left:
@@ -64,8 +65,8 @@ def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some
 
 
 def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, candidates: list[Candidate]) -> list[Candidate]:
-    """Those that do not come and go by one change. Such a match has other rows than before, so that it is another where all its rows are given. Not so where rows are
-    passed over: matches of one way have all in common."""
+    """Those that do not come and go by one change. Such a match has other rows than before, so that it is another where all its
+    rows are given. Not so where rows are passed over: matches of one way have all in common."""
     if search.task.plan.rows != "one" and not search.by_ways:
         return list(candidates)
     floating = search.room.floating == 1

@@ -123,8 +123,8 @@ class Computations:
         return open.left(chunk, opens, first[chunk.going], self.task.back)
 
     def _first_alive(self, chunk: Chunk, stand: np.ndarray, watermark: int) -> np.ndarray:
-        """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``stand``, or one to come): a computation that
-        begins before it takes no further row."""
+        """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``stand``, or one to
+        come): a computation that begins before it takes no further row."""
         alive, high = lifetimes(self.task.plan, chunk, self.task.failures), chunk.offsets[1:]
         next = np.where(stand < high, np.append(alive.when, 0)[stand], watermark + 1)
         rows = np.append(np.flatnonzero(alive.ends > np.repeat(next, np.diff(chunk.offsets))), chunk.rows)
@@ -353,7 +353,8 @@ class Computations:
         return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
 
     def told(self, found: Found) -> Found:
-        """Matches with the rows that their ways took, in place of all rows from their first to their last one; as they are where no ways tell."""
+        """Matches with the rows that their ways took, in place of all rows from their first to their last one; as they are where no
+        ways tell."""
         if not self.by_ways:
             return found
         sizes, rows, labels = self.ways(np.asarray(found.by_event[WAY]))
@@ -402,7 +403,8 @@ class Computations:
         return self._times("MATCH_TO()", np.where(late, expired(found, alive.when[first], column.type), found), endless, first, chunk)
 
     def _times(self, name: str, numbers: np.ndarray, absent: np.ndarray, rows: np.ndarray, chunk: Chunk) -> pa.Array:
-        """Times of matches, which begin at ``rows``; NULL where they are ``absent``. Raises MatchRuntimeError where one is beyond the type."""
+        """Times of matches, which begin at ``rows``; NULL where they are ``absent``. Raises MatchRuntimeError where one is beyond
+        the type."""
         column = chunk.columns[self.automaton.time]
         wrong = np.flatnonzero(~absent & (beyond(numbers, column.type) | (numbers == kernels.ENDLESS)))
         if len(wrong):

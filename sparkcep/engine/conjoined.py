@@ -45,7 +45,8 @@ class _DeeperError(Exception):
 
 
 class _Stream(NamedTuple):
-    """The rows of one side. ``backs`` int64 (rows): where matches begin, at the earliest, that end with each row, if a window bounds the side."""
+    """The rows of one side. ``backs`` int64 (rows): where matches begin, at the earliest, that end with each row, if a window
+    bounds the side."""
 
     letters: np.ndarray
     weights: np.ndarray
@@ -87,7 +88,8 @@ class Sides(Rankings):
         if weights is None:
             return None
         self.task.ran.add(SIDES)
-        # of two matches of a side the better one then makes the better match; where one is the beginning of the other, the rows of other sides tell which is
+        # of two matches of a side the better one then makes the better match; where one is the beginning of the other, the rows of
+        # other sides tell which is
         alike = None not in self.lengths and not shared
         self.strict = not self.floating and not operations(self.score.tree) - {"+", "-", "neg"} and alike
         streams = [_Stream.of(letters, own, self.within(chunk, side)) for side, own in enumerate(weights)]
@@ -105,7 +107,8 @@ class Sides(Rankings):
         return found
 
     def _of_partition(self, span: Span, streams: list[_Stream], ends: np.ndarray) -> Best | None:
-        """The best of a partition; None where only all matches tell them. ``ends``: where the window ends that begins with each row."""
+        """The best of a partition; None where only all matches tell them. ``ends``: where the window ends that begins with each
+        row."""
         first, until, numbers = span.first, span.until, span.numbers
         gliding = first is None and windowed(self.task)
         if gliding:
@@ -151,7 +154,8 @@ class Sides(Rankings):
         ]
 
     def _of_window(self, matches: list[list[tuple]], streams: list[_Stream], base: int) -> list[tuple[Joined, tuple]] | None:
-        """The k best matches of a window, each with its pairs (row, label); None where the best of the sides do not tell them. ``matches``:
+        """The k best matches of a window, each with its pairs (row, label); None where the best of the sides do not tell them.
+        ``matches``:
         the best of each side; ``streams``: of the window's rows; ``base``: the first of these."""
         depth = self.top
         while True:

@@ -1,7 +1,8 @@
 """TOP k of sliding windows over open partitions: a window is told as a whole once no row of it can come.
 
-Of a partition are kept the rows from the first window on that has not ended. A search goes through them as if the partition were there as a whole, where a
-window has ended that holds rows, and of its output are given the windows that have ended since the search before.
+Of a partition are kept the rows from the first window on that has not ended. A search goes through them as if the partition were
+there as a whole, where a window has ended that holds rows, and of its output are given the windows that have ended since the search
+before.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class EndedWindows:
         self.size, self.step = int(Fraction(window.size)), int(Fraction(slide.step))
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
-        """Tells the windows that have ended, and leaves the rows of those that have not. Where a search stands is the first row of these; the number kept is
-        the place up to which windows were told."""
+        """Tells the windows that have ended, and leaves the rows of those that have not. Where a search stands is the first row of
+        these; the number kept is the place up to which windows were told."""
         assert chunk.watermark is not None
         opens = open.opens(chunk)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
@@ -88,8 +89,8 @@ class EndedWindows:
         return open.left(chunk, opens, opens[chunk.going, codes.O_START], self.task.back)
 
     def dues(self, time: np.ndarray, open: Open) -> np.ndarray:
-        """int64 (partitions of which rows are kept behind those that only PREV may look at, others the largest): the watermark at which the first window ends
-        that was not told. ``time`` of the kept rows."""
+        """int64 (partitions of which rows are kept behind those that only PREV may look at, others the largest): the watermark at
+        which the first window ends that was not told. ``time`` of the kept rows."""
         due = np.full(len(open.rows), np.iinfo(np.int64).max)
         first = np.cumsum(open.rows) - open.rows + open.start
         some = np.flatnonzero(open.start < open.rows)

@@ -1,4 +1,5 @@
-"""What a walk that lists matches for TOP k must know to leave those that cannot be among the best (:mod:`sparkcep.search.floors`)."""
+"""What a walk that lists matches for TOP k must know to leave those that cannot be among the best
+(:mod:`sparkcep.search.floors`)."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def bounded(task: Task) -> bool:
 
 
 def floors_of(task: Task, chunk: Chunk, net: walking.NetArrays, letters: np.ndarray, strategy: int, longest: int, depth: int, whole: bool) -> searching.Floors | None:
-    """As the kernel has it; None where scores are not known to the bit, or tables would be too large. ``longest``: most rows that a match spans; ``depth``: most frames;
-    ``whole``: no rows of the chunk's partitions are gone."""
+    """As the kernel has it; None where scores are not known to the bit, or tables would be too large. ``longest``: most rows that a
+    match spans; ``depth``: most frames; ``whole``: no rows of the chunk's partitions are gone."""
     automaton, ranking = task.prepared.strategy.automaton, task.plan.ranking
     assert ranking is not None
     scores = scores_of(task, chunk, letters)
@@ -70,8 +71,8 @@ def floors_of(task: Task, chunk: Chunk, net: walking.NetArrays, letters: np.ndar
 
 
 def _tests(task: Task, chunk: Chunk, letters: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Comparisons across ``&`` as the kernel has them, of whole numbers, or for equality: a condition that looks at the finished match is asked of each row that way
-    as soon as both are taken."""
+    """Comparisons across ``&`` as the kernel has them, of whole numbers, or for equality: a condition that looks at the finished
+    match is asked of each row that way as soon as both are taken."""
     plan, far, found = task.plan, task.prepared.strategy.automaton.far, []
     counts, columns = occurrences(plan.pattern), chunk.columns
     for compared in (comparisons_of(plan) or ()) if far is not None else ():
@@ -92,7 +93,8 @@ def _tests(task: Task, chunk: Chunk, letters: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _slots(task: Task, chunk: Chunk, whole: bool) -> _Slots | None:
-    """The windows that have best matches of their own: partitions, or sliding windows; None where these are too many, or are not told by the rows at hand."""
+    """The windows that have best matches of their own: partitions, or sliding windows; None where these are too many, or are not
+    told by the rows at hand."""
     plan = task.plan
     if not plan.slide:
         part = np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))

@@ -1,7 +1,9 @@
-"""Changelogs of partitions in which no match is ever taken back: each comes with the last of its rows to come, so that one pass over the rows finds them all.
+"""Changelogs of partitions in which no match is ever taken back: each comes with the last of its rows to come, so that one pass
+over the rows finds them all.
 
-That is so where rows only come, no arc comes or goes that is valid before it does, and either come in their order, or are numbered one after the other: a computation that steps from a number to the next one
-(CONSECUTIVE BY) never steps over a place at which a row may still come (AFA paper, section 5.3, AFA+O). So rows in order do not pay for disorder.
+That is so where rows only come, no arc comes or goes that is valid before it does, and either come in their order, or are numbered
+one after the other: a computation that steps from a number to the next one (CONSECUTIVE BY) never steps over a place at which a row
+may still come (AFA paper, section 5.3, AFA+O). So rows in order do not pay for disorder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kernels that turn matches into output rows: which rows, and for each leaf which value.
 
 Shared arguments: ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel; ``scattered`` int64: the row of
-each label where rows of a match need not be adjacent, else empty (a row that serves both sides of ``&`` has two labels, and counts once); ``offsets`` int64 of the partitions; ``out_event``, ``out_pos``,
-``out_upto`` int64: for each output row its event, its row in the buffer, and how many rows of the match running semantics see.
+each label where rows of a match need not be adjacent, else empty (a row that serves both sides of ``&`` has two labels, and counts
+once); ``offsets`` int64 of the partitions; ``out_event``, ``out_pos``, ``out_upto`` int64: for each output row its event, its row
+in the buffer, and how many rows of the match running semantics see.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def navigate(
     first: bool, mask: int, logical: int, physical: int, final: bool, matches: tuple[np.ndarray, ...], out_event: np.ndarray, out_upto: np.ndarray,
     inside: bool,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """(row, label) looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none; ``matches``: events, labels, scattered, offsets.
+    """(row, label) looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none; ``matches``: events, labels,
+    scattered, offsets.
 
     With ``inside`` (CLASSIFIER) a row outside the match counts as none; else there is no label.
     """
@@ -167,8 +169,8 @@ def aggregate(
     kind: int, mask: int, final: bool, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, matches: tuple[np.ndarray, ...],
     out_event: np.ndarray, out_upto: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """(int64 value, float64 value, count) for each output row; ``nulls`` and ``keep`` are empty where all rows count; ``matches``: events,
-    labels, scattered.
+    """(int64 value, float64 value, count) for each output row; ``nulls`` and ``keep`` are empty where all rows count; ``matches``:
+    events, labels, scattered.
 
     MIN and MAX give the row of the extreme value as the int64. An integer sum that has overflowed has wrapped, and its count is -1.
     """
@@ -263,8 +265,8 @@ def _match_sums(events, labels, scattered, weights, out):
 def collect(
     mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray, matches: tuple[np.ndarray, ...], out_event: np.ndarray, out_upto: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels twice.
-    ``nulls``, ``keep``, ``matches``: see :func:`aggregate`."""
+    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels
+    twice. ``nulls``, ``keep``, ``matches``: see :func:`aggregate`."""
     offsets = np.zeros(len(out_event) + 1, dtype=np.int64)
     found = np.empty((2, 0), dtype=np.int64)
     _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offsets, found)

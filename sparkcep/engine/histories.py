@@ -1,4 +1,5 @@
-"""A history of matches as it arrives in the first row of a task, made ready for the search (RC-ACEP, VLDB 2016, Definition 4 and section 4)."""
+"""A history of matches as it arrives in the first row of a task, made ready for the search (RC-ACEP, VLDB 2016, Definition 4 and
+section 4)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 
 class Vectors(NamedTuple):
-    """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``, ``points``; ``errors`` float64 (n); the ``bundles`` of each."""
+    """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``, ``points``; ``errors`` float64 (n); the
+    ``bundles`` of each."""
 
     place: np.ndarray
     errors: np.ndarray
@@ -43,7 +45,8 @@ class Vectors(NamedTuple):
 
 
 class Stands(NamedTuple):
-    """Where candidates stand: ``costs`` int64, ascending, in units of the plan's scale; the number of ``places``; ``pairs``: each place with the number of a cost at which one stands there."""
+    """Where candidates stand: ``costs`` int64, ascending, in units of the plan's scale; the number of ``places``; ``pairs``: each
+    place with the number of a cost at which one stands there."""
 
     costs: np.ndarray
     places: int
@@ -51,14 +54,16 @@ class Stands(NamedTuple):
 
 
 class HistoryReader:
-    """Reads the history of one task, of the net whose candidates ``stands`` tells. A ``published`` order takes bundles from it, ours match points."""
+    """Reads the history of one task, of the net whose candidates ``stands`` tells. A ``published`` order takes bundles from it,
+    ours match points."""
 
     def __init__(self, task: Task, stands: Stands, column: str, published: bool) -> None:
         self.task, self.stands, self.column, self.published = task, stands, column, published
         self.read: tuple[searching.Told, Promises] | None = None
 
     def told(self, chunk: Chunk) -> tuple[searching.Told, Promises]:
-        """The vectors of the history, and how promising they are, of which nothing is counted yet; the first chunk of a task brings it. Raises MatchRuntimeError for one that is none, or of another clause."""
+        """The vectors of the history, and how promising they are, of which nothing is counted yet; the first chunk of a task brings
+        it. Raises MatchRuntimeError for one that is none, or of another clause."""
         if self.read is None:
             values = chunk.columns[self.column]
             rows = values[0].as_py() if len(values) else None
@@ -79,7 +84,8 @@ class HistoryReader:
         return self._told(vectors, levels, intervals), NO_PROMISES if self.published else promised(vectors, levels, intervals, self.stands)
 
     def _told(self, vectors: Vectors, levels: np.ndarray, intervals: int) -> searching.Told:
-        """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do. ``levels``: the number of each one's cost, -1 where no candidate has it."""
+        """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do.
+        ``levels``: the number of each one's cost, -1 where no candidate has it."""
         codes, kept = [], []
         for i, (place, level, remaining, idle) in enumerate(zip(vectors.place.tolist(), levels.tolist(), vectors.remaining.tolist(), vectors.idle.tolist())):
             if level >= 0 and vectors.bundles[i] and 1 <= place <= self.stands.places and 1 <= remaining <= intervals and 0 <= idle < intervals:
@@ -103,8 +109,9 @@ class HistoryReader:
 
 
 def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stands) -> Promises:
-    """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match points for each visit, smoothed by
-    those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where no candidate has it."""
+    """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match
+    points for each visit, smoothed by those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where
+    no candidate has it."""
     costs = max(len(stands.costs), 1)
     kinds = (stands.places + 1) * costs
     g = max(d for d in _divisors(intervals) if d == 1 or kinds * d * d <= MAX_PROMISES)
@@ -143,7 +150,8 @@ def _divisors(n: int) -> list[int]:
 
 
 def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
-    """Into how many intervals the window is divided: as the pattern column says, or, where that is NULL, as many as vectors tell."""
+    """Into how many intervals the window is divided: as the pattern column says, or, where that is NULL, as many as vectors
+    tell."""
     found = {row["pattern"] for row in rows} - {None}
     if len(found) > 1:
         raise _wrong("its rows are of several patterns; keep those of one")
@@ -160,7 +168,8 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
 
 
 def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Vectors:
-    """The rows of a history, checked. Bundles are numbered from 0 on, and errors are those that a clause has which are as good as equal: a FLOAT holds few of them as they are."""
+    """The rows of a history, checked. Bundles are numbered from 0 on, and errors are those that a clause has which are as good as
+    equal: a FLOAT holds few of them as they are."""
     for row in rows:
         gap = next((name for name in COLUMNS if name != "pattern" and (name != "points" or not published) and row[name] is None), None)
         if gap is not None:
@@ -204,7 +213,8 @@ def _wrong(why: str) -> MatchRuntimeError:
 
 
 def sketch_size(vectors: Vectors, asked: tuple[int, ...]) -> tuple[int, int]:
-    """(depth, width) of a sketch: as written, or for so many cells those of Theorem 4, by the mean number of vectors that lead to a bundle."""
+    """(depth, width) of a sketch: as written, or for so many cells those of Theorem 4, by the mean number of vectors that lead to a
+    bundle."""
     if len(asked) == 2:
         return asked[0], asked[1]
     (cells,) = asked
@@ -215,10 +225,12 @@ def sketch_size(vectors: Vectors, asked: tuple[int, ...]) -> tuple[int, int]:
 
 
 def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[float], intervals: int) -> Vectors:
-    """What a sketch of ``size`` (depth, width) tells of each vector that a candidate may have: the least count and the bundles common to its cells (Algorithm 4).
+    """What a sketch of ``size`` (depth, width) tells of each vector that a candidate may have: the least count and the bundles
+    common to its cells (Algorithm 4).
 
-    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3); the match points, which the paper does not keep, are added up as the visits are. Cells are pmod(xxhash64(place, errors, remaining,
-    idle, i), width), with Spark's hash of INT, DOUBLE, INT, INT and INT.
+    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3); the match points, which
+    the paper does not keep, are added up as the visits are. Cells are pmod(xxhash64(place, errors, remaining, idle, i), width),
+    with Spark's hash of INT, DOUBLE, INT, INT and INT.
     """
     depth, width = size
     asked = places * len(errors) * intervals * intervals

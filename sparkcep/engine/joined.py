@@ -108,7 +108,8 @@ class Sequences(Rankings):
         return tree
 
     def _of_terms(self, chunk: Chunk, letters: np.ndarray) -> dict[int, np.ndarray] | None:
-        """float64 (rows) by variable: what its row adds to a score that is a sum, NaN where that is NULL; None where sums are not Spark's."""
+        """float64 (rows) by variable: what its row adds to a score that is a sum, NaN where that is NULL; None where sums are not
+        Spark's."""
         weights = summed_weights(self.task, chunk, letters)
         if weights is None or unclear(self.terms, chunk.columns, letters):
             return None
@@ -117,7 +118,8 @@ class Sequences(Rankings):
         return {v: weights[v].astype(np.float64) for v in self.variables}
 
     def _of_leaves(self, columns: dict[str, pa.Array], letters: np.ndarray) -> dict[int, np.ndarray] | None:
-        """The same of the leaves of a monotone score; None where arithmetic with them is not Spark's own, or NULLs are passed over."""
+        """The same of the leaves of a monotone score; None where arithmetic with them is not Spark's own, or NULLs are passed
+        over."""
         monotone, rows = self.monotone, len(letters)
         assert monotone is not None
         types = {variable: type_of(columns[column].type) for variable, column in monotone.leaves}

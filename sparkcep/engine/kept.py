@@ -1,8 +1,8 @@
 """TOP k over matches that are listed: only those that may be among the k best of their partition and sliding window are kept.
 
-The engine scores them itself, exactly as Spark does, so that what it drops is surely not among the best; Spark, or a later part of the engine,
-ranks the rest. Scores are told as whole numbers of the same order, the larger the better. Where the score is no arithmetic that the engine knows,
-or values at hand might be rounded otherwise or leave their types, all matches are told.
+The engine scores them itself, exactly as Spark does, so that what it drops is surely not among the best; Spark, or a later part of
+the engine, ranks the rest. Scores are told as whole numbers of the same order, the larger the better. Where the score is no
+arithmetic that the engine knows, or values at hand might be rounded otherwise or leave their types, all matches are told.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class _Pairs(NamedTuple):
 
 
 def best(found: Found, pairs: _Pairs, k: int) -> np.ndarray:
-    """int64: the places of the k best of each partition and window, in ascending order. Ties: the earliest vector of rows, then the place."""
+    """int64: the places of the k best of each partition and window, in ascending order. Ties: the earliest vector of rows, then the
+    place."""
     group = _numbers(pairs.part, pairs.window)
     needed = np.full(int(group.max(initial=-1)) + 1, k, dtype=np.int64)
     left, sure = np.arange(len(group)), []

@@ -1,7 +1,7 @@
 """Lifetimes of rows and matches: times as int64 in one order, and back.
 
-Times that are whole numbers stand for themselves, floating ones for their bits in the order of their values. The next number is the next time, so
-that [t, t + size) ends before the first time outside.
+Times that are whole numbers stand for themselves, floating ones for their bits in the order of their values. The next number is the
+next time, so that [t, t + size) ends before the first time outside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _INTS = {"tinyint": 8, "smallint": 16, "int": 32, "date": 32}
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Rows by their lifetimes: ``when`` and ``ends`` int64, ``absent`` uint8 of rows without a time. Where nothing ends, ``when`` is 0."""
+    """Rows by their lifetimes: ``when`` and ``ends`` int64, ``absent`` uint8 of rows without a time. Where nothing ends, ``when``
+    is 0."""
 
     when: np.ndarray
     ends: np.ndarray

@@ -69,8 +69,8 @@ class Open:
         return out
 
     def left(self, chunk: Chunk, opens: np.ndarray, first: np.ndarray, back: int, taken: np.ndarray | None = None) -> Left:
-        """What is left of a chunk that was searched from here. ``opens``: as the kernel left them; ``first`` int64: of each partition
-        that goes on the first row that a later attempt may take, and ``back``: how many rows before it that may look at;
+        """What is left of a chunk that was searched from here. ``opens``: as the kernel left them; ``first`` int64: of each
+        partition that goes on the first row that a later attempt may take, and ``back``: how many rows before it that may look at;
         ``taken`` uint8 (rows): marks of those in a match."""
         parts = np.flatnonzero(chunk.going)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]

@@ -87,9 +87,11 @@ def _reachable(program: Program, start: int) -> set[int]:
 
 
 def largest_counts(conditions: Conditions) -> np.ndarray:
-    """int64 (slots): of a count the largest number that is told from greater ones, which keep no runs apart; 0 where all numbers are, and for what is no count.
+    """int64 (slots): of a count the largest number that is told from greater ones, which keep no runs apart; 0 where all numbers
+    are, and for what is no count.
 
-    It is 1 where only matters whether there is a value yet, and one more than the greatest constant where a count is only compared with constants.
+    It is 1 where only matters whether there is a value yet, and one more than the greatest constant where a count is only compared
+    with constants.
     """
     slots, largest, code = conditions.slots, np.zeros(len(conditions.slots), dtype=np.int64), conditions.code.tolist()
     largest[slots[:, 0] == SLOT["COUNT"]] = 1

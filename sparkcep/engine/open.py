@@ -130,7 +130,8 @@ class OpenPartitions:
     """Searches partitions of which rows come little by little, many at a time; what is kept of each is bytes between the calls."""
 
     def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False) -> None:
-        """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones is told window by window."""
+        """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones
+        is told window by window."""
         self.task, self.schema = Task.of(prepared, limits), schema
         self.passage = _passage(self.task, endless)
         self.bytes = StateBytes(schema, self.passage.form)

@@ -39,8 +39,8 @@ GRAPH = pa.list_(
 
 @dataclass(frozen=True)
 class Rows:
-    """The output rows of one buffer; see :mod:`sparkcep.engine.gather`. ``by_event``: for kinds of leaves that say something of a whole match,
-    the values of each event."""
+    """The output rows of one buffer; see :mod:`sparkcep.engine.gather`. ``by_event``: for kinds of leaves that say something of a
+    whole match, the values of each event."""
 
     events: np.ndarray
     labels: np.ndarray
@@ -107,7 +107,8 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
 
 
 def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array], most: int) -> np.ndarray | None:
-    """int64: about how many bytes each output row takes with those leaves and the input columns ``kept``; None where all together take at most ``most``."""
+    """int64: about how many bytes each output row takes with those leaves and the input columns ``kept``; None where all together
+    take at most ``most``."""
     specs = [leaf.spec for leaf in leaves]
     lists = [spec for spec in specs if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
     events = [rows.by_event[kind] for kind in {spec.kind for spec in specs} & rows.by_event.keys()]
@@ -254,7 +255,8 @@ def match_positions(events: np.ndarray, scattered: np.ndarray, positions: np.nda
 
 
 def match_graphs(until: np.ndarray, items: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
-    """Graphs from ``until`` int64 (n + 1) and ``items`` int64 (k, 5): position, variable, range of predecessors (-1: none), complete."""
+    """Graphs from ``until`` int64 (n + 1) and ``items`` int64 (k, 5): position, variable, range of predecessors (-1: none),
+    complete."""
     first = items[:, 2] < 0
     before = [pa.array(items[:, k].astype(np.int32), mask=first) for k in (2, 3)]
     complete = pa.array(items[:, 4] == 1)
@@ -356,7 +358,8 @@ def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> p
 
 
 def _decimal_sums(run: Callable, column: pa.Array) -> tuple[list[int], np.ndarray]:
-    """The sums, unscaled, and how many values they have: summed in parts of 32 bits, which no number of rows in a buffer can make overflow."""
+    """The sums, unscaled, and how many values they have: summed in parts of 32 bits, which no number of rows in a buffer can make
+    overflow."""
     low, high = decimal_words(column)
     if len(low) == 0 or (max(abs(int(low.min())), abs(int(low.max()))) < 1 << 32 and bool((high == low >> 63).all())):
         total, _, counts = run(gather.SUM_INT, ints=low)

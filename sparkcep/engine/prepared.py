@@ -22,8 +22,9 @@ from sparkcep.plan.records import LeafSpec
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the table function's ``analyze`` hands to its workers. ``compiled``: the bytecode of an automaton. ``memo``: how failed states of the adjacent search are
-    remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of each."""
+    """What the table function's ``analyze`` hands to its workers. ``compiled``: the bytecode of an automaton. ``memo``: how failed
+    states of the adjacent search are remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of
+    each."""
 
     strategy: Strategy
     input_schema: pa.Schema
@@ -46,7 +47,8 @@ class Prepared:
 @dataclass
 class Task:
     """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
-    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``totals``: what the checks of a budget came to."""
+    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``totals``: what the checks of a
+    budget came to."""
 
     prepared: Prepared
     limits: Limits

@@ -41,8 +41,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Bundles:
-    """Bundles that may go on, one of a partition at most: the best match of each, and int64 the rows of its first and last match points and
-    their number."""
+    """Bundles that may go on, one of a partition at most: the best match of each, and int64 the rows of its first and last match
+    points and their number."""
 
     best: Found
     first: np.ndarray
@@ -66,10 +66,11 @@ NO_BUNDLES = Bundles(Found.none(WITH_ERRORS), _NONE, _NONE, _NONE)
 class Open:
     """Where the search stands in partitions that go on, of which the kept rows are; they are the first ones of the next buffer.
 
-    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``, the position of the row behind
-    these; ``number`` of the last match; ``reported``, how many bundles. ``places`` int64, ``taken`` uint8: position of each row searched, and whether it
-    is in a reported match. ``runs``, ``used``: the entries of the runs; ``run`` int64 (partitions, nodes): the run of each node. ``bundles``: those that may go on.
-    Rows are counted over all kept ones."""
+    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
+    the position of the row behind these; ``number`` of the last match; ``reported``, how many bundles. ``places`` int64, ``taken``
+    uint8: position of each row searched, and whether it is in a reported match. ``runs``, ``used``: the entries of the runs;
+    ``run`` int64 (partitions, nodes): the run of each node. ``bundles``: those that may go on. Rows are counted over all kept
+    ones."""
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
@@ -234,7 +235,8 @@ class _Pass(Round):
         return np.where(stand < high, self.measured.when[np.minimum(stand, chunk.rows - 1)], chunk.watermark + 1)
 
     def _closed(self, parts: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """bool: over a stream, which bundles no match point to come can join: those of ``parts`` with the rows of their ``last`` match points."""
+        """bool: over a stream, which bundles no match point to come can join: those of ``parts`` with the rows of their ``last``
+        match points."""
         if self.chunk.watermark is None or not len(parts):
             return np.zeros(len(parts), dtype=bool)
         searched = parts < int(self.state[codes.S_PART]) if self.outcome == codes.FULL else True
@@ -249,8 +251,8 @@ class _Pass(Round):
         self.classes.head[self.slots[parts]] = np.where(ended, NONE, head)
 
     def left(self) -> Left:
-        """Where the partitions that go on stand, and the rows that are looked at again: those not searched yet, those of runs and of bundles that
-        may go on, and their neighbours."""
+        """Where the partitions that go on stand, and the rows that are looked at again: those not searched yet, those of runs and
+        of bundles that may go on, and their neighbours."""
         chunk, open, bundles = self.chunk, self.open, self.bundles
         parts = np.flatnonzero(chunk.going)
         if not len(parts):
@@ -295,8 +297,8 @@ class _Pass(Round):
 
 
 class ProxyForm:
-    """How :class:`Open` is kept as bytes: of each run its entries (kept row, edge, entry before), and of a bundle the rows and edges of its best match.
-    Their numbers mean something for one net only, whose fingerprint stands with them."""
+    """How :class:`Open` is kept as bytes: of each run its entries (kept row, edge, entry before), and of a bundle the rows and
+    edges of its best match. Their numbers mean something for one net only, whose fingerprint stands with them."""
 
     kind, numbers = CHEAPEST, 9
     arrays = tuple(np.dtype(t) for t in (np.int64, np.uint8, np.int32, np.int32, np.int32, np.int32))

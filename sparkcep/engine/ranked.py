@@ -82,8 +82,8 @@ class Rankings:
                 yield Span(part, low, high, first - low, until - low, numbers)
 
     def within(self, chunk: Chunk, side: int = 0) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where the windows end and begin that bound each match of a side, or of the pattern, beside sliding ones, for each row; None where there are
-        none."""
+        """Where the windows end and begin that bound each match of a side, or of the pattern, beside sliding ones, for each row;
+        None where there are none."""
         plan, columns = self.task.plan, chunk.columns
         outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search != SIDES else []
         windows = [plan.windows[w] for w in (*outer, *self.task.prepared.strategy.spans[side])]
@@ -246,7 +246,8 @@ def unclear(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.n
 
 
 class Far(NamedTuple):
-    """Equalities of all rows of two variables: these, and int64 (2, rows) what their rows must agree in, below 0 where nothing agrees."""
+    """Equalities of all rows of two variables: these, and int64 (2, rows) what their rows must agree in, below 0 where nothing
+    agrees."""
 
     tests: tuple[tuple[tuple[int, int], np.ndarray], ...]
 
@@ -279,7 +280,8 @@ class Far(NamedTuple):
 
 
 class _Links(NamedTuple):
-    """The automaton, with an edge for each difference that a band allows, and what its rows compare. ``original`` int64 (edges): the strategy's edges."""
+    """The automaton, with an edge for each difference that a band allows, and what its rows compare. ``original`` int64 (edges):
+    the strategy's edges."""
 
     first: np.ndarray
     edges: np.ndarray
@@ -293,8 +295,8 @@ class _Links(NamedTuple):
 
 
 def _shifts(band: links.Band | None, columns: dict[str, pa.Array]) -> list[pa.Array | None] | None:
-    """For each copy of an edge what the key of the row taken next is in a band, whose lower end or number is that of the row before: one copy for each
-    difference; None where they are too many, or numbers are not whole."""
+    """For each copy of an edge what the key of the row taken next is in a band, whose lower end or number is that of the row
+    before: one copy for each difference; None where they are too many, or numbers are not whole."""
     if band is None:
         return [None]
     if not all(type_of(columns[name].type).is_integer for name in band[1:]):
@@ -315,7 +317,8 @@ def _shifts(band: links.Band | None, columns: dict[str, pa.Array]) -> list[pa.Ar
 
 
 def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Letters of rows; those whose time is NULL are in no match. ``ends`` (windows, rows): where the windows that begin with each row end."""
+    """Letters of rows; those whose time is NULL are in no match. ``ends`` (windows, rows): where the windows that begin with each
+    row end."""
     return np.where((ends > np.arange(len(letters))).all(axis=0), letters, 0)
 
 

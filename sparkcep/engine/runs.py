@@ -11,13 +11,15 @@ from sparkcep.search.chains import C_FIELDS, NONE
 
 
 def empty_runs(classes: int, entries: int, positions: np.ndarray, room: Room) -> cargo.Runs:
-    """Room for so many ``entries`` of the runs of ``classes`` (0 where classes are their runs); ``positions``: of the buffer's rows in their partitions."""
+    """Room for so many ``entries`` of the runs of ``classes`` (0 where classes are their runs); ``positions``: of the buffer's rows
+    in their partitions."""
     pool, at = np.zeros((entries, C_FIELDS), dtype=np.int64), np.zeros(entries, dtype=np.int64)
     return with_room(cargo.Runs(np.full(classes, NONE, dtype=np.int64), pool, at, positions, at, at.reshape(-1, 1), *(4 * [at])), room)
 
 
 def told_apart(runs: cargo.Runs, edges: np.ndarray, by_cost: bool) -> cargo.Runs:
-    """The runs, of which a row tells the best match, or (``by_cost``) the best one of each cost at which an accepting one of ``edges`` completes."""
+    """The runs, of which a row tells the best match, or (``by_cost``) the best one of each cost at which an accepting one of
+    ``edges`` completes."""
     accepting = edges[:, E_VAR] == ACCEPT
     costs = np.unique(edges[accepting, E_COST]) if by_cost else np.zeros(1, dtype=np.int64)
     rank = np.where(accepting & by_cost, np.searchsorted(costs, edges[:, E_COST]), 0)

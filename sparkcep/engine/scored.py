@@ -1,8 +1,8 @@
-"""Scores of listed matches as the engine computes them itself, exactly as Spark does; and of what parts they are made, so that they can be bounded before a match is
-complete.
+"""Scores of listed matches as the engine computes them itself, exactly as Spark does; and of what parts they are made, so that they
+can be bounded before a match is complete.
 
-Scores are told as whole numbers of the same order, the larger the better. Where the score is no arithmetic that the engine knows, or values at hand might be rounded
-otherwise or leave their types, there are none.
+Scores are told as whole numbers of the same order, the larger the better. Where the score is no arithmetic that the engine knows,
+or values at hand might be rounded otherwise or leave their types, there are none.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ARRAYS = {
 
 
 class Summed(NamedTuple):
-    """A score as a ``tree`` over sums of the rows of a match: ``weights`` float64 (sums, variables, rows), what each row adds, and ``slack`` float64 (sums), by how
-    much a sum may be rounded."""
+    """A score as a ``tree`` over sums of the rows of a match: ``weights`` float64 (sums, variables, rows), what each row adds, and
+    ``slack`` float64 (sums), by how much a sum may be rounded."""
 
     tree: tuple
     weights: np.ndarray
@@ -73,7 +73,8 @@ class Sum:
         return _ordered(sums, _missing(self.known, found))
 
     def summed(self, chunk: Chunk, letters: np.ndarray, most: int) -> Summed | None:
-        """The score by its parts; None where a match without a score is not told by its rows one by one. ``most``: rows of a match."""
+        """The score by its parts; None where a match without a score is not told by its rows one by one. ``most``: rows of a
+        match."""
         there = _there(letters, len(self.weights))
         weights = np.where(there, self.weights[:, : len(letters)], 0.0)
         if np.isinf(weights).any() or (self.exact and np.abs(weights).max(initial=0.0) * most >= bounds.EXACT):

@@ -1,8 +1,8 @@
-"""The k best matches of a sequence of single rows by a monotone score that is no sum (CPR, sections 3.2 to 3.4: nonlinear preferences), without going
-through all matches. The method: ``monotone_kernels``.
+"""The k best matches of a sequence of single rows by a monotone score that is no sum (CPR, sections 3.2 to 3.4: nonlinear
+preferences), without going through all matches. The method: ``monotone_kernels``.
 
-A score is a tree over one weight for each stratum, as ``plan.score`` writes it: ("leaf", stratum), ("lit", number), or an operation of ``OPERATIONS``
-with its operands. All are exact in IEEE arithmetic or correctly rounded, so that the bits are Spark's.
+A score is a tree over one weight for each stratum, as ``plan.score`` writes it: ("leaf", stratum), ("lit", number), or an operation
+of ``OPERATIONS`` with its operands. All are exact in IEEE arithmetic or correctly rounded, so that the bits are Spark's.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Inside:
-    """What rows of a sequence are asked beside their order, see :class:`sparkcep.search.bounded.Order`: ``same``, by stratum; ``groups``: (window, first stratum, last
-    stratum); ``windows`` int64 (windows, rows): where they end."""
+    """What rows of a sequence are asked beside their order, see :class:`sparkcep.search.bounded.Order`: ``same``, by stratum;
+    ``groups``: (window, first stratum, last stratum); ``windows`` int64 (windows, rows): where they end."""
 
     same: tuple[bool, ...]
     groups: tuple[tuple[int, int, int], ...]
@@ -72,10 +72,11 @@ def top_sequences(
 ) -> Sequences:
     """The ``k`` best of each window among the sequences of one row of each stratum, in the order of the strata and of the rows.
 
-    ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``, ``high`` int64 (windows), both
-    ascending: rows of each window, ``high`` behind the last; without them all rows are one window. ``ends`` int64 (rows), ascending, may bound
-    each sequence by its first row; ``inside`` says what else is asked. Ties: the lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's
-    search, and of its results. Raises TooManyStepsError, TooMuchStateError.
+    ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``,
+    ``high`` int64 (windows), both ascending: rows of each window, ``high`` behind the last; without them all rows are one window.
+    ``ends`` int64 (rows), ascending, may bound each sequence by its first row; ``inside`` says what else is asked. Ties: the
+    lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's search, and of its results. Raises
+    TooManyStepsError, TooMuchStateError.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
@@ -131,8 +132,9 @@ def _each(
 
 
 def best_of(parts: list[tuple[Sequences, np.ndarray]], k: int, strata: int) -> tuple[Sequences, np.ndarray]:
-    """The ``k`` best of each window among the results of several searches of the same windows, each with the labels uint8 (strata) of its rows; and their labels uint8
-    (results, strata). Ties: the earliest vector of rows, each once and a prefix first; then the earliest sequence of rows with their labels."""
+    """The ``k`` best of each window among the results of several searches of the same windows, each with the labels uint8 (strata)
+    of its rows; and their labels uint8 (results, strata). Ties: the earliest vector of rows, each once and a prefix first; then the
+    earliest sequence of rows with their labels."""
     window = np.concatenate([np.zeros(0, dtype=np.int64), *(part.window for part, _ in parts)])
     score = np.concatenate([np.zeros(0), *(part.score for part, _ in parts)])
     rows = np.concatenate([np.zeros((0, strata), dtype=np.int64), *(part.rows for part, _ in parts)])
@@ -167,8 +169,8 @@ def _room(m: int, n: int, k: int, depth: int) -> mk.Room:
 
 
 def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
-    """int64 (strata): 1 where a larger weight makes the score larger, -1 where a smaller one does, 0 where it has none. Raises ValueError where it is not
-    monotone."""
+    """int64 (strata): 1 where a larger weight makes the score larger, -1 where a smaller one does, 0 where it has none. Raises
+    ValueError where it is not monotone."""
     return compiled(tree, strata).rising
 
 

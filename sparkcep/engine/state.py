@@ -1,4 +1,5 @@
-"""What is kept of open partitions as bytes: rows and numbers, nothing of a kernel, so that a later version's search goes on from them.
+"""What is kept of open partitions as bytes: rows and numbers, nothing of a kernel, so that a later version's search goes on from
+them.
 
 The state of a partition is, little endian:
 

@@ -1,8 +1,8 @@
 """The engine over a stream: rows of many keys in any order, of which a watermark says up to when all are there.
 
-Between two micro-batches a key's state is bytes: how many of them are the engine's (:mod:`sparkcep.engine.state`), these, and the rows that the watermark has not
-released, in the same form. Rows that are released go to the engine in the clause's order; all partitions are open, so that it tells only
-what no row to come can change.
+Between two micro-batches a key's state is bytes: how many of them are the engine's (:mod:`sparkcep.engine.state`), these, and the
+rows that the watermark has not released, in the same form. Rows that are released go to the engine in the clause's order; all
+partitions are open, so that it tells only what no row to come can change.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class PendingForm(WholeForm):
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of keys: ``states``, b"" where nothing is; ``due`` int64: the watermark (in microseconds) at which the key has something to decide though no row
-    of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps, and how many are not released."""
+    """What is kept of keys: ``states``, b"" where nothing is; ``due`` int64: the watermark (in microseconds) at which the key has
+    something to decide though no row of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps, and how
+    many are not released."""
 
     states: list[bytes]
     due: np.ndarray
@@ -79,8 +80,9 @@ class Stream:
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes], watermark: int) -> Generator[pa.Table, None, Kept]:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
 
-        ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what the
-        last call gave, b"" for a new one; ``watermark``: in microseconds; rows at or before the one before it are not among ``rows``.
+        ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what
+        the last call gave, b"" for a new one; ``watermark``: in microseconds; rows at or before the one before it are not among
+        ``rows``.
         """
         parts = len(states)
         inner, outer = _parted(states)

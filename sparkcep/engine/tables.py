@@ -87,7 +87,8 @@ class Tables:
                 arrays.append(pa.array(rows.events[rows.out_event, codes.E_ROWS] >= 0))
             elif f.name in self.leaves:
                 values = self._leaf(f.name, rows, columns)
-                # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same type
+                # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same
+                # type
                 arrays.append(values if values.type.equals(f.type) else values.cast(f.type))
             else:
                 arrays.append(columns[f.name].take(taken))

@@ -1,7 +1,7 @@
 """Arcs that come and go, as a graph for kernels: for each time between two changes the arcs that are valid then.
 
-A kernel looks a row's arcs up in the lists that begin at the row's ``base``, so that it does not ask of an arc whether it is valid. An arc ON EXPIRY is taken
-at a time behind its row, and carries its own times.
+A kernel looks a row's arcs up in the lists that begin at the row's ``base``, so that it does not ask of an arc whether it is valid.
+An arc ON EXPIRY is taken at a time behind its row, and carries its own times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _TAKES = {"row": kernels.ON_ROW, "empty": kernels.ON_EMPTY, "expiry": kernels.ON
 
 
 class Present(NamedTuple):
-    """An arc of the automaton, valid from ``begin`` to before ``end``, with the parameters of the row ``given`` (-1: it has none)."""
+    """An arc of the automaton, valid from ``begin`` to before ``end``, with the parameters of the row ``given`` (-1: it has
+    none)."""
 
     arc: int
     begin: int = ALWAYS
@@ -35,8 +36,8 @@ BEGIN, END = map(Present._fields.index, ("begin", "end"))
 
 @dataclass(frozen=True)
 class Timetable:
-    """A ``graph`` over arcs that are present; ``arcs`` int64: which arc of the automaton each is, ``given`` int64: the rows of their parameters. ``bounds``: of
-    each set of arcs the times at which they change, and ``bases`` where its lists begin."""
+    """A ``graph`` over arcs that are present; ``arcs`` int64: which arc of the automaton each is, ``given`` int64: the rows of
+    their parameters. ``bounds``: of each set of arcs the times at which they change, and ``bases`` where its lists begin."""
 
     graph: kernels.Graph
     arcs: np.ndarray

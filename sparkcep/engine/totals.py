@@ -9,8 +9,9 @@ MILLIONTHS = 1_000_000
 
 @dataclass
 class Totals:
-    """``checks``: candidates that were tried; ``left_out``: those that were not; ``short``: rows at which some were not; ``matches`` that were told, and how many of them are ``complete``;
-    ``lost``: what is missing of the coverage of those rows, in millionths of a row, where the clause asks for COVERAGE()."""
+    """``checks``: candidates that were tried; ``left_out``: those that were not; ``short``: rows at which some were not;
+    ``matches`` that were told, and how many of them are ``complete``; ``lost``: what is missing of the coverage of those rows, in
+    millionths of a row, where the clause asks for COVERAGE()."""
 
     checks: int = 0
     left_out: int = 0

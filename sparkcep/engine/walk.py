@@ -33,7 +33,8 @@ def windowed(task: Task) -> bool:
 
 @dataclass(frozen=True)
 class Negations:
-    """Masks of the negated variables, and of groups by their names: ``local`` to their rows; ``late``: whose conditions look at the finished match; ``mixed``:
+    """Masks of the negated variables, and of groups by their names: ``local`` to their rows; ``late``: whose conditions look at the
+    finished match; ``mixed``:
     late ones that look at their own rows and at others' together. ``at_start``: whether a negation may look at rows before the
     match; ``groups``: the nets of the local groups, and ``late_groups`` of the late ones, or that have windows."""
 

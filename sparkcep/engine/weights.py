@@ -51,7 +51,8 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
 
 
 def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
-    """int64 (variables, rows) in units of the smallest decimal place, 0 for NULL; None where a term is floating, no number, or too large for that: below 2**60."""
+    """int64 (variables, rows) in units of the smallest decimal place, 0 for NULL; None where a term is floating, no number, or too
+    large for that: below 2**60."""
     types = [type_of(columns[term.column].type) if term.column else None for term in terms]
     if any(t is not None and (t.is_float or not t.is_number) for t in types):
         return None
@@ -107,7 +108,8 @@ class TypeRangeError(Exception):
 
 
 class MatchScores:
-    """The scores of listed matches as Spark has them: floating sums in row order, others exact, integers in their types. ``parts``: of an average."""
+    """The scores of listed matches as Spark has them: floating sums in row order, others exact, integers in their types. ``parts``:
+    of an average."""
 
     def __init__(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool) -> None:
         self.terms, self.parts, self.ansi = terms, parts, ansi

@@ -25,8 +25,8 @@ _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
 def plan_windows(windows: tuple[Window, ...], columns: dict[str, pa.Array], offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(ends int64 (windows, rows), backs int64 (rows)) of a plan's windows: for each window and row the first row outside a window that
-    begins with it; the first row inside a window 0 that ends with it."""
+    """(ends int64 (windows, rows), backs int64 (rows)) of a plan's windows: for each window and row the first row outside a window
+    that begins with it; the first row inside a window 0 that ends with it."""
     found = [window_ends(window.kind, window.size, columns.get(window.order), offsets) for window in windows]
     return np.array([ends for ends, _ in found]), found[0][1]
 
@@ -46,8 +46,9 @@ def check_window(window: Window, schema: pa.Schema) -> None:
 
 
 class Measured(NamedTuple):
-    """Rows in the measure of a window, int64 or float64 (rows): ``when``; ``until``: the last place inside a window that begins with the row; ``near``: the
-    last place no farther than the window's size. ``null`` bool (rows): the place is NULL, so that the row is in no match."""
+    """Rows in the measure of a window, int64 or float64 (rows): ``when``; ``until``: the last place inside a window that begins
+    with the row; ``near``: the last place no farther than the window's size. ``null`` bool (rows): the place is NULL, so that the
+    row is in no match."""
 
     when: np.ndarray
     until: np.ndarray
@@ -71,7 +72,8 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
 
 
 def window_measure(window: Window, column: pa.Array | None, positions: np.ndarray) -> tuple[np.ndarray, Fraction]:
-    """(places of the rows int64 or float64, size of the window in the same unit); ``column``: the window's order column, if it is not of rows."""
+    """(places of the rows int64 or float64, size of the window in the same unit); ``column``: the window's order column, if it is
+    not of rows."""
     if window.kind == ROWS:
         return _alike(positions), Fraction(window.size)
     assert column is not None
@@ -80,8 +82,8 @@ def window_measure(window: Window, column: pa.Array | None, positions: np.ndarra
 
 
 def _alike(values: np.ndarray) -> np.ndarray:
-    """The values as an array that cannot be written. Those of a BIGINT or TIMESTAMP column cannot, and kernels are compiled for whether an array can be: so those
-    of INT columns, and positions, need no kernels of their own."""
+    """The values as an array that cannot be written. Those of a BIGINT or TIMESTAMP column cannot, and kernels are compiled for
+    whether an array can be: so those of INT columns, and positions, need no kernels of their own."""
     view = values.view()
     view.flags.writeable = False
     return view
@@ -108,8 +110,8 @@ def _added(values: np.ndarray, more: int) -> np.ndarray:
 
 
 def _ordered(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(places int64 or float64, bool NULL) of a window's order column, as far apart as its values and ascending in the clause's order. An infinite value
-    has no distance to itself, as NULL has none."""
+    """(places int64 or float64, bool NULL) of a window's order column, as far apart as its values and ascending in the clause's
+    order. An infinite value has no distance to itself, as NULL has none."""
     values, null = words(column), null_marks(column).astype(bool)
     if values.dtype.kind == "f":
         null |= ~np.isfinite(values)
@@ -184,7 +186,8 @@ def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Sliding windows over an order column: in ``parts`` of its unit (floats: of 1) they begin at the multiples of ``pace`` and are ``reach`` long."""
+    """Sliding windows over an order column: in ``parts`` of its unit (floats: of 1) they begin at the multiples of ``pace`` and are
+    ``reach`` long."""
 
     type: Type | None
     target: pa.DataType
@@ -206,7 +209,8 @@ class _Grid:
         return _Grid(t, target, parts, int(step * parts), int(size * parts))
 
     def exact(self, places: np.ndarray) -> np.ndarray:
-        """Places of an order column, or numbers of windows, as Python's own whole numbers where arithmetic on them could pass 64 bits."""
+        """Places of an order column, or numbers of windows, as Python's own whole numbers where arithmetic on them could pass 64
+        bits."""
         if places.dtype.kind == "f" or not len(places):
             return places
         far = max(abs(int(places.min())), abs(int(places.max()))) + 1
@@ -240,7 +244,8 @@ class _Grid:
 
 
 def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers, how many of them) of the windows that hold each pair of places. Raises TooMuchStateError where they are more than ``most``."""
+    """(numbers, how many of them) of the windows that hold each pair of places. Raises TooMuchStateError where they are more than
+    ``most``."""
     bottom, top = grid.holding(low, high)
     counts = np.maximum(top - bottom + 1, 0)
     if not counts.sum() <= most:  # not a number, too
@@ -256,9 +261,9 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int) -> tuple[
 def windows_holding(
     window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, _Grid]:
-    """(match int64, number, grid) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin at the multiples of
-    the step, as those of Spark's window() function do; of rows, from the partition's first on. Raises TooMuchStateError where they are more than
-    ``most``."""
+    """(match int64, number, grid) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin
+    at the multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on. Raises
+    TooMuchStateError where they are more than ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)
     values = positions if column is None else words(column)
     ends = np.stack([values[first], values[last]])
@@ -276,7 +281,8 @@ def sliding_windows(
 
 @dataclass(frozen=True)
 class Slides:
-    """The sliding windows of partitions: for partition p those from ``bounds[p]`` to ``bounds[p + 1]``, ascending, each with its number and rows."""
+    """The sliding windows of partitions: for partition p those from ``bounds[p]`` to ``bounds[p + 1]``, ascending, each with its
+    number and rows."""
 
     grid: _Grid
     bounds: np.ndarray
@@ -300,8 +306,8 @@ class Slides:
 
 
 def slides(window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, offsets: np.ndarray, most: int) -> Slides:
-    """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions. Raises TooMuchStateError where those of the
-    rows of one partition are more than ``most``."""
+    """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions. Raises
+    TooMuchStateError where those of the rows of one partition are more than ``most``."""
     grid = _Grid.of(window, slide, None if column is None else column.type)
     bounds, numbers, first, until = [0], [], [], []
     values = null = None

@@ -72,8 +72,8 @@ class Cells:
     def sql(self, line: str, cell: str | None = None) -> Any:
         """Run SQL, with MATCH_RECOGNIZE, in the notebook's Spark session.
 
-        %%sql [name <<] [--read ENGINE] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable COL] [--match COL]]
-        statements, separated by ;
+        %%sql [name <<] [--read ENGINE] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable
+        COL] [--match COL]] statements, separated by ;
 
         The last result is shown as a table. ``:name`` in a statement is the notebook's variable of that name.
         """

@@ -1,7 +1,7 @@
 """The plan of an AUTOMATON: which states and arcs there are, and who computes what of fences, assignments and EMIT.
 
-What sees the row alone is Spark's: conjuncts of fences become letters, other expressions input columns. What sees a register becomes a tree of the
-engine's own operators, in which registers are columns, too.
+What sees the row alone is Spark's: conjuncts of fences become letters, other expressions input columns. What sees a register
+becomes a tree of the engine's own operators, in which registers are columns, too.
 """
 
 from __future__ import annotations
@@ -381,7 +381,8 @@ class _Builder:
 
 
 def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...]]:
-    """The automaton of a clause, what Spark computes of its fences, and the names that CLASSIFIER() gives: "" stands for an arc without one."""
+    """The automaton of a clause, what Spark computes of its fences, and the names that CLASSIFIER() gives: "" stands for an arc
+    without one."""
     builder = _Builder(clause, scope, inputs)
     automaton = builder.build()
     if automaton.by_ways:

@@ -1,7 +1,7 @@
 """Arcs that rows of a table bring as text: fences and assignments read into trees of the engine's own operators.
 
-Spark computes nothing of them, since it planned the query before they came. So a text sees the columns of the rows by their names alone, and registers, and consists
-of what the engine computes.
+Spark computes nothing of them, since it planned the query before they came. So a text sees the columns of the rows by their names
+alone, and registers, and consists of what the engine computes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def field_column(number: int) -> str:
 
 @dataclass
 class TextReader:
-    """Reads texts of arcs over the registers of an automaton and the columns of its rows. ``used``: the numbers of the columns that texts have read so far."""
+    """Reads texts of arcs over the registers of an automaton and the columns of its rows. ``used``: the numbers of the columns that
+    texts have read so far."""
 
     automaton: Automaton
     columns: Sequence[str]

@@ -1,6 +1,7 @@
 """The plan of ARCS FROM: arcs that rows of a table make present, and the columns in which the engine sees those rows.
 
-Spark puts the rows of that table in front of each partition's own (:mod:`sparkcep.sql.arcs`), so that one ordered input has all that happens.
+Spark puts the rows of that table in front of each partition's own (:mod:`sparkcep.sql.arcs`), so that one ordered input has all
+that happens.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from sparkcep.errors import SEMANTIC, ClauseError, position
 from sparkcep.plan.records import Arcs, Automaton, parameter_column
 from sparkcep.plan.scope import Inputs, Scope
 
-# columns of the input: whether a row is of ARCS FROM, the name of its arc, what it does, from and to when the arc is valid, its number among all rows of that
+# columns of the input: whether a row is of ARCS FROM, the name of its arc, what it does, from and to when the arc is valid, its
+# number among all rows of that
 # table, the largest time of all rows that came before it, and the order in which rows and arcs come
 IS, NAME, OP, FROM, TO, NUMBER, NOW, ARRIVED = "__a_is", "__a_arc", "__a_op", "__a_from", "__a_to", "__a_no", "__a_now", "__a_at"
-# of an arc that is written as text: the states it leaves and leads to, whether the latter is final, its fence and its assignments; and all columns of a row, which
+# of an arc that is written as text: the states it leaves and leads to, whether the latter is final, its fence and its assignments;
+# and all columns of a row, which
 # these see, as one struct
 SOURCE, TARGET, FINAL, WHEN, SET, ROW = "__a_source", "__a_target", "__a_final", "__a_when", "__a_set", "__a_row"
 BASE, ARC = "__a_base", "__a_of"  # the engine's own: where the arcs that are valid at a row stand, and which arc of the automaton a text is
@@ -22,12 +25,14 @@ _TEXT_COLUMNS = {"to_state": TARGET, "final": FINAL, "when": WHEN, "set": SET}
 
 
 def own_columns(texts: bool) -> dict[str, str]:
-    """The columns that the table of arcs may have, with what they are called in the input. Of those of arcs as text from_state alone tells whether there are any."""
+    """The columns that the table of arcs may have, with what they are called in the input. Of those of arcs as text from_state
+    alone tells whether there are any."""
     return {"arc": NAME, "op": OP, "valid_from": FROM, "valid_to": TO, "from_state": SOURCE, **(_TEXT_COLUMNS if texts else {})}
 
 
 def written_column(parameter: int) -> str:
-    """The column that holds a parameter as the table has it; :func:`sparkcep.plan.records.parameter_column` holds it in the parameter's type."""
+    """The column that holds a parameter as the table has it; :func:`sparkcep.plan.records.parameter_column` holds it in the
+    parameter's type."""
     return f"__v{parameter}"
 
 
@@ -47,7 +52,8 @@ def came_column(number: int) -> str:
 
 
 def _inputs(parameters: int, keys: int, arrival: int, texts: bool) -> tuple[str, ...]:
-    """All columns of the input that rows of ARCS FROM have of their own, by how many parameters, partition keys and expressions of ARRIVAL BY there are."""
+    """All columns of the input that rows of ARCS FROM have of their own, by how many parameters, partition keys and expressions of
+    ARRIVAL BY there are."""
     numbers = range(parameters)
     found = [IS, *own_columns(texts).values(), NUMBER, *map(parameter_column, numbers), *map(written_column, numbers), *map(key_column, range(keys)), *((ROW,) if texts else ())]
     return (*found, *map(moment_column, range(arrival)), *map(came_column, range(arrival)), *((ARRIVED,) if arrival else ()), *((NOW,) if arrival and keys else ()))
@@ -69,8 +75,8 @@ def check_arcs(clause: MatchClause) -> None:
 
 
 def reads_texts(clause: MatchClause) -> bool:
-    """Whether rows of ARCS FROM may be arcs as text: where no arc of the clause has parameters, or the text behind ARCS FROM names the column from_state. Text sees all columns
-    of the rows, so that these are sent to the engine only then."""
+    """Whether rows of ARCS FROM may be arcs as text: where no arc of the clause has parameters, or the text behind ARCS FROM names
+    the column from_state. Text sees all columns of the rows, so that these are sent to the engine only then."""
     templates = any(arc.parameters is not None for arc in clause.automaton.arcs)
     return not templates or any(token.text.strip("`").lower() == "from_state" for token in tokenize(clause.automaton.tables[0].text))
 

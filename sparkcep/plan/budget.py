@@ -1,4 +1,5 @@
-"""BUDGET n CHECKS, USING HISTORY and MATCH HISTORY (RC-ACEP, VLDB 2016, sections 3.2 to 4): what they amount to, and where they cannot apply."""
+"""BUDGET n CHECKS, USING HISTORY and MATCH HISTORY (RC-ACEP, VLDB 2016, sections 3.2 to 4): what they amount to, and where they
+cannot apply."""
 
 from __future__ import annotations
 
@@ -123,7 +124,8 @@ def history_leaves(timed: str) -> tuple[OfHistory, ...]:
 
 
 def history_text(table: str, published: bool) -> str:
-    """A scalar subquery that gives all rows of a history. What it lacks is an error that names it, and no column of the rows around it. The ``published`` order needs no match points."""
+    """A scalar subquery that gives all rows of a history. What it lacks is an error that names it, and no column of the rows around
+    it. The ``published`` order needs no match points."""
     columns = ", ".join(f"CAST(history.{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points" or not published)
     return f"(SELECT collect_list(struct({columns})) FROM {table} AS history)"
 
@@ -149,7 +151,8 @@ def _parts(clause: MatchClause, runs: str) -> list[Part]:
 
 
 def _words(text: str) -> str:
-    """A text without what lies between its words, and with names in one case. A string keeps its own, whatever letters stand before it."""
+    """A text without what lies between its words, and with names in one case. A string keeps its own, whatever letters stand before
+    it."""
     return " ".join(t.text if t.text[-1:] in ("'", '"', "`") else t.text.lower() for t in tokenize(text)).strip()
 
 

@@ -1,7 +1,7 @@
 """From a clause to its plan: a list of passes, each of which does one thing.
 
-A pass takes a :class:`Draft` and gives the next one. It says itself when it is wanted, so a clause is not seen by the passes of options that it
-does not have. Every error of a clause that needs no types is raised here, with its place.
+A pass takes a :class:`Draft` and gives the next one. It says itself when it is wanted, so a clause is not seen by the passes of
+options that it does not have. Every error of a clause that needs no types is raised here, with its place.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ from sparkcep.settings import DEFAULT, Settings
 
 @dataclass(frozen=True)
 class Draft:
-    """What the passes hand on. ``qualifiers`` are lower-case names that may qualify the input's own columns (its table name or alias). ``inputs``,
-    ``splitter`` and ``measures`` collect columns as expressions are split; the last two are made by the passes ``names`` and ``measures``."""
+    """What the passes hand on. ``qualifiers`` are lower-case names that may qualify the input's own columns (its table name or
+    alias). ``inputs``, ``splitter`` and ``measures`` collect columns as expressions are split; the last two are made by the passes
+    ``names`` and ``measures``."""
 
     clause: MatchClause
     settings: Settings
@@ -275,7 +276,7 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=_ranked(clause), arrival=clause.changes.arrival[0] if reports_changes(clause) else None,
+        ranked=_ranked(clause), arrival=clause.changes.arrival[0] if clause.changes is not None and reports_changes(clause) else None,
     )
     outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
@@ -448,7 +449,7 @@ def changes(draft: Draft) -> Draft:
 def automaton_measures(draft: Draft) -> Draft:
     """Splits MEASURES; without them those of EMIT, or the registers, are given."""
     clause = draft.clause
-    arrival = clause.changes.arrival[0] if reports_changes(clause) else None
+    arrival = clause.changes.arrival[0] if clause.changes is not None and reports_changes(clause) else None
     arrived = moment_column(0) if draft.plan.arcs is not None and draft.plan.arcs.came else ""
     splitter = AutomatonMeasures(
         draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival, arrived=arrived, ranked=_ranked(clause),

@@ -1,7 +1,7 @@
 """The plan of CHANGES IN, REPORT and SPECULATE: which columns Spark computes for them, and what cannot stand together.
 
-Spark numbers rows by two windows over a partition: rows that are equal in all that a retraction must be equal in, and rows by their arrival. So every type
-that Spark orders is told apart as Spark does it, and the engine sees whole numbers.
+Spark numbers rows by two windows over a partition: rows that are equal in all that a retraction must be equal in, and rows by their
+arrival. So every type that Spark orders is told apart as Spark does it, and the engine sees whole numbers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def check_pattern_changes(clause: MatchClause) -> None:
 
 
 def check_computations(clause: MatchClause, where: str) -> None:
-    """Raises ClauseError where the matches of a PATTERN are none of an automaton's computations; ``where``: what asks for that, as an error says it."""
+    """Raises ClauseError where the matches of a PATTERN are none of an automaton's computations; ``where``: what asks for that, as
+    an error says it."""
     chosen = selection(clause)
     at = clause.changes.span if clause.changes is not None else clause.pattern.span
     if chosen is None or chosen.report != "ALL":
@@ -96,8 +97,8 @@ def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
 
 
 def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive: bool, *, arcs_arrive: bool = False) -> Changes | None:
-    """The changes of a clause that were checked, and the columns that Spark computes for them. ``case_sensitive``: a and A are two columns; ``arcs_arrive``: rows
-    and arcs are numbered by their arrival together, as soon as they stand together."""
+    """The changes of a clause that were checked, and the columns that Spark computes for them. ``case_sensitive``: a and A are two
+    columns; ``arcs_arrive``: rows and arcs are numbered by their arrival together, as soon as they stand together."""
     changes = clause.changes
     if changes is None:
         return None

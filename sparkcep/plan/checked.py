@@ -1,5 +1,5 @@
-"""A plan's records as JSON, and whether JSON that arrives is a plan that this version made: kernels look variables and masks up without a check
-of their own.
+"""A plan's records as JSON, and whether JSON that arrives is a plan that this version made: kernels look variables and masks up
+without a check of their own.
 
 A plan travels as a column's name, in views and from a driver to workers. So it can be another version's, or anybody's.
 """
@@ -35,7 +35,8 @@ def written(value: object) -> object:
 
 
 def read(hint: object, value: object) -> object:
-    """The value of the type ``hint`` that :func:`written` gave. Raises TypeError, ValueError or KeyError where it is of another type."""
+    """The value of the type ``hint`` that :func:`written` gave. Raises TypeError, ValueError or KeyError where it is of another
+    type."""
     if hint is tuple:
         return _tree(value)
     origin, inner = get_origin(hint), get_args(hint)
@@ -130,7 +131,8 @@ def _patterns(found: Mapping) -> list[tuple]:
 
 
 def _are_groups(found: Mapping) -> bool:
-    """Whether negated groups are named by variables of their own, of which each is negated in the pattern, and are of parts that a group may have."""
+    """Whether negated groups are named by variables of their own, of which each is negated in the pattern, and are of parts that a
+    group may have."""
     names = [group.variable for group in found["without"]]
     negated = {part[1] for part in walk(found["pattern"]) if part[0] == "not"}
     parts = {part[0] for group in found["without"] for part in walk(group.pattern)}

@@ -1,8 +1,9 @@
 """Whether the rows of one key may be cut into overlapping slices of time that are searched by themselves.
 
-A slice holds all rows of a stretch of the order key and, behind them, those less than WINDOW farther. A match spans less than WINDOW, so the
-slice that owns its first row holds all of it, and all rows that its search may look at: a start row is searched within its own window. What
-goes from match to match, counts matches or rows, or looks at rows before the match needs the whole partition.
+A slice holds all rows of a stretch of the order key and, behind them, those less than WINDOW farther. A match spans less than
+WINDOW, so the slice that owns its first row holds all of it, and all rows that its search may look at: a start row is searched
+within its own window. What goes from match to match, counts matches or rows, or looks at rows before the match needs the whole
+partition.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def undivided(plan: Plan) -> str:
 
 
 def _numbered(plan: Plan) -> bool:
-    """Whether a condition or a measure reads MATCH_NUMBER(). A leaf that only orders matches of one window, or that no measure reads, does not count."""
+    """Whether a condition or a measure reads MATCH_NUMBER(). A leaf that only orders matches of one window, or that no measure
+    reads, does not count."""
     if any(has(tree, "mno") for condition in plan.conditions for tree in condition.trees):
         return True
     names = {leaf.name for leaf in plan.leaves if leaf.spec.kind == "mno"}
@@ -67,8 +69,8 @@ def _numbered(plan: Plan) -> bool:
 
 
 def _neighbours(plan: Plan) -> str:
-    """Whether PREV and NEXT stay inside the match, whose rows the slice holds with all between them: a variable with n rows of the match
-    before it has n rows of the slice before it."""
+    """Whether PREV and NEXT stay inside the match, whose rows the slice holds with all between them: a variable with n rows of the
+    match before it has n rows of the slice before it."""
     within = room(plan.pattern, len(plan.variables)) if plan.approximate is None else [(0, 0)] * len(plan.variables)  # any may be missing
     outside = "{} may look at a row outside the match, which another slice may hold"
     for condition in plan.conditions:
@@ -83,7 +85,8 @@ def _neighbours(plan: Plan) -> str:
 
 
 def _stays(tree: tuple, before: int, after: int) -> bool:
-    """Whether a condition's own physical neighbours lie at most so many rows away; those of other rows of the match never count as near."""
+    """Whether a condition's own physical neighbours lie at most so many rows away; those of other rows of the match never count as
+    near."""
     if tree[0] == "off":
         return -before <= tree.physical <= after
     if tree[0] == "call":

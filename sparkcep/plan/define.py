@@ -1,7 +1,7 @@
 """Splits a DEFINE condition into what Spark computes per row and what looks at other rows.
 
-The trees of the second part are those of :mod:`sparkcep.plan.records`. A subtree whose references all look at one row becomes one input column,
-which Spark computes.
+The trees of the second part are those of :mod:`sparkcep.plan.records`. A subtree whose references all look at one row becomes one
+input column, which Spark computes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class ConditionSplitter:
         return self.scope.error(expr, "MATCH_DEPENDENT_EXPRESSION", message, UNSUPPORTED)
 
     def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list]:
-        """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column, given as text, is not NULL."""
+        """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column,
+        given as text, is not NULL."""
         self.scope.check_semantics(condition)
         self._check_boolean(condition.bare(), variable)
         rows, others = [], []
@@ -243,8 +244,8 @@ class ConditionSplitter:
         )
 
     def _labelled(self, expr: Expr, variable: int) -> tuple[records.Label, tuple[Span, ...], list[str | None]] | None:
-        """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what it may be. None where
-        there is none or anything else."""
+        """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what
+        it may be. None where there is none or anything else."""
         found: dict[records.Label, list[Span]] = {}
         for m in self._match_functions(expr):
             if m.value == "CLASSIFIER":
@@ -286,8 +287,8 @@ class ConditionSplitter:
         return chosen
 
     def _compares_for_spark(self, expr: Expr, tree: tuple, rows: set[Row]) -> bool:
-        """Whether the whole comparison is Spark's: an operand is, at the same rows. Spark then compares by its types and collations, and
-        what it ships is a BOOLEAN."""
+        """Whether the whole comparison is Spark's: an operand is, at the same rows. Spark then compares by its types and
+        collations, and what it ships is a BOOLEAN."""
         if not _compares(expr) or any(n.op == "subquery" for n in expr.walk()):
             return False
         leaves = list(_operands(tree))
@@ -504,7 +505,8 @@ class ConditionSplitter:
         return self._aggregate(replace(inner, value=_OF_LISTS[expr.value], flags=flags))
 
     def _over_labels(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
-        """An aggregate whose argument or filter holds CLASSIFIER: put together from those of the single variables, in which it is a constant."""
+        """An aggregate whose argument or filter holds CLASSIFIER: put together from those of the single variables, in which it is a
+        constant."""
         parts = (*arguments, *conditions)
         labels = [f for part in parts for f in self._match_functions(part) if f.value == "CLASSIFIER"]
         bare = len(arguments) == 1 and arguments[0].bare().span in {f.span for f in labels}
@@ -613,8 +615,8 @@ class ConditionSplitter:
         return any(True for _ in self.scope.columns(expr)) or any(f.value == "CLASSIFIER" for f in self._match_functions(expr))
 
     def _label_sequence(self, expr: Expr):
-        """``array_agg(CLASSIFIER(U)) = array('A', 'B')`` or ``array_join(array_agg(CLASSIFIER(U)), ',') = 'A,B'``: so many rows, with
-        these labels one by one; None for anything else."""
+        """``array_agg(CLASSIFIER(U)) = array('A', 'B')`` or ``array_join(array_agg(CLASSIFIER(U)), ',') = 'A,B'``: so many rows,
+        with these labels one by one; None for anything else."""
         sides = [a.bare() for a in expr.args]
         for found, other in (sides, sides[::-1]):
             joint = None
@@ -884,8 +886,8 @@ def looks_at_match(tree: tuple) -> bool:
 
 
 def reads_labels(tree: tuple, adjacent: bool = False) -> bool:
-    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row. Where the rows of a match are
-    ``adjacent``, PREV(CLASSIFIER()) is that of an earlier row of the match."""
+    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row. Where the
+    rows of a match are ``adjacent``, PREV(CLASSIFIER()) is that of an earlier row of the match."""
     return any(
         (part[0] == "agg" and part.distinct)
         or (part[0] == "cls" and part.physical != 0 and not (adjacent and part.which == "cur" and part.physical < 0))

@@ -82,8 +82,8 @@ def shown(pattern: tuple) -> tuple:
 
 
 def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
-    """A pattern in which each variable stands as often as it has places: bounded quantifiers as copies, PERMUTE as its orders. ``most``: parts from which on
-    the pattern stays as it is, which is too complex in any case."""
+    """A pattern in which each variable stands as often as it has places: bounded quantifiers as copies, PERMUTE as its orders.
+    ``most``: parts from which on the pattern stays as it is, which is too complex in any case."""
     if isinstance(pattern, Within):
         return pattern._replace(item=written_out(pattern.item))
     if isinstance(pattern, Repeat):
@@ -118,7 +118,8 @@ def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> 
 
 
 def of_single_rows(pattern: tuple) -> bool:
-    """Whether every match has one row of each of the pattern's variables, which stand in sequences and conjunctions, whatever windows are around them."""
+    """Whether every match has one row of each of the pattern's variables, which stand in sequences and conjunctions, whatever
+    windows are around them."""
     taken = [part[1] for part in walk(pattern) if part[0] == "var"]
     return len(set(taken)) == len(taken) > 0 and not has(pattern, "alt", "repeat", "permute", "not", "empty", "start", "end")
 
@@ -134,7 +135,8 @@ def anchored(pattern: tuple) -> bool:
 
 
 def variables_in(pattern: tuple, *kinds: str) -> int:
-    """The mask of the variables in a pattern; of those that rows are mapped to (``var``) or that are negated (``not``), where that is asked for."""
+    """The mask of the variables in a pattern; of those that rows are mapped to (``var``) or that are negated (``not``), where that
+    is asked for."""
     return reduce(or_, (1 << part[1] for part in walk(pattern) if part[0] in (kinds or ("var", "not"))), 0)
 
 

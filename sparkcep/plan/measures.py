@@ -70,9 +70,9 @@ class _Aggregate:
 
 class MeasureSplitter:
     """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
-    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, "" for none; ``ranked``: those of
-    MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give; ``arrival``: under REPORT CHANGES the first expression of ARRIVAL BY, which is in the column ``arrived`` if
-    that is known."""
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, ""
+    for none; ``ranked``: those of MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give; ``arrival``: under REPORT CHANGES
+    the first expression of ARRIVAL BY, which is in the column ``arrived`` if that is known."""
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
@@ -352,7 +352,8 @@ class MeasureSplitter:
         return self._leaf(records.Rows("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
 
     def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
-        """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input columns."""
+        """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input
+        columns."""
         if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
             if self._looks_at_match(expr):
                 raise self.scope.error(

@@ -1,5 +1,5 @@
-"""The extended options: what they amount to, which cannot stand together, and the size of a WINDOW or WITHIN as a constant (LANGUAGE sections 3,
-4 and 9)."""
+"""The extended options: what they amount to, which cannot stand together, and the size of a WINDOW or WITHIN as a constant
+(LANGUAGE sections 3, 4 and 9)."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:
 
 
 def window_size(size: Expr, text: str, rows: bool, *, zero: bool = False) -> tuple[str, str]:
-    """(ROWS, MICROS or NUMBER; the size as a decimal text) of a constant size above 0, or also of 0 (``zero``). Raises ClauseError."""
+    """(ROWS, MICROS or NUMBER; the size as a decimal text) of a constant size above 0, or also of 0 (``zero``). Raises
+    ClauseError."""
     node = size.bare()
     if node.op == "interval":
         if rows:
@@ -169,7 +170,8 @@ def window_size(size: Expr, text: str, rows: bool, *, zero: bool = False) -> tup
 
 
 def common_unit(step: str, size: str) -> str:
-    """A number of which SLIDE's step and its WINDOW's size are both multiples, as Fraction reads it. Places of windows have a type that holds it."""
+    """A number of which SLIDE's step and its WINDOW's size are both multiples, as Fraction reads it. Places of windows have a type
+    that holds it."""
     parts = lcm(Fraction(step).denominator, Fraction(size).denominator)
     return step if parts == Fraction(step).denominator else f"1/{parts}"
 

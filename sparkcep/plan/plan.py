@@ -73,7 +73,8 @@ class Plan:
 
     @property
     def given_keys(self) -> tuple[str, ...]:
-        """The keys that an output row of a match has: those of PARTITION BY; of a history also the others, which tell its bundles apart."""
+        """The keys that an output row of a match has: those of PARTITION BY; of a history also the others, which tell its bundles
+        apart."""
         history = self.approximate is not None and self.approximate.report == "HISTORY"
         return tuple(key.column for key in (*self.partition, *(self.equal_keys if history else ())))
 

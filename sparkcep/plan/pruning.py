@@ -1,15 +1,17 @@
-"""Rows and partitions that cannot matter, found before any engine sees them: Spark filters rows ahead of the exchange, drops partitions without
-a match, and cuts partitions by further keys.
+"""Rows and partitions that cannot matter, found before any engine sees them: Spark filters rows ahead of the exchange, drops
+partitions without a match, and cuts partitions by further keys.
 
 Rows: under a SKIP TILL strategy a row that fulfils no variable's row-local condition is ignored wherever the search stands, so the
 result is the same without it - unless something counts or looks at physical rows.
 
-Candidates: a match that holds a row of A lies in a partition with a row that fulfils A's row-local condition and, under WINDOW, within the
-window's size of that row ('High-Performance Row Pattern Recognition Using Joins', VLDB 2023, bounds its windows likewise).
+Candidates: a match that holds a row of A lies in a partition with a row that fulfils A's row-local condition and, under WINDOW,
+within the window's size of that row ('High-Performance Row Pattern Recognition Using Joins', VLDB 2023, bounds its windows
+likewise).
 
-Equivalence tests as partition keys (SASE+, SIGMOD 2008, section 3.2): where every row of a match behind its first must have the same value of
-a column as a row before it, all rows of a match agree in that column, so rows that differ in it never meet: it may cut partitions as a
-PARTITION BY column does. A row whose value is NULL passes no such test and can only be a match by itself, which it is among the other NULLs, too.
+Equivalence tests as partition keys (SASE+, SIGMOD 2008, section 3.2): where every row of a match behind its first must have the
+same value of a column as a row before it, all rows of a match agree in that column, so rows that differ in it never meet: it may
+cut partitions as a PARTITION BY column does. A row whose value is NULL passes no such test and can only be a match by itself, which
+it is among the other NULLs, too.
 """
 
 from __future__ import annotations
@@ -73,8 +75,9 @@ def necessary(pattern: tuple) -> tuple[frozenset[int], ...]:
 
 
 def candidates(plan: Plan) -> tuple[Candidate, ...]:
-    """The conditions that a row of every match fulfils; () where a partition without a match is in the result: its rows are told (WITH UNMATCHED
-    ROWS) or a missing variable is forgiven (APPROX). Empty matches hold no variable, so a pattern that has them has no necessary one.
+    """The conditions that a row of every match fulfils; () where a partition without a match is in the result: its rows are told
+    (WITH UNMATCHED ROWS) or a missing variable is forgiven (APPROX). Empty matches hold no variable, so a pattern that has them has
+    no necessary one.
 
     A variable's row-local conjuncts hold for each of its rows, whatever the other conjuncts say.
     """
@@ -89,11 +92,12 @@ def bounded_by_window(plan: Plan) -> bool:
     """Whether rows farther than WINDOW from every row of a necessary variable change nothing by being there.
 
     A match spans less than W, so its rows and all between them, taken, ignored or negated ones, lie within W of its necessary row:
-    no match and no row inside one is lost. Where a start row's window holds a necessary row, all of that window lies within W of it:
+    no match and no row inside one is lost. Where a start row's window holds a necessary row, all of that window lies within W of
+    it:
     the search sees the same rows, so preferment, contiguity and what SKIP TILL may ignore stay. Where it holds none, no match
     starts, before and after. What looks at rows by their place in the partition (PREV, NEXT, anchors, lag and lead, positions in
-    MATCH_GRAPH) may look farther than W, and ROWS are counted, not measured: not then. Nor where windows slide, or positions are compared
-    across partitions. Match numbers count matches, which all stay.
+    MATCH_GRAPH) may look farther than W, and ROWS are counted, not measured: not then. Nor where windows slide, or positions are
+    compared across partitions. Match numbers count matches, which all stay.
     """
     if not plan.windows or plan.windows[0].kind not in (MICROS, NUMBER) or any(window.kind == ROWS for window in plan.windows) or plan.slide or (plan.ranking and plan.ranking.overall):
         return False
@@ -134,7 +138,8 @@ def equal_columns(clause: MatchClause, splitter: ConditionSplitter, plan: Plan) 
 
 
 def implied_tests(clause: MatchClause, splitter: ConditionSplitter, plan: Plan, columns: list[str]) -> dict[Span, str]:
-    """The tests that hold wherever the column, one of ``columns`` by which partitions are cut, is not NULL: their spans, and the column's text."""
+    """The tests that hold wherever the column, one of ``columns`` by which partitions are cut, is not NULL: their spans, and the
+    column's text."""
     reader = _TestReader(clause, splitter, plan)
     return {
         span: text
@@ -210,7 +215,8 @@ class _TestReader:
         return any(self._earlier(row, variable) for row in rows)
 
     def _agrees_approximately(self, rows: list[Row], variable: int) -> bool:
-        """As :meth:`_agrees`, where a test that names a missing variable is taken as true: then all that may stand before are tested."""
+        """As :meth:`_agrees`, where a test that names a missing variable is taken as true: then all that may stand before are
+        tested."""
         approx = self.approx
         assert approx is not None
         tested = 0
@@ -255,8 +261,8 @@ def _column(expr: Expr) -> Expr | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """What is known before a place of the pattern: ``certain``, a mask of variables mapped by every match that gets there; ``possible``, by
-    some match; ``first``, that no row is."""
+    """What is known before a place of the pattern: ``certain``, a mask of variables mapped by every match that gets there;
+    ``possible``, by some match; ``first``, that no row is."""
 
     certain: int = 0
     first: bool = True

@@ -3,17 +3,19 @@
 A record is a ``NamedTuple``. :mod:`sparkcep.plan.checked` writes records as JSON objects under the same names and reads them back
 by the types of their fields. Records of which a member holds several sorts begin with ``kind``, which says the sort.
 
-A tree is a tuple: its first part is its kind, its other parts are alike, as in ``("call", "+", left, right)`` and ``("cat", first, second)``.
-Where the parts of a tree mean different things it is a record. The trees of a pattern are
+A tree is a tuple: its first part is its kind, its other parts are alike, as in ``("call", "+", left, right)`` and
+``("cat", first, second)``. Where the parts of a tree mean different things it is a record. The trees of a pattern are
 
-* ``("var", variable)`` and ``("not", variable)``, a variable's row and a row that must not be there, or a match of a group (:class:`Without`);
+* ``("var", variable)`` and ``("not", variable)``, a variable's row and a row that must not be there, or a match of a group
+  (:class:`Without`);
 * ``("empty",)``, ``("start",)`` and ``("end",)``, which are ``()``, ``^`` and ``$``;
 * ``("cat", tree, ...)``, ``("alt", tree, ...)``, ``("and", tree, ...)``, ``("permute", tree, ...)`` and ``("exclude", tree)``;
 * :class:`Repeat` and :class:`Within`.
 
-The trees of a condition are ``("mno",)``, which is MATCH_NUMBER(), ``("call", name, tree, ...)``, an operator or function that the engine
-computes itself, and the records of :data:`ConditionTree`. ``absent`` names there a column that holds the expression's value over NULLs,
-for expressions that do not give NULL for an absent row (``None``: they do). A ``mask`` is a set of variables as bits, or :data:`ALL_ROWS`.
+The trees of a condition are ``("mno",)``, which is MATCH_NUMBER(), ``("call", name, tree, ...)``, an operator or function that the
+engine computes itself, and the records of :data:`ConditionTree`. ``absent`` names there a column that holds the expression's value
+over NULLs, for expressions that do not give NULL for an absent row (``None``: they do). A ``mask`` is a set of variables as bits,
+or :data:`ALL_ROWS`.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class Computed(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An expression of PARTITION BY: ``name`` is its output column, ``column`` its input column; it is ``plain`` where it is a column
-    of the input under its own name."""
+    """An expression of PARTITION BY: ``name`` is its output column, ``column`` its input column; it is ``plain`` where it is a
+    column of the input under its own name."""
 
     name: str
     column: str
@@ -92,8 +94,8 @@ class ConditionPlace(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`; of TO FIRST and TO LAST also the mask of the variables that they name, and the place
-    of that name."""
+    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`; of TO FIRST and TO LAST also the mask of the variables
+    that they name, and the place of that name."""
 
     mode: str
     targets: int
@@ -108,8 +110,8 @@ class Selection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The size of a WINDOW or WITHIN as a decimal text, the order column that it measures ("" for rows) and its place. ``kind`` is one of
-    those of :mod:`sparkcep.plan.options`."""
+    """The size of a WINDOW or WITHIN as a decimal text, the order column that it measures ("" for rows) and its place. ``kind`` is
+    one of those of :mod:`sparkcep.plan.options`."""
 
     kind: str
     size: str
@@ -141,7 +143,8 @@ class Part(NamedTuple):
 
 
 class History(NamedTuple):
-    """What a history of matches is of: of which ``runs``, in how many ``intervals`` of the window (as far as it is recorded), and of which parts of a clause."""
+    """What a history of matches is of: of which ``runs``, in how many ``intervals`` of the window (as far as it is recorded), and
+    of which parts of a clause."""
 
     runs: Literal["PROXY", "ALL"]
     intervals: int
@@ -149,8 +152,9 @@ class History(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """BUDGET: so many ``checks`` at each row. ``history`` is the input column that holds a history, "" without one; candidates are tried in the order that is
-    ``published``, or in our own; ``sketch`` has a depth and a width, or a number of cells, or nothing; ``explore``: agents follow what the history would not choose."""
+    """BUDGET: so many ``checks`` at each row. ``history`` is the input column that holds a history, "" without one; candidates are
+    tried in the order that is ``published``, or in our own; ``sketch`` has a depth and a width, or a number of cells, or nothing;
+    ``explore``: agents follow what the history would not choose."""
 
     checks: int
     history: str
@@ -163,9 +167,9 @@ class Budget(NamedTuple):
 
 
 class Approx(NamedTuple):
-    """APPROX: costs in units of 1/``scale``. A match costs at most ``bound``; ``missing`` has the cost of each variable without a row, or with
-    a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row costs ``extra``. ``budget`` bounds the
-    candidates that are tried; ``history`` is what is recorded, or read."""
+    """APPROX: costs in units of 1/``scale``. A match costs at most ``bound``; ``missing`` has the cost of each variable without a
+    row, or with a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row
+    costs ``extra``. ``budget`` bounds the candidates that are tried; ``history`` is what is recorded, or read."""
 
     report: Literal["PROXY", "PER ERROR", "ALL", "BUNDLES", "HISTORY"]
     scale: int
@@ -187,8 +191,8 @@ class Approx(NamedTuple):
 
 
 class Without(NamedTuple):
-    """A negated group ``~(p)``: ``pattern`` is the tree of what must not match, ``text`` the group as it is written. ``variable``, the one that comes first in
-    it, stands for the group in the pattern around it: ``("not", variable)``."""
+    """A negated group ``~(p)``: ``pattern`` is the tree of what must not match, ``text`` the group as it is written. ``variable``,
+    the one that comes first in it, stands for the group in the pattern around it: ``("not", variable)``."""
 
     variable: int
     pattern: tuple
@@ -196,8 +200,9 @@ class Without(NamedTuple):
 
 
 class Term(NamedTuple):
-    """What each row of the variables in ``mask`` adds to a score: its ``column`` (1 for a ``count``), with a ``sign``. A NULL makes the score NULL
-    where ``kind`` is ``row``, and ``branch``, whose rows not each match has, and adds nothing where it is ``sum``."""
+    """What each row of the variables in ``mask`` adds to a score: its ``column`` (1 for a ``count``), with a ``sign``. A NULL makes
+    the score NULL where ``kind`` is ``row``, and ``branch``, whose rows not each match has, and adds nothing where it is
+    ``sum``."""
 
     mask: int
     column: str
@@ -213,8 +218,9 @@ class Weight(NamedTuple):
 
 
 class Monotone(NamedTuple):
-    """A score that rises or falls with each of ``leaves``. ``tree`` is computed as :mod:`sparkcep.engine.sequences` says, ``("leaf", i)`` being
-    a leaf by its place. The leaves at the places ``positive`` must not be below 0; the score is NULL where any leaf is if it is ``strict``."""
+    """A score that rises or falls with each of ``leaves``. ``tree`` is computed as :mod:`sparkcep.engine.sequences` says,
+    ``("leaf", i)`` being a leaf by its place. The leaves at the places ``positive`` must not be below 0; the score is NULL where
+    any leaf is if it is ``strict``."""
 
     leaves: tuple[Weight, ...]
     tree: tuple
@@ -223,9 +229,10 @@ class Monotone(NamedTuple):
 
 
 class Conjoined(NamedTuple):
-    """The score of a conjunction by its sides. ``sides`` has the terms of each side, whose sum over the side's rows is a leaf of ``tree``; the rows
-    of the sides ``positive`` must not add less than 0. The score is ``whole`` where it is one sum over rows of several sides, which only whole
-    numbers give in any order. Terms go ``across`` where one is of rows of several sides, each of which it counts once."""
+    """The score of a conjunction by its sides. ``sides`` has the terms of each side, whose sum over the side's rows is a leaf of
+    ``tree``; the rows of the sides ``positive`` must not add less than 0. The score is ``whole`` where it is one sum over rows of
+    several sides, which only whole numbers give in any order. Terms go ``across`` where one is of rows of several sides, each of
+    which it counts once."""
 
     sides: tuple[tuple[Term, ...], ...]
     tree: tuple
@@ -235,8 +242,8 @@ class Conjoined(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A score by which listed matches are compared: a ``tree`` as above over ``leaves``, each a sum over the match's rows. It is NULL where any leaf
-    is if it is ``strict``."""
+    """A score by which listed matches are compared: a ``tree`` as above over ``leaves``, each a sum over the match's rows. It is
+    NULL where any leaf is if it is ``strict``."""
 
     leaves: tuple[Term, ...]
     tree: tuple
@@ -244,10 +251,10 @@ class Scored(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """PREF and TOP. ``objectives`` are SQL texts over leaves, which become the columns ``__g0`` and so on; ``score`` is an SQL text over those.
-    TOP keeps ``top`` matches (0: all), of all partitions together where it is ``overall``. ``order`` has SQL ORDER BY items over leaves and the
-    score, the best match first; ``vector`` is the leaf with the positions of a match's rows; ``place`` is that of the preference. A score that is
-    a sum has ``terms``; others may be ``monotone``, those of conjunctions ``by_sides``, and
+    """PREF and TOP. ``objectives`` are SQL texts over leaves, which become the columns ``__g0`` and so on; ``score`` is an SQL text
+    over those. TOP keeps ``top`` matches (0: all), of all partitions together where it is ``overall``. ``order`` has SQL ORDER BY
+    items over leaves and the score, the best match first; ``vector`` is the leaf with the positions of a match's rows; ``place`` is
+    that of the preference. A score that is a sum has ``terms``; others may be ``monotone``, those of conjunctions ``by_sides``, and
     ``scored`` where it is arithmetic that the engine knows. The engine tells the ranks where they are ``by_engine``."""
 
     objectives: tuple[str, ...]
@@ -299,7 +306,8 @@ class Near(NamedTuple):
 
 
 class At(NamedTuple):
-    """The value of an input column ``physical`` rows away from the FIRST or LAST (F or L, by the offset ``logical``) of the mask's rows."""
+    """The value of an input column ``physical`` rows away from the FIRST or LAST (F or L, by the offset ``logical``) of the mask's
+    rows."""
 
     kind: Literal["nav"]
     which: str
@@ -321,7 +329,8 @@ class Label(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A running aggregate of the mask's rows, the candidate included. No ``column`` stands for ``*``; ``keep`` is the column of its filter."""
+    """A running aggregate of the mask's rows, the candidate included. No ``column`` stands for ``*``; ``keep`` is the column of its
+    filter."""
 
     kind: Literal["agg"]
     function: str
@@ -352,8 +361,8 @@ class RowAt(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A Spark function over several rows, computed by Spark for every choice of them: an array column. ``number`` is the column of the row
-    number; ``rows`` are the one or two rows that are looked at."""
+    """A Spark function over several rows, computed by Spark for every choice of them: an array column. ``number`` is the column of
+    the row number; ``rows`` are the one or two rows that are looked at."""
 
     kind: Literal["pair"]
     column: str
@@ -362,7 +371,8 @@ class Pair(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """The tree as of the match's row before; NULL on the first row of ``mask``. A column of the candidate row is a constant in it."""
+    """The tree as of the match's row before; NULL on the first row of ``mask``. A column of the candidate row is a constant in
+    it."""
 
     kind: Literal["prior"]
     mask: int
@@ -419,9 +429,10 @@ class Within(NamedTuple):
 
 
 class Register(NamedTuple):
-    """A register by its name and SQL type, the tree of its first value (over constants that Spark computes) and the place of its declaration. In trees
-    it is the column :func:`register_column` of its number. Its type may be that of the input column ``like`` (``type`` is then one of :data:`OF_COLUMN`): the
-    column's own, that of its sum, or that of the sum of which its average is made."""
+    """A register by its name and SQL type, the tree of its first value (over constants that Spark computes) and the place of its
+    declaration. In trees it is the column :func:`register_column` of its number. Its type may be that of the input column ``like``
+    (``type`` is then one of :data:`OF_COLUMN`): the column's own, that of its sum, or that of the sum of which its average is
+    made."""
 
     name: str
     type: str
@@ -433,7 +444,8 @@ class Register(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A parameter of an arc by its name and SQL type, and the place of its declaration. In trees it is the column :func:`parameter_column` of its number."""
+    """A parameter of an arc by its name and SQL type, and the place of its declaration. In trees it is the column
+    :func:`parameter_column` of its number."""
 
     name: str
     type: str
@@ -451,9 +463,9 @@ class Assignment(NamedTuple):
 
 class Arc(NamedTuple):
     """An arc of an automaton: ``on`` says what it takes, ``letter`` the bit of the row-local part of its fence (-1: none),
-    ``fence`` the trees of the rest. ``emits``: the tree of each EMIT column, ``("lit", ...)`` NULL where the arc does not name it; none where it has no
-    EMIT. ``label`` is the variable that CLASSIFIER() names. ``template``: the name by which rows of ARCS FROM make it present, "" of an arc that always
-    is; ``parameters``: the first of its parameters and that behind the last."""
+    ``fence`` the trees of the rest. ``emits``: the tree of each EMIT column, ``("lit", ...)`` NULL where the arc does not name it;
+    none where it has no EMIT. ``label`` is the variable that CLASSIFIER() names. ``template``: the name by which rows of ARCS FROM
+    make it present, "" of an arc that always is; ``parameters``: the first of its parameters and that behind the last."""
 
     source: int
     target: int
@@ -481,8 +493,8 @@ class Arc(NamedTuple):
 
 
 class Automaton(NamedTuple):
-    """AUTOMATON: states by their numbers, arcs in their order, the names of EMIT's columns, the input columns of the rows' times and of the ends of
-    their lifetimes ("" without LIFETIME TO), and the parameters of all arcs."""
+    """AUTOMATON: states by their numbers, arcs in their order, the names of EMIT's columns, the input columns of the rows' times
+    and of the ends of their lifetimes ("" without LIFETIME TO), and the parameters of all arcs."""
 
     registers: tuple[Register, ...]
     states: tuple[str, ...]
@@ -501,14 +513,16 @@ class Automaton(NamedTuple):
 
     @property
     def by_ways(self) -> bool:
-        """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of variables: a PATTERN's, and those of AUTOMATON BY ROWS."""
+        """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of
+        variables: a PATTERN's, and those of AUTOMATON BY ROWS."""
         return bool(self.registers) and self.registers[-1].type == WAY
 
 
 class Arcs(NamedTuple):
-    """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, () without ARRIVAL BY). ``keys``:
-    names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own (:mod:`sparkcep.plan.arcs`). ``texts``: whether
-    arcs may come as text, which sees the columns of the rows."""
+    """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, ()
+    without ARRIVAL BY). ``keys``:
+    names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own
+    (:mod:`sparkcep.plan.arcs`). ``texts``: whether arcs may come as text, which sees the columns of the rows."""
 
     table: str
     arrival: tuple[str, ...]
@@ -522,10 +536,11 @@ class Arcs(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """CHANGES IN and what goes with it. Input columns: ``time`` is the rows' t; ``column`` says what a row does; ``same``, a number that rows of a partition have in common that are
-    equal in all that a retraction must be equal in; ``arrival``, a number by which rows of a partition arrive ("": they are a bag); ``consecutive``, the
-    number of CONSECUTIVE BY, or "". ``report`` is NET or CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``came``: the columns of ARRIVAL BY
-    where punctuations of one partition may be for all."""
+    """CHANGES IN and what goes with it. Input columns: ``time`` is the rows' t; ``column`` says what a row does; ``same``, a number
+    that rows of a partition have in common that are equal in all that a retraction must be equal in; ``arrival``, a number by which
+    rows of a partition arrive ("": they are a bag); ``consecutive``, the number of CONSECUTIVE BY, or "". ``report`` is NET or
+    CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``came``: the columns of ARRIVAL BY where punctuations of one
+    partition may be for all."""
 
     column: str
     same: str
@@ -560,8 +575,8 @@ def parameter_column(parameter: int) -> str:
 
 
 class Plain(NamedTuple):
-    """MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() where the engine ranks, COMPLETE(),
-    CHECKS_LEFT_OUT(), COVERAGE(), or (``vector``) the positions of the match's rows."""
+    """MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() where the engine ranks,
+    COMPLETE(), CHECKS_LEFT_OUT(), COVERAGE(), or (``vector``) the positions of the match's rows."""
 
     kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "coverage"]
 
@@ -604,14 +619,16 @@ class BundleEdge(NamedTuple):
 
 
 class OfHistory(NamedTuple):
-    """A column of MATCH HISTORY for each vector of a partition. The ``starts`` are those of bundles, by their values in ``column``, or positions."""
+    """A column of MATCH HISTORY for each vector of a partition. The ``starts`` are those of bundles, by their values in ``column``,
+    or positions."""
 
     kind: Literal["history_place", "history_so_far", "history_remaining", "history_idle", "history_visits", "history_points", "history_starts"]
     column: str
 
 
 class WindowEdge(NamedTuple):
-    """WINDOW_START() or WINDOW_END() of windows that slide by ``step`` over the column, or over positions where ``column`` is ""."""
+    """WINDOW_START() or WINDOW_END() of windows that slide by ``step`` over the column, or over positions where ``column`` is
+    ""."""
 
     kind: Literal["window_start", "window_end"]
     column: str
@@ -627,8 +644,8 @@ class Score(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """The count, sum, avg, min, max or list of the mask's rows. No ``column`` stands for ``*``, and ``cls`` for CLASSIFIER; ``keep`` is the
-    column of its filter."""
+    """The count, sum, avg, min, max or list of the mask's rows. No ``column`` stands for ``*``, and ``cls`` for CLASSIFIER;
+    ``keep`` is the column of its filter."""
 
     kind: Literal["agg"]
     function: str

@@ -32,7 +32,8 @@ AGGREGATES = frozenset(
     BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG THETA_INTERSECTION_AGG THETA_SKETCH_AGG THETA_UNION_AGG TUPLE_INTERSECTION_AGG_DOUBLE
     TUPLE_INTERSECTION_AGG_INTEGER TUPLE_SKETCH_AGG_DOUBLE TUPLE_SKETCH_AGG_INTEGER TUPLE_UNION_AGG_DOUBLE TUPLE_UNION_AGG_INTEGER""".split()
 )
-# Functions of Spark's that no expression of the clause may call, and what each kind does; they would change the number of the input's rows.
+# Functions of Spark's that no expression of the clause may call, and what each kind does; they would change the number of the
+# input's rows.
 _OVER = "is a window function, which needs OVER; PREV and NEXT look at neighbouring rows, or compute it in a subquery below the clause"
 _SPREADS = "makes several rows of one; use it in a subquery below the clause"
 _GROUPS = "belongs to GROUP BY; compute it in a subquery below the clause"
@@ -112,8 +113,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Scope:
-    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids, ``tables`` those that may qualify
-    the input's columns (lower case)."""
+    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids, ``tables`` those that may
+    qualify the input's columns (lower case)."""
 
     text: str
     ids: dict[str, int]
@@ -144,7 +145,8 @@ class Scope:
         return None
 
     def check_semantics(self, expr: Expr) -> None:
-        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions, generators and endless numbers nowhere."""
+        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions, generators and endless numbers
+        nowhere."""
         offsets = {a.bare().span for n in expr.walk() if n.op == "call" and n.value in NAVIGATIONS for a in n.args[1:]}
         for node in expr.walk():
             digits = str(node.value).lstrip("0") if node.op == "lit" and node.span not in offsets else ""
@@ -181,8 +183,8 @@ class Scope:
             yield from self.match_functions(arg)
 
     def row_text(self, expr: Expr, wrap=None, fixed: Mapping[Span, str] = MappingProxyType({})) -> str:
-        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given; ``fixed``: calls whose value is known, with
-        its text."""
+        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given; ``fixed``: calls
+        whose value is known, with its text."""
         swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.holds(s)}
         for node in self.columns_outside(expr, fixed):
             if node.op != "col":

@@ -1,10 +1,10 @@
-"""PREF and TOP k: the score of a match, the order in which matches rank, and what lets them be ranked without a list of all (LANGUAGE sections 6
-and 9; CPR, 2011, sections 3.1 to 3.3).
+"""PREF and TOP k: the score of a match, the order in which matches rank, and what lets them be ranked without a list of all
+(LANGUAGE sections 6 and 9; CPR, 2011, sections 3.1 to 3.3).
 
-The preference analysis asks whether the score is a sum over the match's rows. It is where every objective is a sum of terms, each of which every
-match has: a number of one row (``A.v * 2`` where each match has exactly one A), SUM over a variable that no match is without, or a count.
-Otherwise it asks whether the score is at least monotone in one number of each variable, where every match has exactly one row of each, or in one
-sum over the rows of each side of a conjunction.
+The preference analysis asks whether the score is a sum over the match's rows. It is where every objective is a sum of terms, each
+of which every match has: a number of one row (``A.v * 2`` where each match has exactly one A), SUM over a variable that no match is
+without, or a count. Otherwise it asks whether the score is at least monotone in one number of each variable, where every match has
+exactly one row of each, or in one sum over the rows of each side of a conjunction.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
         objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
         score = _score(pref)
         if terms:
-            # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact anyway
+            # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact
+            # anyway
             score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
         place = Place(*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
         order = [f"IF(isnan({SCORE}), NULL, {SCORE}) DESC NULLS LAST"]
@@ -97,8 +98,8 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
 
 
 def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
-    """The plan's ranking with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order that fulfil their
-    conditions make a match."""
+    """The plan's ranking with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order
+    that fulfil their conditions make a match."""
     assert plan.ranking is not None
     return plan.ranking._replace(
         monotone=monotone_score(clause, plan, measures.scope, measures.inputs),
@@ -195,7 +196,8 @@ def scored_by(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> 
 
 
 def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
-    """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for any other."""
+    """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for
+    any other."""
     pref = clause.pref
     if pref is None or clause.approx or plan.pattern[0] != "and":
         return None
@@ -277,8 +279,8 @@ class _Reader:
         return None
 
     def _branches(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of ``coalesce`` where its arguments are sums over the branches of one alternation, of which each match takes one: a sum over the rows
-        of one branch is NULL in all others."""
+        """The terms of ``coalesce`` where its arguments are sums over the branches of one alternation, of which each match takes
+        one: a sum over the rows of one branch is NULL in all others."""
         pattern, whole = unbounded(self.plan.pattern)[0], self.bounds
         parts = pattern[1:] if pattern[0] == "cat" else (pattern,)
         for at, part in enumerate(parts):
@@ -358,7 +360,8 @@ class _MonotoneReader(_Reader):
         self.skips_nulls = False
 
     def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
-        """The tree of an expression in which a larger value is better (``direction`` 1) or worse (-1); with ``positive`` it must not be below 0."""
+        """The tree of an expression in which a larger value is better (``direction`` 1) or worse (-1); with ``positive`` it must
+        not be below 0."""
         node = expr.bare()
         number = self._number(node)
         if number is not None:
@@ -466,7 +469,8 @@ class _AnyReader(_MonotoneReader):
 
 
 class _SideReader(_MonotoneReader):
-    """``found``: the terms of each side; ``leaves``: the sides in the order in which they were read; ``positive``: sides that must not be below 0."""
+    """``found``: the terms of each side; ``leaves``: the sides in the order in which they were read; ``positive``: sides that must
+    not be below 0."""
 
     def __init__(self, scope: Scope, plan: Plan, text: str, masks: list[int]) -> None:
         super().__init__(scope, plan, text)

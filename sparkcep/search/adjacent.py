@@ -162,7 +162,8 @@ def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table
 
 @inlined
 def _visit(memo_kind, here, regs, pos, first, words_before, register_bits, live, hi, hbits, bits, entries, alive, table, key, state):
-    """Memo place of a state; -1 when it has failed before, -2 when the memo is full. ``words_before``: of the bitmap, before the row's."""
+    """Memo place of a state; -1 when it has failed before, -2 when the memo is full. ``words_before``: of the bitmap, before the
+    row's."""
     place = np.int64(0)
     if memo_kind == BITMAP:
         place = words_before * 64 + ((here << register_bits) | regs)
@@ -195,11 +196,12 @@ def match_partitions(
 
     ``conditions``: None where none looks at the match; then the kernel is compiled without the machine that evaluates them.
     ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). 
-    ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it goes on. ``clear_on_match``: forget failures
-    with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a row before the hashed memo starts.
-    ``most_entries``: of the hashed memo; with more a start row begins with an empty one. ``max_steps``: bound on the steps of one attempt. ``pairs`` uint8 (variables): 1 where the condition
-    looks at all pairs of the match's rows (DISTINCT), which count as steps. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are
-    filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
+    ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it
+    goes on. ``clear_on_match``: forget failures with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a
+    row before the hashed memo starts. ``most_entries``: of the hashed memo; with more a start row begins with an empty one.
+    ``max_steps``: bound on the steps of one attempt. ``pairs`` uint8 (variables): 1 where the condition looks at all pairs of the
+    match's rows (DISTINCT), which count as steps. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are filled. FULL asks for
+    larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
     """
     code, loops, perms, targets, runs, live = program
     if conditions is not None:

@@ -1,10 +1,13 @@
 """Agents that explore what a history would not choose, by Q-learning (RC-ACEP, VLDB 2016, section 5, Algorithms 5 and 6).
 
-An agent is a run beside the others that never branches. At each row that a variable takes it chooses one action for each place that comes next in the pattern: to take the row there (only where the
-row is of that place), or to skip the place (only where it is not), or to stay. A skip costs what the place's variable costs, and the agent chooses again for the same row; taking the row or
-staying ends its turn. What is learnt of an action is its value in a state of place, cost so far, remaining window, time since the last row, and which of the next places the row is of.
+An agent is a run beside the others that never branches. At each row that a variable takes it chooses one action for each place that
+comes next in the pattern: to take the row there (only where the row is of that place), or to skip the place (only where it is not),
+or to stay. A skip costs what the place's variable costs, and the agent chooses again for the same row; taking the row or staying
+ends its turn. What is learnt of an action is its value in a state of place, cost so far, remaining window, time since the last row,
+and which of the next places the row is of.
 
-An action that was tried fewer than five times in a state goes before all others (the paper's exploration function). Its value is updated one step late, as the paper has it; where the agent ends, nothing is expected behind.
+An action that was tried fewer than five times in a state goes before all others (the paper's exploration function). Its value is
+updated one step late, as the paper has it; where the agent ends, nothing is expected behind.
 """
 
 from __future__ import annotations
@@ -29,11 +32,13 @@ O_FIRST, O_END, O_SKIP, OPTION_FIELDS = range(4)
 
 
 class Agents(NamedTuple):
-    """``wanted``: whether there are agents; ``need``: rows of the shortest match. ``standings`` int64 (n, STANDING_FIELDS): a node, a place up to which the pattern is matched or
-    skipped, and a cost; ``options`` int64 (m, OPTION_FIELDS): the places that come next, ``rewards`` float64 (m): for getting there; ``edges`` int64: those of the options; ``behind``
-    int64 (edges of the net): the standing of a run that took a row by each, NONE where nothing goes on. ``intervals`` of the window; ``first`` int64 (places and costs): where their values begin;
-    ``values`` float64 and ``tries`` int64, of each action in each state; ``owner`` int64, likewise: the partition that they are of. ``alive`` int64 (MOST, AGENT_FIELDS) and ``earned`` float64 (MOST): the agents, oldest first, and the
-    reward of their last action; ``begun`` int64 (places and costs): how many began there."""
+    """``wanted``: whether there are agents; ``need``: rows of the shortest match. ``standings`` int64 (n, STANDING_FIELDS): a node,
+    a place up to which the pattern is matched or skipped, and a cost; ``options`` int64 (m, OPTION_FIELDS): the places that come
+    next, ``rewards`` float64 (m): for getting there; ``edges`` int64: those of the options; ``behind`` int64 (edges of the net):
+    the standing of a run that took a row by each, NONE where nothing goes on. ``intervals`` of the window; ``first`` int64 (places
+    and costs): where their values begin; ``values`` float64 and ``tries`` int64, of each action in each state; ``owner`` int64,
+    likewise: the partition that they are of. ``alive`` int64 (MOST, AGENT_FIELDS) and ``earned`` float64 (MOST): the agents, oldest
+    first, and the reward of their last action; ``begun`` int64 (places and costs): how many began there."""
 
     wanted: bool
     need: int
@@ -54,14 +59,16 @@ class Agents(NamedTuple):
 
 @embedded
 def state_of(stands, when, letter, agents):
-    """Where the values of a state's actions begin; ``when``: remaining window and time since the last row as one number, ``letter``: the next place that the row is of, or their number."""
+    """Where the values of a state's actions begin; ``when``: remaining window and time since the last row as one number,
+    ``letter``: the next place that the row is of, or their number."""
     count = agents.standings[stands, S_END] - agents.standings[stands, S_FIRST]
     return agents.first[agents.standings[stands, S_STATE]] + (when * (count + 1) + letter) * (2 * count + 1)
 
 
 @embedded
 def chosen(stands, at, letter, part, agents):
-    """The action of an agent whose values begin at ``at``, and the greatest value of all that it may choose: below the number of options it takes the row, below twice that it skips, else it stays."""
+    """The action of an agent whose values begin at ``at``, and the greatest value of all that it may choose: below the number of
+    options it takes the row, below twice that it skips, else it stays."""
     first = agents.standings[stands, S_FIRST]
     count = agents.standings[stands, S_END] - first
     best = np.int64(NONE)

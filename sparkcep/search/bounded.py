@@ -1,12 +1,13 @@
 """The k best sequences of one row of each stratum by a monotone score: branch and bound over bounded event queues.
 
-CPR ranks such preferences by a rank join over the strata's event queues (thesis, sections 3.2 and 3.3): items are pulled best first until no pair
-yet to be joined can reach the k-th result. Here the same corner bound, the score of the rows taken so far with the best still to come of each later
-stratum, is asked of each row before anything is joined with it. Joining goes along the rows, so that results come in the order of their row vectors:
+CPR ranks such preferences by a rank join over the strata's event queues (thesis, sections 3.2 and 3.3): items are pulled best first
+until no pair yet to be joined can reach the k-th result. Here the same corner bound, the score of the rows taken so far with the
+best still to come of each later stratum, is asked of each row before anything is joined with it. Joining goes along the rows, so
+that results come in the order of their row vectors:
 of equal scores the first k stay, and ties end a branch as worse scores do, where a join by descending scores must read all of them.
 
-The bound needs results to begin with: first only the best few rows of each stratum are joined (``_cut``). Each window is joined from its rows: keeping results from
-window to window (dTMM, section 3.4) costs more than it saves here (docs/adr/0008).
+The bound needs results to begin with: first only the best few rows of each stratum are joined (``_cut``). Each window is joined
+from its rows: keeping results from window to window (dTMM, section 3.4) costs more than it saves here (docs/adr/0008).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ TRIAL = 64  # rows of a stratum that the first, bounded join has at most
 
 
 class Score(NamedTuple):
-    """A score as a postfix program: ``code`` int64 (n, 2): operation and operand; ``literals`` float64; ``rising`` int64 (strata): 1 where a larger weight
-    makes the score larger, -1 where a smaller one does."""
+    """A score as a postfix program: ``code`` int64 (n, 2): operation and operand; ``literals`` float64; ``rising`` int64 (strata):
+    1 where a larger weight makes the score larger, -1 where a smaller one does."""
 
     code: np.ndarray
     literals: np.ndarray
@@ -35,7 +36,8 @@ class Score(NamedTuple):
 
 
 class Strata(NamedTuple):
-    """``rows`` int64: the rows of each stratum, ascending, those of stratum j from ``offsets[j]`` to ``offsets[j + 1]``; ``behind`` int64 (strata, rows + 1):
+    """``rows`` int64: the rows of each stratum, ascending, those of stratum j from ``offsets[j]`` to ``offsets[j + 1]``; ``behind``
+    int64 (strata, rows + 1):
     place in ``rows`` of the stratum's first row that is not before each row; ``weights`` float64 (strata, rows)."""
 
     rows: np.ndarray
@@ -45,9 +47,9 @@ class Strata(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What is asked of the rows of a sequence beside their order: ``same`` uint8 (strata): 1 where the row is that of the stratum before; ``inside`` int64
-    (n, 3): a window, the stratum whose row it begins with and the last one inside it; ``windows`` int64 (windows, rows): the first row outside the window that begins
-    with each row."""
+    """What is asked of the rows of a sequence beside their order: ``same`` uint8 (strata): 1 where the row is that of the stratum
+    before; ``inside`` int64 (n, 3): a window, the stratum whose row it begins with and the last one inside it; ``windows`` int64
+    (windows, rows): the first row outside the window that begins with each row."""
 
     same: np.ndarray
     inside: np.ndarray
@@ -55,9 +57,10 @@ class Order(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What the search works on: ``after`` float64 (strata, rows + 1): the best weight from each row on, NaN where there is none; ``values``, ``path``,
-    ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (k), ``vectors``
-    (k, strata)."""
+    """What the search works on: ``after`` float64 (strata, rows + 1): the best weight from each row on, NaN where there is none;
+    ``values``, ``path``, ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL
+    + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (k), ``vectors`` (k,
+    strata)."""
 
     after: np.ndarray
     values: np.ndarray
@@ -212,7 +215,8 @@ def _best_to_come(strata, score, room, low, until, ends):
 
 @kernel
 def _best_in_spans(strata, rising, room, j, until, ends):
-    """The best of rows r to before ``ends[r - 1]``: what may follow row r - 1. A queue of candidates, each better than all behind it, in ``next``."""
+    """The best of rows r to before ``ends[r - 1]``: what may follow row r - 1. A queue of candidates, each better than all behind
+    it, in ``next``."""
     head = 0
     tail = 0
     queue = room.next
@@ -336,9 +340,10 @@ def _search(strata, score, order, room, low, until, ends, floor, short, steps, m
 def best_of_windows(strata, score, order, room, lows, untils, ends, k, trial, max_steps, state, out_window, out_score, out_rows):
     """Writes the ``k`` best sequences of each window, best first, from window ``state[S_WINDOW]`` on.
 
-    ``lows``, ``untils`` int64 (windows), ascending: rows of each window, the latter behind its last; ``ends`` int64 (rows) or empty: of a sequence that
-    begins at a row its rows are before that; ``order``: what else is asked of its rows. ``trial``: rows of each stratum that are joined first. Returns DONE, FULL (no room for k more results: call again
-    with more), or STEPS (one window took more than ``max_steps``).
+    ``lows``, ``untils`` int64 (windows), ascending: rows of each window, the latter behind its last; ``ends`` int64 (rows) or
+    empty: of a sequence that begins at a row its rows are before that; ``order``: what else is asked of its rows. ``trial``: rows
+    of each stratum that are joined first. Returns DONE, FULL (no room for k more results: call again with more), or STEPS (one
+    window took more than ``max_steps``).
     """
     m = len(strata.offsets) - 1
     while state[S_WINDOW] < len(lows):

@@ -1,17 +1,21 @@
-"""Approximate matches under a budget: row by row the most promising candidates are tried, the others are left out (RC-ACEP, VLDB 2016, sections 3 and 4).
+"""Approximate matches under a budget: row by row the most promising candidates are tried, the others are left out (RC-ACEP, VLDB
+2016, sections 3 and 4).
 
-A candidate is a run and a place of the pattern at which it may take the row at hand, the variables between being skipped (Algorithm 2 calls it a match node at
-pre(sigma)). At each row all candidates are collected, as many as there are checks are chosen, and those are tried: conditions are
-evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without history the cheapest go first. With one the most promising do
-(:mod:`sparkcep.search.promises`): the best of each place and cost first, then the others, the cheapest first. In the paper's order, Algorithm 2 is an
-online maximum coverage of the bundles that the candidates' vectors led to, by lazy greedy choice: a score is computed anew only where a bundle that it counts was
-covered meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else
-in units as small as 64 bits allow.
+A candidate is a run and a place of the pattern at which it may take the row at hand, the variables between being skipped (Algorithm
+2 calls it a match node at pre(sigma)). At each row all candidates are collected, as many as there are checks are chosen, and those
+are tried: conditions are evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without
+history the cheapest go first. With one the most promising do (:mod:`sparkcep.search.promises`): the best of each place and cost
+first, then the others, the cheapest first. In the paper's order, Algorithm 2 is an online maximum coverage of the bundles that the
+candidates' vectors led to, by lazy greedy choice: a score is computed anew only where a bundle that it counts was covered
+meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else in
+units as small as 64 bits allow.
 
-Vectors are those of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, both in intervals. What a search learns of them is how often
-each was visited, and at which match points it ended; the bundles of these are put together behind it.
+Vectors are those of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, both in
+intervals. What a search learns of them is how often each was visited, and at which match points it ended; the bundles of these are
+put together behind it.
 
-Where a history is explored, agents (:mod:`sparkcep.search.agents`) take rows first. Their tries are checks: those that candidates do not need, and one in eight of the others, which is saved up until it is enough for a match.
+Where a history is explored, agents (:mod:`sparkcep.search.agents`) take rows first. Their tries are checks: those that candidates
+do not need, and one in eight of the others, which is saved up until it is enough for a match.
 """
 
 from __future__ import annotations
@@ -59,15 +63,18 @@ from sparkcep.search.futures import (
 from sparkcep.search.memo import BASIS, mixed
 from sparkcep.search.promises import led_on, promising, was_tried
 
-# by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
+# by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is
+# the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
 PLAIN = COVERING = 0
 FIRST_IN, PROMISING = 1, 2
 PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
 CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL = range(4)
-# state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
+# state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of
+# vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 9)
-# columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned, number of the vector in the history, version of its
+# columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
+# number of the vector in the history, version of its
 # score, the score in units, its residue, code of its vector for how promising it is
 A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, A_PROMISED, CANDIDATE_FIELDS = range(11)
 BEHIND = -1.0  # the promise of what comes behind all others
@@ -81,11 +88,13 @@ T_NODE, T_FIRST, T_END = range(3)  # columns of a stretch
 
 
 class BudgetNet(NamedTuple):
-    """``by_variable`` int64 (variables + 1): the stretches of each variable; ``stretches`` int64 (n, 3): a node and a range of ``by_edge`` int64 (m), its edges by that
-    variable, those of one way together and the cheapest first; ``ways``, ``places``, ``costs``, ``levels`` int64 (edges): number of the way, place of the pattern, cost of the target and its number
-    among all costs; ``buckets`` int64 (edges): edges whose candidates are one where nothing tells runs ``apart`` uint8 (edges); ``slots`` int64 (edges): place and
-    cost among those of the node; ``variables``, ``ranks`` int64 (edges): which variable of the pattern takes the row, and
-    the rank of the choices made on the way there, less being preferred. ``edges``, ``masks``, ``accept``, ``accept_end``, ``tested``: as in :mod:`sparkcep.search.front`."""
+    """``by_variable`` int64 (variables + 1): the stretches of each variable; ``stretches`` int64 (n, 3): a node and a range of
+    ``by_edge`` int64 (m), its edges by that variable, those of one way together and the cheapest first; ``ways``, ``places``,
+    ``costs``, ``levels`` int64 (edges): number of the way, place of the pattern, cost of the target and its number among all costs;
+    ``buckets`` int64 (edges): edges whose candidates are one where nothing tells runs ``apart`` uint8 (edges); ``slots`` int64
+    (edges): place and cost among those of the node; ``variables``, ``ranks`` int64 (edges): which variable of the pattern takes the
+    row, and the rank of the choices made on the way there, less being preferred. ``edges``, ``masks``, ``accept``, ``accept_end``,
+    ``tested``: as in :mod:`sparkcep.search.front`."""
 
     edges: np.ndarray
     masks: np.ndarray
@@ -107,7 +116,8 @@ class BudgetNet(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The measure of the window, of which the vectors that are learned tell the ``intervals``: ``whole`` int64 (rows) and ``size``, or ``floats`` float64 (rows) and ``wide`` where ``floating``."""
+    """The measure of the window, of which the vectors that are learned tell the ``intervals``: ``whole`` int64 (rows) and ``size``,
+    or ``floats`` float64 (rows) and ``wide`` where ``floating``."""
 
     floating: bool
     whole: np.ndarray
@@ -119,9 +129,10 @@ class Clock(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``, ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their
-    scores where nothing is covered; ``first`` int64 (n + 1), ``bundles``
-    int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS); ``memo`` int64 (n, GAIN_FIELDS): scores as of what is covered. Nothing of it is there where no history is used."""
+    """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``,
+    ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their scores where nothing is
+    covered; ``first`` int64 (n + 1), ``bundles`` int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS); ``memo``
+    int64 (n, GAIN_FIELDS): scores as of what is covered. Nothing of it is there where no history is used."""
 
     intervals: int
     codes: np.ndarray
@@ -136,9 +147,10 @@ class Told(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What is learned, where ``wanted``: ``vectors`` int64 (n, VECTOR_FIELDS) and a ``table`` int64 (4n) by hash; ``ends`` int64 (m, 2): vector and match point, each pair once;
-    of each entry ``vector`` int64 and ``mark`` int64, the match point that it was seen from last (this too where promises are wanted); ``seen`` int64 (classes, slots): 1 + code of the vector at which
-    the class was visited last."""
+    """What is learned, where ``wanted``: ``vectors`` int64 (n, VECTOR_FIELDS) and a ``table`` int64 (4n) by hash; ``ends`` int64
+    (m, 2): vector and match point, each pair once; of each entry ``vector`` int64 and ``mark`` int64, the match point that it was
+    seen from last (this too where promises are wanted); ``seen`` int64 (classes, slots): 1 + code of the vector at which the class
+    was visited last."""
 
     wanted: bool
     vectors: np.ndarray
@@ -150,9 +162,10 @@ class Learned(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate of each; ``done`` int64 (n, 3): entries and edges of complete
-    matches, and where they stand in the ``table``; ``labels`` int64 (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64 (rows); ``coverage`` float64 (rows, or 0
-    where nobody asks)."""
+    """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate
+    of each; ``done`` int64 (n, 3): entries and edges of complete matches, and where they stand in the ``table``; ``labels`` int64
+    (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64 (rows);
+    ``coverage`` float64 (rows, or 0 where nobody asks)."""
 
     candidates: np.ndarray
     heap: np.ndarray
@@ -169,7 +182,8 @@ class Ground(NamedTuple):
 
 @embedded
 def _when(start, last, row, g, clock):
-    """Remaining window and time since the last row, in ``g`` intervals and as one number, of a run that began at row ``start`` and took row ``last`` last; of a run that would begin both are ``row``."""
+    """Remaining window and time since the last row, in ``g`` intervals and as one number, of a run that began at row ``start`` and
+    took row ``last`` last; of a run that would begin both are ``row``."""
     if clock.floating:
         gone = abs(clock.floats[row] - clock.floats[start])
         still = abs(clock.floats[row] - clock.floats[last])
@@ -208,7 +222,8 @@ def _number(code, codes):
 
 @embedded
 def _propose(place, e, row, count, proxies, net, runs, ground):
-    """Notes a candidate; how many there are then, or -1 where there is no room. Of runs that nothing can tell apart only the best is one."""
+    """Notes a candidate; how many there are then, or -1 where there is no room. Of runs that nothing can tell apart only the best
+    is one."""
     candidates = ground.candidates
     entry = runs.run[place] if place != NONE else np.int64(NONE)
     at = np.int64(count)
@@ -289,7 +304,8 @@ def _forget(count, proxies, net, ground):
 
 @embedded
 def _vectors(count, part, row, low, choosing, net, clock, told, promises, learned, runs, ground):
-    """Finds the first row of each candidate and, where they count, its vector and what the history tells of that; how promising it is only where some are left out."""
+    """Finds the first row of each candidate and, where they count, its vector and what the history tells of that; how promising it
+    is only where some are left out."""
     candidates = ground.candidates
     known = told.codes.shape[0] > 0 and (not promises.wanted or ground.coverage.shape[0] > 0)
     for i in range(count):
@@ -321,7 +337,8 @@ def _vectors(count, part, row, low, choosing, net, clock, told, promises, learne
 
 @embedded
 def _first(a, b, order, net, promises, runs, ground):
-    """Whether candidate ``a`` is tried before ``b``: the higher score or promise, least cost, latest start, latest place, earliest rows, preferred way."""
+    """Whether candidate ``a`` is tried before ``b``: the higher score or promise, least cost, latest start, latest place, earliest
+    rows, preferred way."""
     candidates = ground.candidates
     if order == FIRST_IN:
         # the seed is the oldest node, then come the runs as they were made
@@ -381,7 +398,8 @@ def _sift(at, size, order, net, promises, runs, ground):
 
 @embedded
 def _gain(at, row, version, told):
-    """Computes the score of a vector as of the bundles covered by now, once for all its candidates; it stands in ``told.memo`` then."""
+    """Computes the score of a vector as of the bundles covered by now, once for all its candidates; it stands in ``told.memo``
+    then."""
     memo, cover = told.memo, told.cover
     if memo[at, G_ROW] == row and memo[at, G_VERSION] == version:
         return
@@ -403,7 +421,8 @@ def _gain(at, row, version, told):
 
 @embedded
 def _stale(i, row, version, told, ground):
-    """Whether the score of a candidate is another one since bundles were covered (line 15 of Algorithm 2); it has the present one then."""
+    """Whether the score of a candidate is another one since bundles were covered (line 15 of Algorithm 2); it has the present one
+    then."""
     candidates, at = ground.candidates, ground.candidates[i, A_TOLD]
     if at == NONE or candidates[i, A_VERSION] == version:
         return False
@@ -438,7 +457,8 @@ def _covers(i, row, told, ground):
 
 @embedded
 def _choose(count, tried, row, order, net, told, promises, runs, ground):
-    """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have covered."""
+    """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have
+    covered."""
     heap = ground.heap
     for i in range(count):
         heap[i] = i
@@ -569,7 +589,8 @@ def _room(tried, learned, classes, runs, ground, state):
 
 @embedded
 def _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, promises, learned, runs, ground, state):
-    """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the last entry is its own, 0 if a condition does not hold, -1 for an error."""
+    """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the
+    last entry is its own, 0 if a condition does not hold, -1 for an error."""
     edges = net.edges
     v, target = edges[e, E_VAR], edges[e, E_TARGET]
     if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
@@ -723,8 +744,8 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
 
 @embedded
 def _seed(count, net, clock, agents, ground, state):
-    """The candidate with which the next agent begins: of those by which a run may begin, the one where fewest agents began; NONE where there is none, or too little is saved. Each agent has the checks of a
-    whole match set aside."""
+    """The candidate with which the next agent begins: of those by which a run may begin, the one where fewest agents began; NONE
+    where there is none, or too little is saved. Each agent has the checks of a whole match set aside."""
     best, least = np.int64(NONE), np.int64(0)
     if state[Q_AGENTS] == MOST or state[Q_SAVED] < SHARE * agents.need * (state[Q_AGENTS] + 1):
         return best
@@ -750,8 +771,9 @@ def _begins(e, row, agents, net, looking, classes, runs, state):
 
 @embedded
 def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state):
-    """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took, or -1 for an error. From the first row on at which candidates are left out,
-    one check in SHARE of each row is saved for agents, which have those besides that candidates do not need."""
+    """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took,
+    or -1 for an error. From the first row on at which candidates are left out, one check in SHARE of each row is saved for agents,
+    which have those besides that candidates do not need."""
     short = count > checks
     spare = max(checks - count, 0)
     if short or state[Q_SAVED] > 0:  # as long as nothing was left out there is nothing to look for
@@ -820,7 +842,8 @@ def _earlier_way(a, edge_a, b, edge_b, ranks, pool):
 
 @embedded
 def _distinct(runs, ground, net, state):
-    """Leaves of the complete matches of a row one for each sequence of rows and variables, the cheapest, of equally cheap ones the preferred."""
+    """Leaves of the complete matches of a row one for each sequence of rows and variables, the cheapest, of equally cheap ones the
+    preferred."""
     table, done, edges = ground.table, ground.done, net.edges
     mask = table.shape[0] - 1
     kept = 0
@@ -905,8 +928,9 @@ def compact_entries(agents, classes, promises, learned, runs, ground, state):
 def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, agents, told, promises, learned, looking, classes, runs, ground, state):
     """Goes through whole partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
 
-    ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each
-    row may be. ``looking`` as in :mod:`sparkcep.search.front`.
+    ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the
+    best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
+    :mod:`sparkcep.search.front`.
     """
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]

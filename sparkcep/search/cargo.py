@@ -4,17 +4,21 @@ Runs of one class have equal futures (:mod:`sparkcep.search.front`), so of its p
 
 =======  ====================================================================================================================
 Numbers  how many runs began at each row of the window
-Graph    the nodes of a shared match buffer (SASE+, SIGMOD 2008, section 5). A node is a row taken; its predecessors are the members that its source class had
-         at that moment. Members are chained from the newest to the oldest, so a set of edges is one integer, and the graph is linear in rows x classes however many
-         matches it holds. What the paper tells apart by version numbers (5.1) is told by the latest start of any path into a node: with the first
-         row of the window at hand, every path through the nodes kept is a match
-Runs     one run: the latest first row, of those the earliest rows, of those the preferred way (ACEP, VLDB 2016, section 3.3, Theorem 2). A run is a chain of
-         entries, newest first, that shares its tail with others (:mod:`sparkcep.search.chains`). What a run costs so far is part of its node, so that one run of each class is enough for the
-         best match of each cost, too: all runs of a class complete at equal costs
+Graph    the nodes of a shared match buffer (SASE+, SIGMOD 2008, section 5). A node is a row taken; its predecessors are the members
+that its source class had
+         at that moment. Members are chained from the newest to the oldest, so a set of edges is one integer, and the graph is
+         linear in rows x classes however many matches it holds. What the paper tells apart by version numbers (5.1) is told by the
+         latest start of any path into a node: with the first row of the window at hand, every path through the nodes kept is a
+         match
+Runs     one run: the latest first row, of those the earliest rows, of those the preferred way (ACEP, VLDB 2016, section 3.3,
+Theorem 2). A run is a chain of
+         entries, newest first, that shares its tail with others (:mod:`sparkcep.search.chains`). What a run costs so far is part of
+         its node, so that one run of each class is enough for the best match of each cost, too: all runs of a class complete at
+         equal costs
 =======  ====================================================================================================================
 
-The functions of the last part are given all three, and just one of them is not None. They are compiled for that one alone: numba leaves out
-what stands under ``is not None`` for the others, but not an ``else``. Another cargo is a branch more in each.
+The functions of the last part are given all three, and just one of them is not None. They are compiled for that one alone: numba
+leaves out what stands under ``is not None`` for the others, but not an ``else``. Another cargo is a branch more in each.
 """
 
 from __future__ import annotations
@@ -30,8 +34,10 @@ from sparkcep.search.compiled import allocating, embedded, inlined, kernel
 from sparkcep.search.futures import FUTURES_STATE, I_AFTER
 from sparkcep.search.progress import put_event
 
-# state behind that of the classes. First row of the window; Numbers: oldest start in the window, the start after the newest one; Graph: nodes, stamp of
-# visits, first node of the row; Runs: entries, those of them that other partitions have; of the matches of the row at hand the first cost not yet told, and the latest start of those told (NONE: none)
+# state behind that of the classes. First row of the window; Numbers: oldest start in the window, the start after the newest one;
+# Graph: nodes, stamp of
+# visits, first node of the row; Runs: entries, those of them that other partitions have; of the matches of the row at hand the
+# first cost not yet told, and the latest start of those told (NONE: none)
 K_BACK, K_OLDEST, K_NEXT, K_NODES, K_STAMP, K_FRESH, K_ENTRIES, K_KEPT, K_UNTOLD, K_LATEST, CARGO_STATE = range(FUTURES_STATE, FUTURES_STATE + 11)
 # columns of Graph.nodes: row, label, newest predecessor, next older member of its class, latest start, complete
 N_ROW, N_LABEL, N_SOURCE, N_CHAIN, N_START, N_DONE = range(6)
@@ -40,10 +46,11 @@ LIVE, CHAINED = 1, 2  # bits of a visit: on a path, member of a set of edges fro
 
 
 class Numbers(NamedTuple):
-    """``sums`` uint64 (classes, starts, 2), ``about`` float64 (classes, starts): number of runs from each start in the window, as low and high word and as a float;
-    ``added``, ``added_about``: those of what one row adds; ``starts`` int64 (starts): row of each start, which stands at its number modulo
-    their count (without a window all runs are of one start). Output: ``rows`` int64 (n): last rows; ``totals`` uint64 (n + 1, 2), ``totals_about`` float64 (n + 1): their
-    numbers of matches, and behind them that of the row at hand."""
+    """``sums`` uint64 (classes, starts, 2), ``about`` float64 (classes, starts): number of runs from each start in the window, as
+    low and high word and as a float; ``added``, ``added_about``: those of what one row adds; ``starts`` int64 (starts): row of each
+    start, which stands at its number modulo their count (without a window all runs are of one start). Output: ``rows`` int64 (n):
+    last rows; ``totals`` uint64 (n + 1, 2), ``totals_about`` float64 (n + 1): their numbers of matches, and behind them that of the
+    row at hand."""
 
     sums: np.ndarray
     about: np.ndarray
@@ -56,10 +63,11 @@ class Numbers(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """``tail``, ``start`` int64 (classes): newest member, latest start of its runs; ``nodes`` int64 (m, 6). Working memory of one last row: ``mark`` int64 (m): stamp of the visit
-    and its bits; ``leader``, ``place`` int64 (m): first live member of a node's class, live members up to the node; ``base`` int64 (m): where a leader's class
-    begins; ``order``, ``stack`` int64 (m); ``sums`` uint64 (m, 2), ``about`` float64 (m): paths into a node and the older members of its class. Output: as
-    Numbers; ``until`` int64 (n + 1): items of each; ``items`` int64 (k, 5): position in the partition, label, range of predecessors (-1: none), complete."""
+    """``tail``, ``start`` int64 (classes): newest member, latest start of its runs; ``nodes`` int64 (m, 6). Working memory of one
+    last row: ``mark`` int64 (m): stamp of the visit and its bits; ``leader``, ``place`` int64 (m): first live member of a node's
+    class, live members up to the node; ``base`` int64 (m): where a leader's class begins; ``order``, ``stack`` int64 (m); ``sums``
+    uint64 (m, 2), ``about`` float64 (m): paths into a node and the older members of its class. Output: as Numbers; ``until`` int64
+    (n + 1): items of each; ``items`` int64 (k, 5): position in the partition, label, range of predecessors (-1: none), complete."""
 
     tail: np.ndarray
     start: np.ndarray
@@ -80,10 +88,12 @@ class Graph(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """``run`` int64 (classes): the run of each, as its last entry; empty where a class is its run, so that its place is this entry; ``pool`` int64 (n, C_FIELDS) as in :mod:`sparkcep.search.chains`, its rows being positions in the stream, which
-    stay when the buffer moves on; ``at`` int64 (n): the row of each entry in the buffer; ``positions`` int64 (rows): of the rows of the buffer; ``rank`` int64 (edges): to which row of ``best`` the
-    matches belong that an accepting edge completes; ``best`` int64 (m, 2): the best of those that the row at hand completes, the cheapest first. Output: ``events``, and of each of their
-    rows ``labels``, ``rows`` and ``paths`` (edges)."""
+    """``run`` int64 (classes): the run of each, as its last entry; empty where a class is its run, so that its place is this entry;
+    ``pool`` int64 (n, C_FIELDS) as in :mod:`sparkcep.search.chains`, its rows being positions in the stream, which stay when the
+    buffer moves on; ``at`` int64 (n): the row of each entry in the buffer; ``positions`` int64 (rows): of the rows of the buffer;
+    ``rank`` int64 (edges): to which row of ``best`` the matches belong that an accepting edge completes; ``best`` int64 (m, 2): the
+    best of those that the row at hand completes, the cheapest first. Output: ``events``, and of each of their rows ``labels``,
+    ``rows`` and ``paths`` (edges)."""
 
     run: np.ndarray
     pool: np.ndarray
@@ -291,8 +301,8 @@ def _draw(count, stamp, fresh, low, graph, items, first):
 
 @embedded
 def preferred(pool, a, b):
-    """Whether run ``a`` is to be kept and not ``b``, whose futures are equal: the later first row, else the earlier rows, else the preferred
-    way there. Rows that only one of them has behind the other's last come before any that the other can still take."""
+    """Whether run ``a`` is to be kept and not ``b``, whose futures are equal: the later first row, else the earlier rows, else the
+    preferred way there. Rows that only one of them has behind the other's last come before any that the other can still take."""
     if pool[a, C_START] != pool[b, C_START]:
         return pool[a, C_START] > pool[b, C_START]
     return comes_first(pool, a, b, False)
@@ -380,7 +390,8 @@ def compact(classes, runs, state):
 
 @embedded
 def move_on(row, until, when, starting, windowed, classes, numbers, graph, state):
-    """What ends with the window before ``row``, and a start where there may be one (``starting``); False where there is no room for it."""
+    """What ends with the window before ``row``, and a start where there may be one (``starting``); False where there is no room for
+    it."""
     if numbers is not None or graph is not None:
         back = state[K_BACK]
         while back < row and until[back] < when[row]:
@@ -399,7 +410,8 @@ def move_on(row, until, when, starting, windowed, classes, numbers, graph, state
 
 @embedded
 def carry(i, source, edge, row, label, numbers, graph, runs, state):
-    """What the runs of class ``source`` (NONE: a new run) bring along as the ``i``-th addition of the row; False where there is no room for it."""
+    """What the runs of class ``source`` (NONE: a new run) bring along as the ``i``-th addition of the row; False where there is no
+    room for it."""
     if runs is not None:
         entry = state[K_ENTRIES] + i
         if entry == runs.pool.shape[0]:
@@ -459,7 +471,8 @@ def join(i, c, fresh, numbers, graph, runs, state):
 
 @embedded
 def complete(i, accepting, first, edges, numbers, graph, runs, state):
-    """The matches that the ``i``-th addition completes by the edge ``accepting``; ``first``: none was completed at the row before."""
+    """The matches that the ``i``-th addition completes by the edge ``accepting``; ``first``: none was completed at the row
+    before."""
     if runs is not None:
         entry, best, at = state[K_ENTRIES] + i, runs.best, runs.rank[accepting]
         if first:

@@ -29,11 +29,13 @@ KEPT = 100  # of what there is no room, beside those of search.computations
 
 @kernel
 def walk(order, apart, high, begins, graph, values, rows, room, labelled, max_steps, max_matches, kept, sizes, told, state):
-    """Takes the rows ``order`` int64 one behind the other, from the one at which ``state`` stands, with the records at hand; ``begins``: new computations begin
-    at each. Where ``apart`` uint8 says so, no computation steps to a row from the one before it. Without new ones it ends when no computation is left.
+    """Takes the rows ``order`` int64 one behind the other, from the one at which ``state`` stands, with the records at hand;
+    ``begins``: new computations begin at each. Where ``apart`` uint8 says so, no computation steps to a row from the one before it.
+    Without new ones it ends when no computation is left.
 
-    ``kept`` int64 (room, width) gets the records behind each row, ``sizes`` int64 how many, and ``told`` int64 how many matches there are by then.
-    ``high``: row q sees when row q + 1 is if that is less. Returns DONE, FULL or GROW with what there is no room for, or an error."""
+    ``kept`` int64 (room, width) gets the records behind each row, ``sizes`` int64 how many, and ``told`` int64 how many matches
+    there are by then. ``high``: row q sees when row q + 1 is if that is less. Returns DONE, FULL or GROW with what there is no room
+    for, or an error."""
     while state[S_AT] < order.shape[0]:
         at = state[S_AT]
         if apart[at] == 1:

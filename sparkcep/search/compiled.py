@@ -1,12 +1,13 @@
 """Compiled kernels on disk, kept by what they are compiled from, so that equal sources compile once for a user.
 
-numba's own cache has a folder for each place a module is imported from, and looks at one file's text only, while kernels here are built
-from several modules. So a kernel's folder is named after the texts of its module and of those whose kernels it calls, the constants they import,
-and the versions of numba, LLVM and numpy; a file in it after the types of its arguments and the processor. A file is written whole or not at all. What
-several processes need at once is compiled by one of them, while the others wait for its file.
+numba's own cache has a folder for each place a module is imported from, and looks at one file's text only, while kernels here are
+built from several modules. So a kernel's folder is named after the texts of its module and of those whose kernels it calls, the
+constants they import, and the versions of numba, LLVM and numpy; a file in it after the types of its arguments and the processor. A
+file is written whole or not at all. What several processes need at once is compiled by one of them, while the others wait for its
+file.
 
-Counting the references of the arrays that a call or a local name holds costs more than the work on a row, so functions that create no array
-are compiled without it.
+Counting the references of the arrays that a call or a local name holds costs more than the work on a row, so functions that create
+no array are compiled without it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def _sources(name: str, found: dict[str, tuple[str, list[str]]]) -> dict[str, tu
 
 
 def _constant(value: Any, depth: int = 4) -> Any:
-    """A value that a kernel may have been compiled with, as something that reads the same in each process; None for what is none."""
+    """A value that a kernel may have been compiled with, as something that reads the same in each process; None for what is
+    none."""
     match value:
         case bool() | int() | float() | str() | None:
             return value
@@ -124,10 +126,12 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files(IndexDataCacheFile):
-    """A file for each combination of argument types and processor: no index, which two processes could write at once. Beside those of
-    the user's there may be some in the package, for any processor of the machine's kind (``docs/troubleshooting.md``, wheels with kernels).
+    """A file for each combination of argument types and processor: no index, which two processes could write at once. Beside those
+    of the user's there may be some in the package, for any processor of the machine's kind (``docs/troubleshooting.md``, wheels
+    with kernels).
 
-    Its last bytes are a digest of the others, by which a damaged one is known: machine code that is not what was compiled would end the process.
+    Its last bytes are a digest of the others, by which a damaged one is known: machine code that is not what was compiled would end
+    the process.
     """
 
     def __init__(self, cache_path: str, filename_base: str, source_stamp: str) -> None:
@@ -169,7 +173,8 @@ def _generic(key: tuple) -> tuple:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a kernel's file is there, is the user's or root's, and is as it was written; one that is damaged is removed, so that it is compiled again."""
+    """Whether a kernel's file is there, is the user's or root's, and is as it was written; one that is damaged is removed, so that
+    it is compiled again."""
     if not path.exists():
         return False
     if not (storage.trusted(path.parent) and storage.trusted(path)):
@@ -287,8 +292,9 @@ _asked = requests.Asked(root)
 
 
 def _entered(kernel: Any, compile_for: Callable) -> Callable:
-    """What numba calls where Python calls ``kernel`` for types for which it is not compiled: returns what is to be called. That is the
-    kernel from disk if it is there. If it is not, the first calls with small arrays are interpreted while another process compiles it."""
+    """What numba calls where Python calls ``kernel`` for types for which it is not compiled: returns what is to be called. That is
+    the kernel from disk if it is there. If it is not, the first calls with small arrays are interpreted while another process
+    compiles it."""
     cache = kernel._cache
 
     def entered(*args: Any) -> Callable:

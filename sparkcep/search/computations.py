@@ -1,18 +1,20 @@
 """An automaton's computations side by side: row by row, every arc whose fence is true is taken.
 
-A computation is a record of int64 words (:data:`I_STATE` and on): its state, first row, the least end of its rows' lifetimes, its way, the record and the
-arc ON EMPTY that made it behind the same row (or -1), which registers are NULL, and the registers' values, floating ones by their bits. Records of one first row that are in one state with equal registers have one future,
-so one stands for all: the one whose arcs come first. ``ids`` int64 (3, room, width) holds those before the row at hand, those behind it, and those
+A computation is a record of int64 words (:data:`I_STATE` and on): its state, first row, the least end of its rows' lifetimes, its
+way, the record and the arc ON EMPTY that made it behind the same row (or -1), which registers are NULL, and the registers' values,
+floating ones by their bits. Records of one first row that are in one state with equal registers have one future, so one stands for
+all: the one whose arcs come first. ``ids`` int64 (3, room, width) holds those before the row at hand, those behind it, and those
 before the first row; which of the first two is which, :data:`S_SIDE` says.
 
-Records stand in the order of their first rows, those of one first row in the order of their arcs, which is the order of matches, too. A record's
-silent arcs (ON EMPTY and ON EXPIRY) are followed depth first as soon as it is there, so what they make stands right behind it. The next row is given to
-both together: an arc's turn among all that leave a state is the same whether it takes a row or not.
+Records stand in the order of their first rows, those of one first row in the order of their arcs, which is the order of matches,
+too. A record's silent arcs (ON EMPTY and ON EXPIRY) are followed depth first as soon as it is there, so what they make stands right
+behind it. The next row is given to both together: an arc's turn among all that leave a state is the same whether it takes a row or
+not.
 
 Where there is no room for what a row gives, the kernel goes back to the row's begin and asks for room; nothing of the row is kept.
 
-A partition that goes on is left with the first row of its oldest computation. From there all computations at hand come about again, so nothing but
-rows and the number of the last match need be kept; matches that were told are not told again.
+A partition that goes on is left with the first row of its oldest computation. From there all computations at hand come about again,
+so nothing but rows and the number of the last match need be kept; matches that were told are not told again.
 """
 
 from __future__ import annotations
@@ -44,30 +46,35 @@ from sparkcep.search.machine import CLEAR, OVERFLOW, scan
 
 # words of a record
 I_STATE, I_FIRST, I_END, I_WAY, I_PARENT, I_VIA, I_NULLS, I_WORDS = range(8)
-# columns of an arc: target, bit of its letter (-1: none), what it takes, its label, whether it has EMIT, the times from which and before which one ON EXPIRY is
+# columns of an arc: target, bit of its letter (-1: none), what it takes, its label, whether it has EMIT, the times from which and
+# before which one ON EXPIRY is
 # valid, its first parameter and that behind its last
 A_TARGET, A_BIT, A_ON, A_LABEL, A_EMITS, A_FROM, A_UNTIL, A_GIVEN, A_GIVEN_END, A_WIDTH = range(10)
 ON_ROW, ON_EMPTY, ON_EXPIRY = range(3)
 # columns of a value: how it is held (columns.registers), its column of the machine, its first word
 V_HOW, V_COLUMN, V_WORD = range(3)
 WORD, FLOAT, WIDE = range(3)
-# words of a match beside its event: whether its rows' lifetimes had ended, the least of their ends, then which values are NULL and the values
+# words of a match beside its event: whether its rows' lifetimes had ended, the least of their ends, then which values are NULL and
+# the values
 M_EXPIRED, M_END, M_NULLS, M_EMIT_NULLS, M_WORDS = range(5)
 ENDLESS = (1 << 63) - 1  # of a lifetime
 NEGATIVE_ZERO = -(1 << 63)  # the bits of -0.0
 CAST = -1000  # beside a machine's error: the conversion to a register's type failed
 
-# state between calls: partition, row, side of the records at hand, how many there are, number of the last match, events, labels, ways, stamps given, what an
-# error is about, the arc in which it is, whether the partition has begun, how many records there are before its first row, the lists of which they are, and how
+# state between calls: partition, row, side of the records at hand, how many there are, number of the last match, events, labels,
+# ways, stamps given, what an
+# error is about, the arc in which it is, whether the partition has begun, how many records there are before its first row, the
+# lists of which they are, and how
 # many ways have numbers
 S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, S_BASE, S_KNOWN_WAYS, STATE_SIZE = range(16)
 RECORDS, MATCHES, LABELS, WAYS, NUMBERED = range(5)  # of what there is no room, in S_DETAIL
 
 
 class Graph(NamedTuple):
-    """States and arcs. ``leaving``: the arcs of each state but those ON EXPIRY, ``silent``: those that take no row, from ``first_leaving[base + s]`` and
-    ``first_silent[base + s]`` on, where ``base`` is that of the row: arcs that come and go have lists for each time between their changes. A list of ``leaving``
-    has all arcs ON EMPTY that were valid at a row before. ``goes`` uint8: whether any arc ever leaves the state; ``start`` int64 (1): the first state."""
+    """States and arcs. ``leaving``: the arcs of each state but those ON EXPIRY, ``silent``: those that take no row, from
+    ``first_leaving[base + s]`` and ``first_silent[base + s]`` on, where ``base`` is that of the row: arcs that come and go have
+    lists for each time between their changes. A list of ``leaving`` has all arcs ON EMPTY that were valid at a row before. ``goes``
+    uint8: whether any arc ever leaves the state; ``start`` int64 (1): the first state."""
 
     arcs: np.ndarray
     first_leaving: np.ndarray
@@ -80,8 +87,9 @@ class Graph(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Bytecode and where its values go, see :class:`sparkcep.columns.registers.Compiled`; ``fences``, ``sets`` and ``emitted`` are by the arcs of the graph, and so
-    are ``given`` int64 (arcs, words), the values of parameters, floating ones by their bits, and ``given_null`` uint8 (arcs, parameters)."""
+    """Bytecode and where its values go, see :class:`sparkcep.columns.registers.Compiled`; ``fences``, ``sets`` and ``emitted`` are
+    by the arcs of the graph, and so are ``given`` int64 (arcs, words), the values of parameters, floating ones by their bits, and
+    ``given_null`` uint8 (arcs, parameters)."""
 
     code: np.ndarray
     floats: np.ndarray
@@ -99,8 +107,9 @@ class Values(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The buffer. ``packed`` int64: letters as Spark packs them; ``when``, ``ends`` int64: time and end of life of each row, in one order;
-    ``absent`` uint8: rows without a time; ``base`` int64: where the lists of the arcs begin that are valid then; ``ones`` int64: all 1, for the machine."""
+    """The buffer. ``packed`` int64: letters as Spark packs them; ``when``, ``ends`` int64: time and end of life of each row, in one
+    order; ``absent`` uint8: rows without a time; ``base`` int64: where the lists of the arcs begin that are valid then; ``ones``
+    int64: all 1, for the machine."""
 
     packed: np.ndarray
     offsets: np.ndarray
@@ -116,10 +125,11 @@ class Rows(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Records, the two tables by which equal ones are found, what was found, and working memory. ``float_ids``, ``float_matches``: the same memory as
-    ``ids`` and ``matches``, as floating words. ``ways`` int64 (n, 2): the way before, and the label of the arc that took the row. Where ways have numbers, they stand in ``numbered`` int64 (n, 3), with the row, from 1
-    on, and ``way_places`` finds them; each is there once. ``made``: the record at hand; ``floating`` uint8: which words of a match are floating numbers. The others are
-    the machine's."""
+    """Records, the two tables by which equal ones are found, what was found, and working memory. ``float_ids``, ``float_matches``:
+    the same memory as ``ids`` and ``matches``, as floating words. ``ways`` int64 (n, 2): the way before, and the label of the arc
+    that took the row. Where ways have numbers, they stand in ``numbered`` int64 (n, 3), with the row, from 1 on, and ``way_places``
+    finds them; each is there once. ``made``: the record at hand; ``floating`` uint8: which words of a match are floating numbers.
+    The others are the machine's."""
 
     ids: np.ndarray
     float_ids: np.ndarray
@@ -219,7 +229,8 @@ def _store(words, floats, at, how, room):
 
 @embedded
 def _set(low, high, q, values, rows, room):
-    """Gives the record at hand the values of assignments ``low`` to before ``high``. Returns 0 or an error, less CAST where a conversion failed."""
+    """Gives the record at hand the values of assignments ``low`` to before ``high``. Returns 0 or an error, less CAST where a
+    conversion failed."""
     for s in range(low, high):
         register = values.assigned[s, 0]
         bad = _evaluate(values.assigned[s, 1], q, values, rows, room)
@@ -240,7 +251,8 @@ def _mixed(h, word):
 
 @embedded
 def _known(side, count, stamp, room):
-    """The number among ``count`` records of the one that is equal to that at hand; ``count``, where the one at hand will stand, if there is none."""
+    """The number among ``count`` records of the one that is equal to that at hand; ``count``, where the one at hand will stand, if
+    there is none."""
     width = room.made.shape[0]
     mask = np.int64(room.stamps.shape[0] - 1)
     h = _mixed(np.uint64(0x9E3779B97F4A7C15), room.made[I_STATE])
@@ -435,7 +447,8 @@ def _lacking(what, state):
 
 @inlined
 def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
-    """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set. Returns whether there was room for the number of its way."""
+    """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set. Returns whether there was room for the
+    number of its way."""
     for i in range(room.made.shape[0]):
         room.made[i] = room.ids[origin, k, i]
     room.made[I_STATE] = graph.arcs[arc, A_TARGET]
@@ -454,8 +467,8 @@ def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
 
 @kernel
 def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps, max_matches, state):
-    """Takes row ``q`` of a partition that ends before ``high``; ``opening``: makes the records before the first row instead; ``told``: the matches that
-    end there were told. Returns DONE, or what is the matter."""
+    """Takes row ``q`` of a partition that ends before ``high``; ``opening``: makes the records before the first row instead;
+    ``told``: the matches that end there were told. Returns DONE, or what is the matter."""
     side = state[S_SIDE]
     into = np.int64(2) if opening else 1 - side
     count = state[S_COUNT]
@@ -606,15 +619,17 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
 
 @inlined
 def _begins_otherwise(base, graph, state):
-    """Whether other records than those at hand may stand before the first row where the arcs of ``base`` are valid: only where arcs ON EMPTY leave the start."""
+    """Whether other records than those at hand may stand before the first row where the arcs of ``base`` are valid: only where arcs
+    ON EMPTY leave the start."""
     start = base + graph.start[0]
     return base != state[S_BASE] and (state[S_INITIAL] > 1 or graph.first_silent[start] < graph.first_silent[start + 1])
 
 
 @kernel
 def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matches, state):
-    """Takes rows from where ``state`` stands. ``opens`` int64 (partitions, OPEN_FIELDS): in O_START the row from which matches are told, and where a
-    partition that is going stands then, in O_COVERED the first row of its oldest computation; ``ahead``: how many rows behind a row must be there.
+    """Takes rows from where ``state`` stands. ``opens`` int64 (partitions, OPEN_FIELDS): in O_START the row from which matches are
+    told, and where a partition that is going stands then, in O_COVERED the first row of its oldest computation; ``ahead``: how many
+    rows behind a row must be there.
 
     Returns DONE, FULL or GROW with what there is no room for, or an error."""
     parts = rows.offsets.shape[0] - 1

@@ -1,7 +1,8 @@
 """Decimals of more than 18 digits inside conditions: two words, 128 bits, with the roundings of Spark's Decimal.
 
-A value stands on the interpreter's stack as its low word in ``si[sp]`` and its high word in ``si[sp + len(si) // 2]``, two's complement. Arithmetic
-goes over magnitudes of up to four words (uint64, lowest first), which hold what two values of 38 digits can give.
+A value stands on the interpreter's stack as its low word in ``si[sp]`` and its high word in ``si[sp + len(si) // 2]``, two's
+complement. Arithmetic goes over magnitudes of up to four words (uint64, lowest first), which hold what two values of 38 digits can
+give.
 """
 
 from __future__ import annotations
@@ -218,8 +219,8 @@ def _half_of(r0, r1, x, y):
 
 @kernel
 def _quotient(a, b, x, y, digits, behind):
-    """(a, b) * 10**digits over (x, y): two words and whether they hold it. Spark rounds a quotient half up where it has 39 digits behind the point, and
-    once more to the type's; ``behind`` tells how many digits the first of these has more."""
+    """(a, b) * 10**digits over (x, y): two words and whether they hold it. Spark rounds a quotient half up where it has 39 digits
+    behind the point, and once more to the type's; ``behind`` tells how many digits the first of these has more."""
     if digits < 0:
         x, y, up, upper = _grown(x, y, np.uint64(0), np.uint64(0), -digits)
         if up != np.uint64(0) or upper != np.uint64(0) or y >> np.uint64(63):

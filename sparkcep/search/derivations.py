@@ -1,6 +1,7 @@
 """Kernels over found approximate matches: which variables are missing, and which match of several is the best.
 
-``events`` int64 (n, 6): as the matching kernels fill them, the sixth column the accepting edge; ``rows``, ``paths`` int64: row and edge of each label.
+``events`` int64 (n, 6): as the matching kernels fill them, the sixth column the accepting edge; ``rows``, ``paths`` int64: row and
+edge of each label.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from sparkcep.search.compiled import allocating, kernel
 
 @kernel
 def _before(paths, base_a, source_a, base_b, source_b, size, sources, first_source):
-    """Whether of two ways to complete matches of ``size`` rows the first one's choices are preferred: compared from the start on, so the
-    last difference seen on the way back decides."""
+    """Whether of two ways to complete matches of ``size`` rows the first one's choices are preferred: compared from the start on,
+    so the last difference seen on the way back decides."""
     less = False
     for d in range(size, -1, -1):
         if sources[source_a, 2] != sources[source_b, 2]:
@@ -38,8 +39,8 @@ def _preferred_source(paths, base, size, accepting, sources, first_source):
 
 @kernel
 def derived_before(paths, base_a, accepting_a, base_b, accepting_b, size, sources, first_source):
-    """Whether the first of two ways to find one match, of equal cost, is the preferred one. ``base_a``, ``base_b``: where their edges
-    stand in ``paths``; ``accepting_a``, ``accepting_b``: their accepting edges."""
+    """Whether the first of two ways to find one match, of equal cost, is the preferred one. ``base_a``, ``base_b``: where their
+    edges stand in ``paths``; ``accepting_a``, ``accepting_b``: their accepting edges."""
     source_a = _preferred_source(paths, base_a, size, accepting_a, sources, first_source)
     source_b = _preferred_source(paths, base_b, size, accepting_b, sources, first_source)
     return _before(paths, base_a, source_a, base_b, source_b, size, sources, first_source)

@@ -1,7 +1,8 @@
-"""Conditions over a match that is held in frames, and what only a finished match tells: conditions that see all of its rows, and negated groups.
+"""Conditions over a match that is held in frames, and what only a finished match tells: conditions that see all of its rows, and
+negated groups.
 
-A negated condition sees the rows of the match as they are at its end, and of its own variables those up to the row it is asked of. So the values of the
-match are gathered anew for it (:func:`replay`), with its own rows among the match's.
+A negated condition sees the rows of the match as they are at its end, and of its own variables those up to the row it is asked of.
+So the values of the match are gathered anew for it (:func:`replay`), with its own rows among the match's.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from sparkcep.search.codes import NEXT, S_NUMBER, S_STEPS
 from sparkcep.search.compiled import embedded, inlined, kernel
 from sparkcep.search.machine import MAP, UNTAKEN, scan
 
-# columns of ``frames``: node, row taken, the edge being tried (by which the frame above was reached), next candidate row (-1: not looked
+# columns of ``frames``: node, row taken, the edge being tried (by which the frame above was reached), next candidate row (-1: not
+# looked
 # for), first edge that accepts that row, matches at entry, complete already, rows taken since the candidate was looked at
 FROM = -2  # of F_NEXT: FROM - row says that rows behind that one are to be looked at
 F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE, FRAME = range(9)
 
-# columns of ``path``, the rows of negated variables: row, label; of a group's run also node, the row and the edge that are tried next, and whether that row may not
+# columns of ``path``, the rows of negated variables: row, label; of a group's run also node, the row and the edge that are tried
+# next, and whether that row may not
 # be passed over
 P_ROW, P_LABEL, P_NODE, P_NEXT, P_EDGE, P_HELD, PATH = range(7)
 
@@ -83,7 +86,8 @@ def evaluate(label, entry, prior, begin, row, slots, here, conditions, rows, scr
 
 @inlined
 def map_row(label, entry, prior, into, begin, row, twins, here, conditions, rows, scratch, state):
-    """As ``evaluate``; on success the slot values are copied to row ``into``. ``twins``: mask of the variables the row is mapped to already."""
+    """As ``evaluate``; on success the slot values are copied to row ``into``. ``twins``: mask of the variables the row is mapped to
+    already."""
     slots, hi, hf = conditions.slots, scratch.hi, scratch.hf
     got = evaluate(label, entry if twins == 0 else np.int64(-1), prior, begin, row, slots, here, conditions, rows, scratch, state)
     if got != 1:
@@ -106,8 +110,8 @@ def map_row(label, entry, prior, into, begin, row, twins, here, conditions, rows
 
 @kernel
 def replay(own, upto, count, depth, into, here, edges, conditions, rows, scratch, work, state):
-    """Slot values over the finished match, into row ``into``: without the rows of variable ``own`` from ``upto`` on, with the first ``count`` of the ``path``
-    behind its head among them. 0 or an error."""
+    """Slot values over the finished match, into row ``into``: without the rows of variable ``own`` from ``upto`` on, with the first
+    ``count`` of the ``path`` behind its head among them. 0 or an error."""
     slots, frames, path = conditions.slots, work.frames, work.path
     for k in range(slots.shape[0]):
         scratch.hi[into, k] = -1 if slots[k, 0] <= _LABELFIRST else 0
@@ -143,8 +147,8 @@ def replay(own, upto, count, depth, into, here, edges, conditions, rows, scratch
 
 @kernel
 def _holds_behind(v, own, upto, count, begin, depth, here, edges, conditions, rows, scratch, work, state):
-    """Whether the condition of a variable holds at the row of the ``path`` behind its first ``count``, which stand among the rows of the finished match;
-    ``own``, ``upto``: see :func:`replay`. 1, 0 or an error."""
+    """Whether the condition of a variable holds at the row of the ``path`` behind its first ``count``, which stand among the rows
+    of the finished match; ``own``, ``upto``: see :func:`replay`. 1, 0 or an error."""
     hi, hf, spare, row = scratch.hi, scratch.hf, scratch.hi.shape[0] - 2, work.path[count + 1, P_ROW]
     bad = replay(own, upto, count, depth, spare, here, edges, conditions, rows, scratch, work, state)
     if bad < 0:
@@ -176,8 +180,8 @@ def holds_finally(v, row, begin, depth, here, edges, conditions, rows, scratch, 
 
 @kernel
 def group_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Whether a match of the negated group ``v`` has all its rows strictly between two rows; 1, 0 or an error. Depth first from each row on, and
-    a row that cannot complete by the row-local conditions is not taken."""
+    """Whether a match of the negated group ``v`` has all its rows strictly between two rows; 1, 0 or an error. Depth first from
+    each row on, and a row that cannot complete by the row-local conditions is not taken."""
     net, path, letters, labels = negated.groups, work.path, rows.letters, scratch.labels
     first, own = net.first, net.edges
     use_ends = negated.ends.shape[1] > 0

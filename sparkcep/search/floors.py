@@ -1,9 +1,11 @@
-"""Bounds of the scores of matches, by which a walk that lists matches for TOP k leaves what cannot be among the best (branch and bound; CPR, 2011, section 3.3:
+"""Bounds of the scores of matches, by which a walk that lists matches for TOP k leaves what cannot be among the best (branch and
+bound; CPR, 2011, section 3.3:
 the corner bound, asked of each row before anything is joined with it).
 
-Of each node and row is known between what the sums of a match may still grow by rows behind it, if all conditions that look at the match held
-(:func:`fill_reach`). A run whose score cannot reach the k best found so far, with the most that may come, is not gone on with. The bounds are those of
-intervals: arithmetic that rounds correctly never reverses two numbers, so where the sums are inside theirs, the score is inside its own.
+Of each node and row is known between what the sums of a match may still grow by rows behind it, if all conditions that look at the
+match held (:func:`fill_reach`). A run whose score cannot reach the k best found so far, with the most that may come, is not gone on
+with. The bounds are those of intervals: arithmetic that rounds correctly never reverses two numbers, so where the sums are inside
+theirs, the score is inside its own.
 """
 
 from __future__ import annotations
@@ -24,20 +26,22 @@ N_WINDOW, N_ENTERED, NOTED = range(3)  # of ``noted``
 
 
 class Floors(NamedTuple):
-    """What is asked of scores. A score is a postfix program ``code`` int64 (n, 2): operation and operand, with ``literals`` float64, over sums of the rows of a match.
+    """What is asked of scores. A score is a postfix program ``code`` int64 (n, 2): operation and operand, with ``literals``
+    float64, over sums of the rows of a match.
 
-    ``weights`` float64 (sums, variables, rows): what a row adds; ``low``, ``high`` float64 (sums, nodes, rows): between what rows behind one that was taken into a node may add;
-    ``slack`` float64 (sums): by how much a sum may be rounded otherwise.
+    ``weights`` float64 (sums, variables, rows): what a row adds; ``low``, ``high`` float64 (sums, nodes, rows): between what rows
+    behind one that was taken into a node may add; ``slack`` float64 (sums): by how much a sum may be rounded otherwise.
 
-    Windows, each of which has k best of its own, are numbered: those that hold a match are from ``first`` int64 (rows) of its last row to before ``until`` int64 (rows) of its
-    first one, never more than there are ``sizes`` int64 (n): how many matches a window has; ``scores`` float64 (n, k): theirs, the worst on top of a heap, with their
-    first rows ``begins`` int64 (n, k). ``ordered``: matches come in the order of their vectors of rows.
+    Windows, each of which has k best of its own, are numbered: those that hold a match are from ``first`` int64 (rows) of its last
+    row to before ``until`` int64 (rows) of its first one, never more than there are ``sizes`` int64 (n): how many matches a window
+    has; ``scores`` float64 (n, k): theirs, the worst on top of a heap, with their first rows ``begins`` int64 (n, k). ``ordered``:
+    matches come in the order of their vectors of rows.
 
-    ``tests`` int64 (n, 3): variable, variable, operation: of conditions across ``&`` that are comparisons, the row of one variable with the only row of another one; ``own``, ``other``
-    int64 (n, rows): what is compared, below 0 where nothing equals.
+    ``tests`` int64 (n, 3): variable, variable, operation: of conditions across ``&`` that are comparisons, the row of one variable
+    with the only row of another one; ``own``, ``other`` int64 (n, rows): what is compared, below 0 where nothing equals.
 
-    ``sums`` float64 (depth, sums): of the rows in the frames; ``stack`` float64 (n, 2): of the program; ``noted`` int64 (2): the window that begins next, and behind the start row whose
-    matches are entered already."""
+    ``sums`` float64 (depth, sums): of the rows in the frames; ``stack`` float64 (n, 2): of the program; ``noted`` int64 (2): the
+    window that begins next, and behind the start row whose matches are entered already."""
 
     code: np.ndarray
     literals: np.ndarray
@@ -61,7 +65,8 @@ class Floors(NamedTuple):
 
 @allocating
 def fill_reach(first, edges, accepts, letters, offsets, weights, strategy, sides, block, low, high):
-    """Fills ``low`` and ``high``, see :class:`Floors`. ``block``: the most rows that a match may span; a row sees those of its block of so many rows and of the next one."""
+    """Fills ``low`` and ``high``, see :class:`Floors`. ``block``: the most rows that a match may span; a row sees those of its
+    block of so many rows and of the next one."""
     nodes = accepts.shape[0]
     leaves = weights.shape[0]
     least, most = np.empty((leaves, nodes)), np.empty((leaves, nodes))
@@ -106,7 +111,8 @@ def fill_reach(first, edges, accepts, letters, offsets, weights, strategy, sides
 
 @kernel
 def _interval(depth, node, row, floors):
-    """Between what the score lies of matches that go on from the rows of a frame, of which the last was taken into the node; without a node: of the match itself."""
+    """Between what the score lies of matches that go on from the rows of a frame, of which the last was taken into the node;
+    without a node: of the match itself."""
     stack = floors.stack
     top = -1
     for i in range(floors.code.shape[0]):
@@ -155,7 +161,8 @@ def _interval(depth, node, row, floors):
 
 @kernel
 def _enough(s, last, bound, floors):
-    """Whether each window that holds both rows has k matches that rank before any of this first row with at most the score ``bound``."""
+    """Whether each window that holds both rows has k matches that rank before any of this first row with at most the score
+    ``bound``."""
     k = floors.scores.shape[1]
     for w in range(floors.first[last], floors.until[s]):
         at = w % floors.sizes.shape[0]

@@ -1,14 +1,16 @@
 """Runs side by side: row by row, each run that waits looks at the row before any of them gets it.
 
-For each edge that may take the row, each class of runs at the edge's node proposes itself with the row; then the proposals settle in the classes of their
-targets. Which runs are one class :mod:`sparkcep.search.futures` tells, and what a class carries :mod:`sparkcep.search.cargo`. This is the runtime of SASE+ (SIGMOD 2008, section 5) for
-numbers and graphs of matches, and the optimization of ACEP (VLDB 2016, section 3.3) for the cheapest match of each last row.
+For each edge that may take the row, each class of runs at the edge's node proposes itself with the row; then the proposals settle
+in the classes of their targets. Which runs are one class :mod:`sparkcep.search.futures` tells, and what a class carries
+:mod:`sparkcep.search.cargo`. This is the runtime of SASE+ (SIGMOD 2008, section 5) for numbers and graphs of matches, and the
+optimization of ACEP (VLDB 2016, section 3.3) for the cheapest match of each last row.
 
 Edges are gone through by the variables that the row may be: of a net of hundreds of nodes a row concerns few.
 
-Measured beside the three loops that this one replaced (whole searches, thread time, the least of 12 runs in turn): graphs and numbers of matches 0.35 to 1.0 of theirs, cheapest runs by class 0.3 to 0.5,
-cheapest runs by node 0.96 to 1.04. Of runs by node, a place that is not the run itself costs 0.15 more, proposals that are not first compared with each other 0.05, that are noted
-like those of classes 0.07, and completions that are seen when proposals settle 0.08.
+Measured beside the three loops that this one replaced (whole searches, thread time, the least of 12 runs in turn): graphs and
+numbers of matches 0.35 to 1.0 of theirs, cheapest runs by class 0.3 to 0.5, cheapest runs by node 0.96 to 1.04. Of runs by node, a
+place that is not the run itself costs 0.15 more, proposals that are not first compared with each other 0.05, that are noted like
+those of classes 0.07, and completions that are seen when proposals settle 0.08.
 """
 
 from __future__ import annotations
@@ -45,15 +47,17 @@ from sparkcep.search.memo import fill
 from sparkcep.search.progress import bounds, entered, left
 
 CLASSES_FULL, CARGO_FULL, STARTS_FULL = range(3)  # state[S_DETAIL] of GROW
-# state behind that of the cargo: whether a row ended classes, how often an edge of a class was held against a row, whether the row at hand still has to be reported
+# state behind that of the cargo: whether a row ended classes, how often an edge of a class was held against a row, whether the row
+# at hand still has to be reported
 R_OVER, R_LOOKS, R_PENDING, FRONT_STATE = range(CARGO_STATE, CARGO_STATE + 4)
 P_CLASS, P_TARGET = range(2)  # columns of ``pending``: place of the class, NONE where no edge leads on; its node
 
 
 class FrontArrays(NamedTuple):
-    """The net: ``edges`` as in :mod:`sparkcep.automaton.net`; ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each variable; ``source`` int64
-    (edges): the node each leaves; ``masks`` int64 (nodes): the variables that can be taken there; ``accept``, ``accept_end`` int64 (nodes): the cheapest accepting edge, also among those
-    that hold behind the partition's last row only, NONE for none; ``tested`` int64: mask of all variables."""
+    """The net: ``edges`` as in :mod:`sparkcep.automaton.net`; ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each
+    variable; ``source`` int64 (edges): the node each leaves; ``masks`` int64 (nodes): the variables that can be taken there;
+    ``accept``, ``accept_end`` int64 (nodes): the cheapest accepting edge, also among those that hold behind the partition's last
+    row only, NONE for none; ``tested`` int64: mask of all variables."""
 
     edges: np.ndarray
     by_first: np.ndarray
@@ -66,9 +70,10 @@ class FrontArrays(NamedTuple):
 
 
 class Looking(NamedTuple):
-    """What is needed where conditions look at the match, or groups have windows. ``windows`` int64 (w, rows): first row outside each window that begins with a
-    row; ``ends`` int64 (nodes, rows): by when runs can complete, (0, 0) where that is not known. Slot values of the class at place p stand in the
-    row ``spare`` + p of the scratch, behind those of the buffer's rows. ``conditions``, ``rows``, ``scratch``: as in :mod:`sparkcep.search.adjacent`."""
+    """What is needed where conditions look at the match, or groups have windows. ``windows`` int64 (w, rows): first row outside
+    each window that begins with a row; ``ends`` int64 (nodes, rows): by when runs can complete, (0, 0) where that is not known.
+    Slot values of the class at place p stand in the row ``spare`` + p of the scratch, behind those of the buffer's rows.
+    ``conditions``, ``rows``, ``scratch``: as in :mod:`sparkcep.search.adjacent`."""
 
     values: Values
     windows: np.ndarray
@@ -148,7 +153,8 @@ def new_class(source, e, row, edges, looking, classes, state):
 
 @embedded
 def _propose(source, e, row, last, count, net, looking, classes, numbers, graph, runs, state):
-    """Notes that runs of class ``source`` (NONE: a new one), which are over behind place ``last``, take the row by an edge; False where there is no room."""
+    """Notes that runs of class ``source`` (NONE: a new one), which are over behind place ``last``, take the row by an edge; False
+    where there is no room."""
     edges = net.edges
     target = edges[e, E_TARGET]
     if count == classes.pending.shape[0]:
@@ -171,13 +177,15 @@ def _propose(source, e, row, last, count, net, looking, classes, numbers, graph,
 
 @embedded
 def _put(entry, place, e, row, last, net, classes, runs):
-    """Writes that the run of a node (NONE: a new one) takes the row by an edge, where classes are their runs and there is room; ``last``: as in :func:`_propose`."""
+    """Writes that the run of a node (NONE: a new one) takes the row by an edge, where classes are their runs and there is room;
+    ``last``: as in :func:`_propose`."""
     append(runs.pool, entry, place, e, runs.positions[row])
     runs.at[entry] = row
     classes.until[entry] = last
     target = net.edges[e, E_TARGET]
     if net.masks[target] != 0:
-        # of the runs that the row makes of a node only the best one is held against the node's own: mostly it began later, which costs least to see
+        # of the runs that the row makes of a node only the best one is held against the node's own: mostly it began later, which
+        # costs least to see
         best = classes.table[target] - 1
         if best == NONE or preferred(runs.pool, entry, best):
             classes.table[target] = entry + 1
@@ -185,8 +193,8 @@ def _put(entry, place, e, row, last, net, classes, runs):
 
 @embedded
 def _look(row, low, high, may_start, here, head, net, strategy, when, until, looking, classes, numbers, graph, runs, state):
-    """Every class looks at a row. Returns how many proposals there are, or -1 - the outcome where there is no room or a condition fails, and whether a match
-    is complete."""
+    """Every class looks at a row. Returns how many proposals there are, or -1 - the outcome where there is no room or a condition
+    fails, and whether a match is complete."""
     edges, by_first, by_edge = net.edges, net.by_first, net.by_edge
     accept = net.accept_end if row + 1 == high else net.accept
     count = 0
@@ -327,12 +335,14 @@ def _end_all(head, looking, classes, state):
 def front_partitions(
     net, strategy, merging, windowed, letters, offsets, when, until, opens, slots, ahead, looking, classes, numbers, graph, runs, state,
 ):
-    """Goes through the partitions and fills the output of the cargo; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
+    """Goes through the partitions and fills the output of the cargo; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full)
+    or ERROR.
 
-    ``merging``: runs with equal futures are one class, otherwise each run is; ``windowed``: a window bounds the whole match. ``letters`` int64 (rows): variables that each
-    row may be. ``when``, ``until`` (rows, int64 or float64): a row's place in the measure of the window, and the last place inside a window that begins with it. ``opens`` int64
-    (partitions, OPEN_FIELDS), ``slots`` int64 (partitions): which row of ``classes.head`` is a partition's; those that begin and end in the buffer have row 0. ``ahead``: rows that
-    conditions look ahead. ``looking``: None where conditions are local and only the whole match has a window.
+    ``merging``: runs with equal futures are one class, otherwise each run is; ``windowed``: a window bounds the whole match.
+    ``letters`` int64 (rows): variables that each row may be. ``when``, ``until`` (rows, int64 or float64): a row's place in the
+    measure of the window, and the last place inside a window that begins with it. ``opens`` int64 (partitions, OPEN_FIELDS),
+    ``slots`` int64 (partitions): which row of ``classes.head`` is a partition's; those that begin and end in the buffer have row 0.
+    ``ahead``: rows that conditions look ahead. ``looking``: None where conditions are local and only the whole match has a window.
     """
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]

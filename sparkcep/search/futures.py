@@ -1,8 +1,9 @@
 """Classes of runs with equal futures (SASE+, SIGMOD 2008, section 5.2.2).
 
-Two runs have equal futures if they stand at one node, the values of the match that conditions may still read are equal, and so are the ends of the groups' windows
-that are still open. Where conditions are local to their row and its neighbours nothing but the node counts: then a node has one
-class, which is its run, and nothing is looked up. Otherwise classes have places that are found by a hash, and a list for each node leads through them.
+Two runs have equal futures if they stand at one node, the values of the match that conditions may still read are equal, and so are
+the ends of the groups' windows that are still open. Where conditions are local to their row and its neighbours nothing but the node
+counts: then a node has one class, which is its run, and nothing is looked up. Otherwise classes have places that are found by a
+hash, and a list for each node leads through them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from sparkcep.search.machine import FLOAT_COLUMN
 from sparkcep.search.memo import BASIS, mixed, put
 
 I_NODE, I_AFTER, I_HASH, I_OVER = range(4)  # columns of ``info``: node, next class of the node, hash, whether a row ended it
-# state behind that of the exact search: places ever used, places given back, classes alive, whether they stand in the table, classes alive at which those that
+# state behind that of the exact search: places ever used, places given back, classes alive, whether they stand in the table,
+# classes alive at which those that
 # are over are looked for
 F_USED, F_FREE, F_ALIVE, F_HASHED, F_SWEEP, FUTURES_STATE = range(STATE_SIZE, STATE_SIZE + 6)
 # Classes alive up to which looking at those of the node is faster than a table: a comparison that fails is a few loads, a hash
@@ -28,10 +30,12 @@ SWEPT = 64  # fewest classes that are worth a look for those that are over
 
 
 class Classes(NamedTuple):
-    """``head`` int64 (open partitions, nodes): the first class of each node, NONE for none; ``until`` (n): last place in the measure of the window at which a class is not
-    over; ``pending`` int64 (m, 2): what one row adds. But for ``table`` the others are empty where nothing but the node counts: ``info`` int64 (n, 4); ``ends`` int64 (n, windows): first row outside each
-    open window, -1 where it is not needed; ``hi``, ``hf``, ``bits``: slot values (n, slots), ``bits`` being ``hf`` as int64; ``free`` int64 (n): places given back; ``table`` int64
-    (4n): open addressing by hash, place + 1; where nothing but the node counts, int64 (nodes): the class that the row at hand makes of each, plus 1."""
+    """``head`` int64 (open partitions, nodes): the first class of each node, NONE for none; ``until`` (n): last place in the
+    measure of the window at which a class is not over; ``pending`` int64 (m, 2): what one row adds. But for ``table`` the others
+    are empty where nothing but the node counts: ``info`` int64 (n, 4); ``ends`` int64 (n, windows): first row outside each open
+    window, -1 where it is not needed; ``hi``, ``hf``, ``bits``: slot values (n, slots), ``bits`` being ``hf`` as int64; ``free``
+    int64 (n): places given back; ``table`` int64 (4n): open addressing by hash, place + 1; where nothing but the node counts, int64
+    (nodes): the class that the row at hand makes of each, plus 1."""
 
     head: np.ndarray
     until: np.ndarray
@@ -46,9 +50,11 @@ class Classes(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What tells futures apart beside the node. ``live`` uint8 (nodes, slots): the slots that decide each node's future, ``valued`` uint8 (nodes): whether there are any; ``windows_live`` int64
-    (nodes): the groups' windows that do; ``largest`` int64 (slots): the largest number of a count that is told from greater ones, 0 where all are; ``read`` int64 (slots): the column that a
-    slot's row is read for, FLOAT_COLUMN more for floats, -1 where more than its value matters; ``ints`` to ``fnull``: the columns, floats as int64."""
+    """What tells futures apart beside the node. ``live`` uint8 (nodes, slots): the slots that decide each node's future, ``valued``
+    uint8 (nodes): whether there are any; ``windows_live`` int64 (nodes): the groups' windows that do; ``largest`` int64 (slots):
+    the largest number of a count that is told from greater ones, 0 where all are; ``read`` int64 (slots): the column that a slot's
+    row is read for, FLOAT_COLUMN more for floats, -1 where more than its value matters; ``ints`` to ``fnull``: the columns, floats
+    as int64."""
 
     live: np.ndarray
     valued: np.ndarray

@@ -1,8 +1,8 @@
 """A kernel run by Python's interpreter: for small inputs, while it is being compiled.
 
 Each kernel has a twin. It is made of the same source, calls the twins of other kernels, and looks at the clock in the passes of its
-loops. Values from arrays are numpy's, of a fixed size, so that integers wrap as they do in the kernel. A call that takes too long is
-given up, and what it wrote is undone.
+loops. Values from arrays are numpy's, of a fixed size, so that integers wrap as they do in the kernel. A call that takes too long
+is given up, and what it wrote is undone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _clock = [0, 0.0]  # passes up to the next look, and when the time is up
 
 
 def call(kernel: Any, *args: Any, seconds: float = math.inf) -> Any:
-    """What the twin of ``kernel`` returns. Raises TooLongError behind so many seconds, and then all arrays are as they were before."""
+    """What the twin of ``kernel`` returns. Raises TooLongError behind so many seconds, and then all arrays are as they were
+    before."""
     twin = _twin(kernel.py_func)
     before = [(array, array.copy()) for array in _written(args)] if seconds < math.inf else []
     with _one_at_a_time, np.errstate(all="ignore"):  # numbers wrap or become infinite, as they do in the kernel

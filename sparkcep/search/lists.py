@@ -18,9 +18,9 @@ missing. If for that reason a freshly built window has too few matches, it is bu
 the k best each list keeps what is so near behind them that rounding may close the gap, of each score the first k.
 
 Most entries of a list that is built from a window's rows are thrown out again by better ones. A guide is a guess where its bound
-will lie: the list starts with it as a bound, and what is below it never enters. Guides come from the builds before; with a wrong one
-the matches are too few, or the lists no shorter, but nothing is lost, since a guide is a bound like any other. So where windows share
-rows a build costs a fraction of a search from scratch, and where they do not, half of one.
+will lie: the list starts with it as a bound, and what is below it never enters. Guides come from the builds before; with a wrong
+one the matches are too few, or the lists no shorter, but nothing is lost, since a guide is a bound like any other. So where windows
+share rows a build costs a fraction of a search from scratch, and where they do not, half of one.
 
 Most rows change no list: with their weight not even the best that they would extend reaches the bound. They are found 64 at a time,
 without branches (``_mark``).
@@ -53,8 +53,10 @@ DONE, GROW, FULL, REBUILD = range(4)
 L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND, L_GUIDED = range(7)  # columns of Lists.info
 B_SCORE, B_LOWER, B_GUIDE, B_NEED = range(4)
 T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
-# guides: how far one follows a bound that lies higher (where windows share nothing: a guess too high costs a build), how far it gives way
-# where a list has room, how far it lies behind the k best, by the distance from first to last; from how many best on that tells anything
+# guides: how far one follows a bound that lies higher (where windows share nothing: a guess too high costs a build), how far it
+# gives way
+# where a list has room, how far it lies behind the k best, by the distance from first to last; from how many best on that tells
+# anything
 RAISED, RAISED_APART, LOWERED, BEHIND, SCOUTS = 0.2, 0.02, 0.1, 2.0, 4
 FEW, MARKS = 8, 64  # rows that are looked at together: at first, at most
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
@@ -493,8 +495,8 @@ def _tests(net, lists, work, low, matches, neg):
 
 @embedded
 def _mark(stream, work, tests, row, end):
-    """Marks the rows that may change a list, or what its bound says, in ``work.marks``, by their distance from ``row``; no branches, so
-    that the processor takes several rows at a time."""
+    """Marks the rows that may change a list, or what its bound says, in ``work.marks``, by their distance from ``row``; no
+    branches, so that the processor takes several rows at a time."""
     marks = work.marks[: end - row]
     fill(marks, 0)
     letters = stream.letters[row:end]

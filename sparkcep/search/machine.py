@@ -94,8 +94,8 @@ def _power_of_ten(n):
 
 @kernel
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
-    """count (0; 8 of decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5) of the distinct values of the
-    mask's rows so far.
+    """count (0; 8 of decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5) of the
+    distinct values of the mask's rows so far.
 
     Returns (integer, float, number of values, error)."""
     total_i = 0
@@ -221,10 +221,10 @@ def scan(
     variable's letter is cleared where the condition (of physical neighbours only) is not true. Returns (rows done, or passed
     over by SEARCH and EXTEND; 0 or an error).
 
-    ``prior``: the row of the match before ``first``; ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows of the partition; ``begin``: first row of
-    the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name; ``si``, ``sf``, ``sn``: stack of
-    values and NULL marks. Slots and interpreter stand in this one function: handing this many arrays to another costs
-    more than a row's condition.
+    ``prior``: the row of the match before ``first``; ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows
+    of the partition; ``begin``: first row of the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name;
+    ``si``, ``sf``, ``sn``: stack of values and NULL marks. Slots and interpreter stand in this one function: handing this many
+    arrays to another costs more than a row's condition.
     """
     q = first
     slot_count = slots.shape[0]

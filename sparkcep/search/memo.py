@@ -28,7 +28,8 @@ def mixed(h, word):
 
 @embedded
 def place_of(key, entries, table):
-    """Where in ``table`` the entry that equals ``key`` stands, or the free place for it. ``entries`` int64 (n, width), ``table`` int64 (a power of two)."""
+    """Where in ``table`` the entry that equals ``key`` stands, or the free place for it. ``entries`` int64 (n, width), ``table``
+    int64 (a power of two)."""
     h = BASIS
     for i in range(key.shape[0]):
         h = mixed(h, key[i])

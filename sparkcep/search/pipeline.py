@@ -20,7 +20,8 @@ log = logging.getLogger("sparkcep")
 
 _SAID_SECONDS = 5.0  # between two lines of the log on how far it is
 
-# What these passes look for is not in a kernel: closures, comprehensions, with statements, array expressions, messages of exceptions
+# What these passes look for is not in a kernel: closures, comprehensions, with statements, array expressions, messages of
+# exceptions
 # that are put together, values for which code is written anew. The check of features is for generators.
 _UNUSED = frozenset({
     "WithLifting", "InlineClosureLikes", "RewriteSemanticConstants", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "FindLiterallyCalls",

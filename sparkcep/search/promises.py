@@ -1,8 +1,9 @@
 """How promising a candidate under a budget is: how many match points a run is expected to lead to that is tried there.
 
-What a history tells is smoothed: a vector that was seldom visited is taken to be like those of its place and cost with coarser intervals. What the partition at hand has shown so far is added:
-how often a vector, and a place and cost, was tried, and how many match points came of it. So a history of another time is corrected where the partition shows another picture, and
-a vector that the history lacks is judged by its place and cost.
+What a history tells is smoothed: a vector that was seldom visited is taken to be like those of its place and cost with coarser
+intervals. What the partition at hand has shown so far is added:
+how often a vector, and a place and cost, was tried, and how many match points came of it. So a history of another time is corrected
+where the partition shows another picture, and a vector that the history lacks is judged by its place and cost.
 
 Both count alike in every run of a query: all numbers are of one partition, and sums of whole numbers.
 """
@@ -22,9 +23,10 @@ P_PART, P_TRIED, P_REACHED, PROMISE_FIELDS = range(4)  # columns of the counts: 
 
 
 class Promises(NamedTuple):
-    """``wanted``: whether candidates are tried in this order; ``intervals`` of the window; ``prior`` float64 (vectors), ``overall`` float64 (places x costs): match points for each visit, as the history tells
-    them; ``counts`` int64 (vectors, PROMISE_FIELDS), ``sums`` int64 (places x costs, PROMISE_FIELDS): what the partition at hand shows; ``best`` int64 (places x costs): 1 + a candidate of the row; ``promise`` float64 (candidates); ``vector``
-    int64 (entries): at which each row was taken."""
+    """``wanted``: whether candidates are tried in this order; ``intervals`` of the window; ``prior`` float64 (vectors), ``overall``
+    float64 (places x costs): match points for each visit, as the history tells them; ``counts`` int64 (vectors, PROMISE_FIELDS),
+    ``sums`` int64 (places x costs, PROMISE_FIELDS): what the partition at hand shows; ``best`` int64 (places x costs): 1 + a
+    candidate of the row; ``promise`` float64 (candidates); ``vector`` int64 (entries): at which each row was taken."""
 
     wanted: bool
     intervals: int

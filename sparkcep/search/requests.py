@@ -1,7 +1,7 @@
 """Requests for kernels that processes of their own compile in the background (:mod:`sparkcep.background`).
 
-A request is a file beside the kernels. A few processes at a time serve them for all others on the machine, so that many workers that
-need the same kernels do not all compile them. They go on when whoever asked has ended, so that the next one finds the kernels.
+A request is a file beside the kernels. A few processes at a time serve them for all others on the machine, so that many workers
+that need the same kernels do not all compile them. They go on when whoever asked has ended, so that the next one finds the kernels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ locks = Locks()
 
 
 class Request(NamedTuple):
-    """A kernel: its module and name, the digest of what it is compiled from, and the types of its arguments (see :mod:`sparkcep.search.signatures`)."""
+    """A kernel: its module and name, the digest of what it is compiled from, and the types of its arguments (see
+    :mod:`sparkcep.search.signatures`)."""
 
     module: str
     name: str
@@ -111,8 +112,8 @@ def slot(folder: Path) -> Iterator[bool]:
 
 
 def waiting(folder: Path) -> list[tuple[Path, Request]]:
-    """The requests below ``folder``, the oldest first, but those that others could have written. A file of yesterday is removed: its
-    kernel's sources are gone."""
+    """The requests below ``folder``, the oldest first, but those that others could have written. A file of yesterday is removed:
+    its kernel's sources are gone."""
     found = []
     for path in folder.glob(f"*{_ENDING}"):
         with contextlib.suppress(FileNotFoundError):  # another process has served it

@@ -11,8 +11,10 @@ from sparkcep.search.compiled import kernel
 from sparkcep.search.computations import ENDLESS
 
 INSERT, DELETE, RETRACT, PUNCTUATE = range(4)
-# words of an arc that stands: its row, from and before which times it is valid, the end that it came with, that by all that is foreseen, whether it appears by an
-# effect, whether a delete has ended it, whether a retract has undone it, and the arc of the same name that came before it (-1: none)
+# words of an arc that stands: its row, from and before which times it is valid, the end that it came with, that by all that is
+# foreseen, whether it appears by an
+# effect, whether a delete has ended it, whether a retract has undone it, and the arc of the same name that came before it (-1:
+# none)
 T_ROW, T_BEGIN, T_END, T_WRITTEN, T_FORESEEN, T_APPEARS, T_ENDED, T_GONE, T_BEFORE, T_WIDTH = range(10)
 # words of an effect: its row, the arc, from and before which times it is valid then
 F_ROW, F_OF, F_BEGIN, F_END, F_WIDTH = range(5)
@@ -20,8 +22,9 @@ NO_ARC, LATE, NO_NEXT, NO_TIME = range(1, 5)  # what is the matter with a row
 
 
 class Came(NamedTuple):
-    """Rows in their order. int64: what each does, the number of what names its arc, its times as written, the time behind all that came before it, and the times
-    before which a change with a lifetime of its own, and any, comes too late; uint8: which times are NULL, and where there is no time behind all others."""
+    """Rows in their order. int64: what each does, the number of what names its arc, its times as written, the time behind all that
+    came before it, and the times before which a change with a lifetime of its own, and any, comes too late; uint8: which times are
+    NULL, and where there is no time behind all others."""
 
     ops: np.ndarray
     named: np.ndarray
@@ -37,8 +40,9 @@ class Came(NamedTuple):
 
 @kernel
 def stand(came, last, arcs, effects, counts):
-    """Goes through the rows. ``last`` int64 (names): the last arc of each, -1 at first. Writes the arcs int64 (rows, T_WIDTH) and the effects int64 (rows, F_WIDTH), and how many
-    there are to ``counts``. Returns DONE, or what is the matter with the row ``counts[2]``."""
+    """Goes through the rows. ``last`` int64 (names): the last arc of each, -1 at first. Writes the arcs int64 (rows, T_WIDTH) and
+    the effects int64 (rows, F_WIDTH), and how many there are to ``counts``. Returns DONE, or what is the matter with the row
+    ``counts[2]``."""
     standing = np.int64(0)
     told = np.int64(0)
     for i in range(came.ops.shape[0]):

@@ -11,11 +11,11 @@ memo       (node, row, window, values of the match still needed) that led to no 
            the paper's 5.2.2, on failure.
 
 The sides of ``p & q`` are searched side by side in one run (docs/adr/0005): rows ascend, and a row that serves both sides is taken
-twice. A condition that stays in its side is evaluated when its row is taken. One that looks across ``&``, a negation, and (SKIP TILL
-NEXT) that a row passed over could not have been taken by such a condition, wait for the finished match and are judged by it.
+twice. A condition that stays in its side is evaluated when its row is taken. One that looks across ``&``, a negation, and (SKIP
+TILL NEXT) that a row passed over could not have been taken by such a condition, wait for the finished match and are judged by it.
 
-Plain patterns and those with sides share the walk and differ in few steps. Exactly one of the arguments ``plain`` and ``sides`` is not
-None, and numba drops the steps of the other one when it compiles, so that neither pays for the other.
+Plain patterns and those with sides share the walk and differ in few steps. Exactly one of the arguments ``plain`` and ``sides`` is
+not None, and numba drops the steps of the other one when it compiles, so that neither pays for the other.
 
 Arrays that other searches have too are described in :mod:`sparkcep.search.adjacent`.
 """
@@ -125,8 +125,8 @@ PASSED_SHIFT = 3
 class NetArrays(NamedTuple):
     """The net: ``first``, ``edges``, ``masks`` as in automaton.net, ``accepts`` uint8 (nodes), ``live`` uint8
     (nodes, slots): slots that decide a node's future; ``alone`` int64 (nodes): a node's only edge whose condition looks at the
-    match, -1 where there is none, several, or a group's window that a row opens or lies in; ``local`` int64 (nodes): variables of the other edges;
-    ``valued`` uint8 (nodes): 1 where any slot is needed."""
+    match, -1 where there is none, several, or a group's window that a row opens or lies in; ``local`` int64 (nodes): variables of
+    the other edges; ``valued`` uint8 (nodes): 1 where any slot is needed."""
 
     first: np.ndarray
     edges: np.ndarray
@@ -139,8 +139,8 @@ class NetArrays(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Of patterns without ``&``: ``distinct`` uint8 (variables): 1 where the condition looks at all pairs of the match's rows, which
-    count as steps. Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``sources``,
+    """Of patterns without ``&``: ``distinct`` uint8 (variables): 1 where the condition looks at all pairs of the match's rows,
+    which count as steps. Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``sources``,
     ``first_source`` as in automaton.net. These are empty for exact ones."""
 
     distinct: np.ndarray
@@ -150,8 +150,8 @@ class Plain(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Of patterns with ``&``: ``checks``, ``blockers`` as in automaton.net; ``across``: mask of the variables whose conditions wait for the
-    finished match."""
+    """Of patterns with ``&``: ``checks``, ``blockers`` as in automaton.net; ``across``: mask of the variables whose conditions wait
+    for the finished match."""
 
     checks: np.ndarray
     blockers: np.ndarray
@@ -159,11 +159,11 @@ class Sides(NamedTuple):
 
 
 class How(NamedTuple):
-    """What is asked. ``strategy``: STRICT, NEXT or ANY; ``monotone``: where a match that goes on with a row completes too late, so do those that go
-    on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
-    ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match; ``memo``: failures
-    are remembered; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP and its variables; ``ahead``: by
-    how many rows navigation may leave a match."""
+    """What is asked. ``strategy``: STRICT, NEXT or ANY; ``monotone``: where a match that goes on with a row completes too late, so
+    do those that go on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
+    ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match;
+    ``memo``: failures are remembered; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP
+    and its variables; ``ahead``: by how many rows navigation may leave a match."""
 
     strategy: int
     monotone: bool
@@ -181,8 +181,9 @@ class How(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """``windows`` int64 (windows, rows): for each window and row the first row outside a window that begins with it; ``backs`` int64
-    (rows): the first row inside a window that ends with it; ``ends``: see ``completion_ends``, without columns where there is none."""
+    """``windows`` int64 (windows, rows): for each window and row the first row outside a window that begins with it; ``backs``
+    int64 (rows): the first row inside a window that ends with it; ``ends``: see ``completion_ends``, without columns where there is
+    none."""
 
     windows: np.ndarray
     backs: np.ndarray
@@ -190,11 +191,13 @@ class Spans(NamedTuple):
 
 
 class Negated(NamedTuple):
-    """Masks of the negated variables, and of groups by their names: ``local``: whose conditions are local to their row; ``late``: whose conditions look at the
-    finished match; ``mixed``: late ones that look at their own rows and at others' together. ``nearest`` int32 (variables, rows + 1): of local ones, the last row
-    of what is complete first from each row on, or a row behind all.
+    """Masks of the negated variables, and of groups by their names: ``local``: whose conditions are local to their row; ``late``:
+    whose conditions look at the finished match; ``mixed``: late ones that look at their own rows and at others' together.
+    ``nearest`` int32 (variables, rows + 1): of local ones, the last row of what is complete first from each row on, or a row behind
+    all.
 
-    Of late groups ``start`` int64 (variables): the node of ``groups``, all their nets in one, where each begins, -1 for what is no late group; ``ends``:
+    Of late groups ``start`` int64 (variables): the node of ``groups``, all their nets in one, where each begins, -1 for what is no
+    late group; ``ends``:
     their completions by row-local conditions, see ``completion_ends``."""
 
     local: np.int64
@@ -207,12 +210,13 @@ class Negated(NamedTuple):
 
 
 class Work(NamedTuple):
-    """``frames`` int64 (depth, FRAME); ``opened`` int64 (depth, windows): row that opened each window; ``since`` int64 (depth, sides): last
-    row of each side, or before it, -1 without one; ``best_rows`` int64, ``best_labels`` uint8 (2 * depth): the match that completes first, and behind it
-    one that may take its place; ``path`` int64 (n, PATH): rows of negated variables that are held against the finished match, and ``within`` int64 (n, windows):
-    the rows that opened their windows; ``taken`` uint8 (rows): in a reported match; ``seen`` int64 (a power of two, 2), zeros: start + 1 and event + 1 of the
-    matches reported, by hash. With sides, rows of ``hi`` and ``hf`` behind those of the input hold the slot values after each taken row; the last two
-    are for judging the finished match."""
+    """``frames`` int64 (depth, FRAME); ``opened`` int64 (depth, windows): row that opened each window; ``since`` int64 (depth,
+    sides): last row of each side, or before it, -1 without one; ``best_rows`` int64, ``best_labels`` uint8 (2 * depth): the match
+    that completes first, and behind it one that may take its place; ``path`` int64 (n, PATH): rows of negated variables that are
+    held against the finished match, and ``within`` int64 (n, windows):
+    the rows that opened their windows; ``taken`` uint8 (rows): in a reported match; ``seen`` int64 (a power of two, 2), zeros:
+    start + 1 and event + 1 of the matches reported, by hash. With sides, rows of ``hi`` and ``hf`` behind those of the input hold
+    the slot values after each taken row; the last two are for judging the finished match."""
 
     frames: np.ndarray
     opened: np.ndarray
@@ -226,8 +230,8 @@ class Work(NamedTuple):
 
 
 class Output(NamedTuple):
-    """``events`` int64 (n, 5), for approximate matches (n, 6) with the accepting edge of the way at least cost; ``labels`` uint8 and
-    ``rows`` int64 of the matches, and of approximate ones in ``paths`` int64 the edge of each label."""
+    """``events`` int64 (n, 5), for approximate matches (n, 6) with the accepting edge of the way at least cost; ``labels`` uint8
+    and ``rows`` int64 of the matches, and of approximate ones in ``paths`` int64 the edge of each label."""
 
     events: np.ndarray
     labels: np.ndarray
@@ -238,8 +242,8 @@ class Output(NamedTuple):
 @allocating
 def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
     """Fills ``ends`` int64 (nodes, rows): the row behind the earliest completion after the row was taken at the node (node 0:
-    at which the match begins), NEVER without one. Row-local conditions only; ``exact``: there are no others. ``sided``: a row may be taken
-    several times, and the end is a lower bound."""
+    at which the match begins), NEVER without one. Row-local conditions only; ``exact``: there are no others. ``sided``: a row may
+    be taken several times, and the end is a lower bound."""
     first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
     nodes = masks.shape[0]
     ahead = np.empty(nodes, dtype=np.int64)
@@ -288,11 +292,11 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
 
 @kernel
 def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, scratch, work, opens, state, out, floors):
-    """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does. ``floors``: None, or of TOP k what is known of
-    scores, and then matches that cannot be among the best may be left out.
+    """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does. ``floors``: None, or of
+    TOP k what is known of scores, and then matches that cannot be among the best may be left out.
 
-    With FULL the output is given away and the search goes on where it stands. An ``ambiguous`` search compares matches with those of
-    their start row, so it begins that row anew, with all of the output; with state[S_REPEATS] 1 all of it was too small."""
+    With FULL the output is given away and the search goes on where it stands. An ``ambiguous`` search compares matches with those
+    of their start row, so it begins that row anew, with all of the output; with state[S_REPEATS] 1 all of it was too small."""
     offsets = rows.offsets
     parts = offsets.shape[0] - 1
     part, s = state[S_PART], state[S_START]
@@ -444,8 +448,8 @@ def _spent(state):
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
-    """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may lead to
-    others). ``stop_all``: no row from there on may be taken; ``undecided``: because more rows may come; ``at_head``: ``^`` holds."""
+    """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may
+    lead to others). ``stop_all``: no row from there on is taken; ``undecided``: because more may come; ``at_head``: ``^`` holds."""
     first, edges = net.first, net.edges
     frames, labels = work.frames, scratch.labels
     here = (low, high, s)
@@ -595,8 +599,9 @@ def _from_row(
 
 @embedded
 def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
-    """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge: (depth, row, effort, 0 or an
-    error). ``extends``: rows of a Kleene variable may be taken in one go, and then the depth is that of the last one."""
+    """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge: (depth,
+    row, effort, 0 or an error). ``extends``: rows of a Kleene variable may be taken in one go, and then the depth is that of the
+    last one."""
     first, edges, masks, letters = net.first, net.edges, net.masks, rows.letters
     frames, labels, entry = work.frames, scratch.labels, conditions.entry
     node = frames[depth, F_NODE]
@@ -676,8 +681,8 @@ def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, sta
 
 @embedded
 def _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
-    """The edge that is tried next, or an error. All edges up to the end of a node, or up to one that completes the match, are tried at one row; then the next
-    row is their turn, if this one may be ignored."""
+    """The edge that is tried next, or an error. All edges up to the end of a node, or up to one that completes the match, are tried
+    at one row; then the next row is their turn, if this one may be ignored."""
     edges, frames, first = net.edges, work.frames, net.first
     node = frames[depth, F_NODE]
     if frames[depth, F_NEXT] < 0 or (e < first[node + 1] and edges[e, E_VAR] >= 0):
@@ -694,8 +699,8 @@ def _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, wor
 
 @embedded
 def _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
-    """Whether the run may ignore the row at which the edges of its node were tried, and go on to the next one: 1, 0 or an error. The edges before the first
-    one that accepted it did not accept it."""
+    """Whether the run may ignore the row at which the edges of its node were tried, and go on to the next one: 1, 0 or an error.
+    The edges before the first one that accepted it did not accept it."""
     edges, frames = net.edges, work.frames
     node, p, f = frames[depth, F_NODE], frames[depth, F_NEXT], frames[depth, F_FIRST]
     if depth == 0 or f < 0 or p >= stop_all or edges[f, E_PASSED] == 0:
@@ -716,8 +721,9 @@ def _pairs(v, p, depth, s, plain):
 
 @embedded
 def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
-    """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error; effort; whether rows
-    were passed over because their completion lies behind ``stop_all``). ``patient``: failures are remembered by now."""
+    """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error;
+    effort; whether rows were passed over because their completion lies behind ``stop_all``). ``patient``: failures are remembered
+    by now."""
     edges, letters, labels = net.edges, rows.letters, scratch.labels
     v = edges[e, E_VAR]
     label = edges[e, E_LABEL]
@@ -905,8 +911,8 @@ def _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, s
 
 @embedded
 def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """What only the finished match tells of the edge ``by`` that took ``row`` at depth ``d``: its condition across ``&``, its negations, rows that
-    it passed over. 1, 0 or an error."""
+    """What only the finished match tells of the edge ``by`` that took ``row`` at depth ``d``: its condition across ``&``, its
+    negations, rows that it passed over. 1, 0 or an error."""
     edges, since = net.edges, work.since
     v = edges[by, E_VAR]
     if v >= 0 and (sides.across >> v) & 1 == 1:
@@ -942,7 +948,8 @@ def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, condi
 
 @inlined
 def _late_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Whether a row strictly between fulfils a negated condition that looks at the finished match, or a group's match lies there: 1, 0 or an error."""
+    """Whether a row strictly between fulfils a negated condition that looks at the finished match, or a group's match lies there:
+    1, 0 or an error."""
     labels = scratch.labels
     last = work.frames[depth, F_ROW]
     if negated.start[v] >= 0:
@@ -979,7 +986,8 @@ def _late_between(v, after, before, depth, here, edges, sides, how, spans, negat
 
 @embedded
 def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
-    """Writes the (row, label) pairs of the match in the frames from ``at`` on, with sides by row, then variable, each once; their number."""
+    """Writes the (row, label) pairs of the match in the frames from ``at`` on, with sides by row, then variable, each once; their
+    number."""
     if sides is None:
         for d in range(depth):
             row = frames[d + 1, F_ROW]
@@ -1078,7 +1086,8 @@ def _variable(label, plain):
 
 @kernel
 def _prefer(known, at, size, e, edges, plain, out):
-    """Gives a reported approximate match the labels and the way of the same match written at ``at``, where that costs less or its choices are preferred."""
+    """Gives a reported approximate match the labels and the way of the same match written at ``at``, where that costs less or its
+    choices are preferred."""
     before, base = out.events[known, E_ACCEPT], out.events[known, E_LABELS]
     if edges[e, E_COST] > edges[before, E_COST]:
         return
@@ -1134,7 +1143,8 @@ def _report_best(part, work, state, out):
 
 @kernel
 def _before(one, size, other, others, rows, labels):
-    """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier, the longer where one begins the other."""
+    """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier, the longer where one begins
+    the other."""
     for i in range(min(size, others)):
         if rows[one + i] != rows[other + i]:
             return rows[one + i] < rows[other + i]
@@ -1145,7 +1155,8 @@ def _before(one, size, other, others, rows, labels):
 
 @allocating
 def _sort(low, number, state, out):
-    """Puts the events from ``low`` on, those of a start row, into preferment order and numbers them; a merge sort from single events up."""
+    """Puts the events from ``low`` on, those of a start row, into preferment order and numbers them; a merge sort from single
+    events up."""
     events = out.events
     n = state[S_EVENTS] - low
     if n < 2:
@@ -1179,7 +1190,8 @@ def _sort(low, number, state, out):
 
 @embedded
 def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state):
-    """Takes a row by an edge: values of the match behind it stand at the place of its depth. 1, or 0 where the condition does not hold, or an error."""
+    """Takes a row by an edge: values of the match behind it stand at the place of its depth. 1, or 0 where the condition does not
+    hold, or an error."""
     edges, frames = net.edges, work.frames
     v = edges[e, E_VAR]
     base = rows.letters.shape[0] + depth
@@ -1203,8 +1215,8 @@ def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, wor
 
 @embedded
 def _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state):
-    """Notes in the frame the row behind which the edge has no candidates under SKIP TILL NEXT: the first one behind its side's last row
-    that may not be passed over. 0 or an error."""
+    """Notes in the frame the row behind which the edge has no candidates under SKIP TILL NEXT: the first one behind its side's last
+    row that may not be passed over. 0 or an error."""
     edges = net.edges
     base, spare = rows.letters.shape[0] + depth, scratch.hi.shape[0] - 2
     after = work.since[depth, edges[e, E_SIDE]]

@@ -1,9 +1,9 @@
 """How far windows reach over sorted rows: two places move along each partition, so that the cost is linear in the rows.
 
-Shared arguments: ``values`` int64 or float64 (rows), sorted up or down in each partition; ``null`` bool (rows): rows without a value,
-which stand at an end of their partition; ``offsets`` int64 (partitions + 1); ``reach``: the size of a window. ``ends`` and ``backs``
-int64 (rows) are filled: the first row behind those less than ``reach`` away, and the first row that is less than ``reach`` away.
-Those of rows without a value stay as they are.
+Shared arguments: ``values`` int64 or float64 (rows), sorted up or down in each partition; ``null`` bool (rows): rows without a
+value, which stand at an end of their partition; ``offsets`` int64 (partitions + 1); ``reach``: the size of a window. ``ends`` and
+``backs`` int64 (rows) are filled: the first row behind those less than ``reach`` away, and the first row that is less than
+``reach`` away. Those of rows without a value stay as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def _valued(null, low, high):
 
 @kernel
 def whole_windows(values, null, offsets, reach, far, ends, backs):
-    """Of whole values; ``reach`` uint64, or beyond all values where ``far``. Distances are unsigned, as they may pass the largest int64."""
+    """Of whole values; ``reach`` uint64, or beyond all values where ``far``. Distances are unsigned, as they may pass the largest
+    int64."""
     for part in range(offsets.shape[0] - 1):
         first, last = _valued(null, offsets[part], offsets[part + 1])
         if first == last:

@@ -155,7 +155,8 @@ def _standing(fragment: str, start: int, statement: str) -> Span | None:
 
 
 def _unplaced(failure: Failure, statement: str, message: str, places: Places) -> ErrorText:
-    """The text of a failure of which Spark tells no place: that of the only token, outside of the clauses or anywhere, that its parameters name."""
+    """The text of a failure of which Spark tells no place: that of the only token, outside of the clauses or anywhere, that its
+    parameters name."""
     tokens = [(t, Span(t.start, t.end)) for t in tokenize(statement)]
     said = {value.strip("`\"'").lower() for value in failure.parameters.values()} - {""}
     if failure.condition == "INVALID_EXTRACT_BASE_FIELD_TYPE":

@@ -1,7 +1,7 @@
 """What is wrong with the table of a clause over a stream, where Spark says only that a stream may not stand there.
 
-Spark checks a table argument that cannot be resolved (a misspelled column) as a subquery before it looks at what is in it, and of a subquery over a
-stream it says that there may be none.
+Spark checks a table argument that cannot be resolved (a misspelled column) as a subquery before it looks at what is in it, and of a
+subquery over a stream it says that there may be none.
 """
 
 from __future__ import annotations

@@ -119,7 +119,8 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
 
             if failed := compiled(".", classes):
                 raise JvmBuildError(f"{javac} failed:\n{failed}")
-            # of Spark's own classes for streams those of one version are known; what is compiled against others is left out as a whole
+            # of Spark's own classes for streams those of one version are known; what is compiled against others is left out as a
+            # whole
             if failed := compiled(_STUBS, stubs) or compiled(_STREAMING, Path(work, _STREAMING, "classes"), stubs, classes):
                 log.info("this Spark's streams are none that sparkcep knows: %s", failed)
             else:

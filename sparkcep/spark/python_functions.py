@@ -58,7 +58,8 @@ def mapper(plan: str, columns: list[list[str]]) -> str:
 
 
 def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int) -> dict[str, str]:
-    """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; and what is kept of each key, in words."""
+    """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; and what is kept of each key, in
+    words."""
     command = _pickled((functools.partial(stream_batches, plan, columns, sent, ordered), StructType()))
     return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(Plan.from_json(plan)))}"}
 

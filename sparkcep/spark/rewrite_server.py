@@ -14,11 +14,13 @@ Requests, by their ``kind``:
   says whether each column must have a name of its own, ``streaming`` whether the table is a stream. Answer: the output's ``schema``
   and ``result``, the pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``. Answer: ``command`` in base64.
-- ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent`` and the number of those of ORDER BY (``ordered``) behind
-  them. Answer: also ``kept``, a line of what is kept of a key.
-- ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/streaming reads. Answer: nothing, or ``error``.
+- ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent`` and the number of those of
+  ORDER BY (``ordered``) behind them. Answer: also ``kept``, a line of what is kept of a key.
+- ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/streaming reads. Answer:
+  nothing, or ``error``.
 - ``chained``: asks for the error of a clause over a stream below a node ``above`` that keeps a state.
-- ``restarted``: asks whether a statement ``now`` may go on with the state of that ``before``, both as Streams.java writes them. Answer: nothing, or ``error``.
+- ``restarted``: asks whether a statement ``now`` may go on with the state of that ``before``, both as Streams.java writes them.
+  Answer: nothing, or ``error``.
 - ``places``: asks for the places of ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, in the user's text.
   Answer: the user's ``text``, and for each span its ``line`` (from 1), its ``position`` in the line (from 0), and the offsets
   ``start`` and ``stop`` (of its last character) there; null for a span that nobody wrote.

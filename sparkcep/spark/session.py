@@ -46,7 +46,8 @@ def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
     """Makes ``spark.sql`` understand MATCH_RECOGNIZE in this and every other session of the process.
 
     Registers the table function ``match_recognize`` as well, and in a local session begins to start Python workers with the engine
-    loaded (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``. Raises TypeError for what is no session.
+    loaded (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``. Raises
+    TypeError for what is no session.
     """
     if not callable(getattr(spark, "sql", None)):
         hint = "; end the builder with .getOrCreate()" if hasattr(spark, "getOrCreate") else ""

@@ -1,4 +1,5 @@
-"""Tables over files of the user's own, for the command line: what format a path has, and what Spark's reader has to be told of it."""
+"""Tables over files of the user's own, for the command line: what format a path has, and what Spark's reader has to be told of
+it."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class SourceError(ToolError):
 
 @dataclass(frozen=True)
 class Source:
-    """A view to be defined: its name, the path, and options for Spark's reader, among them ``format``; ``dates``: ``false`` leaves texts
-    that are dates as they are."""
+    """A view to be defined: its name, the path, and options for Spark's reader, among them ``format``; ``dates``: ``false`` leaves
+    texts that are dates as they are."""
 
     name: str
     path: str
@@ -87,8 +88,8 @@ def _ending(path: str) -> str:
 
 
 def define(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> None:
-    """Defines the view. ``tell`` hears what was found out about the file, and what a user may want otherwise. Raises SourceError for a path that Spark
-    cannot read."""
+    """Defines the view. ``tell`` hears what was found out about the file, and what a user may want otherwise. Raises SourceError
+    for a path that Spark cannot read."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -149,7 +150,8 @@ def _is_number(text: str) -> bool:
 
 
 def _with_dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> DataFrame:
-    """The texts of a CSV file that are dates, as dates: Spark's reader knows ISO ones only, and texts would be ordered by their letters."""
+    """The texts of a CSV file that are dates, as dates: Spark's reader knows ISO ones only, and texts would be ordered by their
+    letters."""
     from pyspark.sql import functions as f
 
     texts = [column for column, kind in frame.dtypes if kind == "string"]

@@ -29,9 +29,10 @@ _OWN = 3  # columns before those of the rows: number of the key, state, watermar
 def _check(asked: dict[str, Any]) -> None:
     """Raises ClauseError for a clause that cannot run over a stream.
 
-    ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's stateful operators are those that
-    are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it is the column of a watermark (``marked``); ``watermarks``: the columns that
-    are; ``provider`` of state stores; ``stateful``: nodes below the clause that keep a state.
+    ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
+    stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
+    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores; ``stateful``:
+    nodes below the clause that keep a state.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)

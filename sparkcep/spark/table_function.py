@@ -131,7 +131,8 @@ class MatchRecognize:
 
 @contextmanager
 def told_alone(plan: Plan) -> Iterator[None]:
-    """Has a worker tell an error of the data with its place and without a traceback: PySpark asks its environment, which ends with the error."""
+    """Has a worker tell an error of the data with its place and without a traceback: PySpark asks its environment, which ends with
+    the error."""
     try:
         yield
     except MatchRuntimeError as error:

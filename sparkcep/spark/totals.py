@@ -18,8 +18,9 @@ _METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "comp
 
 
 class BudgetTotals(NamedTuple):
-    """What the checks of a clause with BUDGET came to: ``checks`` done and ``left_out``, the ``rows`` at which some were left out, ``matches`` told, how many of them are ``complete``,
-    and the mean ``coverage`` of those rows, which is 1 where the clause does not ask for COVERAGE()."""
+    """What the checks of a clause with BUDGET came to: ``checks`` done and ``left_out``, the ``rows`` at which some were left out,
+    ``matches`` told, how many of them are ``complete``, and the mean ``coverage`` of those rows, which is 1 where the clause does
+    not ask for COVERAGE()."""
 
     checks: int
     left_out: int
@@ -32,7 +33,8 @@ class BudgetTotals(NamedTuple):
 def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
     """The totals of each clause with BUDGET in a query that ran, in the order of Spark's plan.
 
-    The frame itself has to have run: by ``collect`` or ``toPandas``, from Spark's cache, or as an INSERT; ``count`` or ``write`` make a query of their own of it.
+    The frame itself has to have run: by ``collect`` or ``toPandas``, from Spark's cache, or as an INSERT; ``count`` or ``write``
+    make a query of their own of it.
 
     Args:
         frame: of a classic session.

@@ -1,8 +1,9 @@
 """Warms Python workers before the first query. In a local session a thread does so while its user does something else.
 
 One small job starts the daemon of Python workers, which loads the engine. One small statement with the clause then loads the
-classes that Spark needs for such a query, and has the kernels compiled that most clauses need. The first query would have to do the same. If it comes meanwhile, the statement is left
-out; if one of them fails, the first query does its work, and the log says so. ``sparkcep.warm = false`` leaves all of it out.
+classes that Spark needs for such a query, and has the kernels compiled that most clauses need. The first query would have to do the
+same. If it comes meanwhile, the statement is left out; if one of them fails, the first query does its work, and the log says so.
+``sparkcep.warm = false`` leaves all of it out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is for several partitions, as SQL: rows of ARCS FROM, and punctuations whose partition keys are all NULL.
 
-The first row of each partition is joined with all of these as one array, and given once for each of them, so that each partition has its own, with its keys
-whatever these are. What such a copy has beside its own columns nobody reads.
+The first row of each partition is joined with all of these as one array, and given once for each of them, so that each partition
+has its own, with its keys whatever these are. What such a copy has beside its own columns nobody reads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def with_arcs(plan: Plan, rows: str) -> str:
 
 
 def with_promises(plan: Plan, rows: str) -> str:
-    """The rows of a clause with PARTITION BY and CHANGES IN, in which each partition has the punctuations that are for all of them."""
+    """The rows of a clause with PARTITION BY and CHANGES IN, in which each partition has the punctuations that are for all of
+    them."""
     changes = plan.changes
     assert changes is not None
     time, keys = plan.order[0].column, [key.column for key in plan.partition]
@@ -55,7 +56,8 @@ def with_promises(plan: Plan, rows: str) -> str:
 
 
 def _spread(plan: Plan, rows: str, others: str, wanted: str, name: str) -> str:
-    """The rows, with a struct of that name beside them which is NULL; in front of each partition further ones, in which it is one of the ``wanted`` others."""
+    """The rows, with a struct of that name beside them which is NULL; in front of each partition further ones, in which it is one
+    of the ``wanted`` others."""
     keys, time = [key.column for key in plan.partition], plan.order[0].column
     over = f"PARTITION BY {', '.join(keys)} ORDER BY {time}" if keys else f"ORDER BY {time}"
     first = f"SELECT *, row_number() OVER ({over}) AS {_FIRST} FROM ({rows})"
@@ -73,7 +75,8 @@ def _arrival(plan: Plan, came: Iterable[str], turn: str) -> str:
 
 
 def _table(plan: Plan, arrival: list[str]) -> str:
-    """The rows of the table of arcs. A name stands for its column where it has one, else for the NULL beside it; in ARRIVAL BY for its column alone."""
+    """The rows of the table of arcs. A name stands for its column where it has one, else for the NULL beside it; in ARRIVAL BY for
+    its column alone."""
     arcs, parameters = plan.arcs, plan.automaton.parameters
     own = a.own_columns(arcs.texts)
 
@@ -93,7 +96,8 @@ def _table(plan: Plan, arrival: list[str]) -> str:
 
 
 def _not_behind(moment: list[str], other: list[str]) -> str:
-    """Whether a moment is not behind another in the order of ARRIVAL BY. Their types may differ, so that structs of them are not compared."""
+    """Whether a moment is not behind another in the order of ARRIVAL BY. Their types may differ, so that structs of them are not
+    compared."""
     (one, two), rest = (moment[0], other[0]), (moment[1:], other[1:])
     before = f"coalesce({one} < {two}, {one} IS NULL AND {two} IS NOT NULL)"
     return f"({before} OR {one} <=> {two}" + (f" AND {_not_behind(*rest)})" if rest[0] else ")")
@@ -109,8 +113,8 @@ def _own(keys: list[str]) -> str:
 
 
 def _with_now(plan: Plan, table: str, arrival: list[str], rows: str) -> str:
-    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from, or deletes without valid_to. Rows are counted by how many such arcs came
-    before them, so that there are few sums to choose from."""
+    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from, or deletes
+    without valid_to. Rows are counted by how many such arcs came before them, so that there are few sums to choose from."""
     nothing = f"SELECT {', '.join(f'first({row}) AS __r{i}' for i, row in enumerate(plan.arcs.came))} FROM ({rows}) WHERE false"
     typed = f"({table}), ({nothing})"  # NULLs of the rows' types, which give moments the type in which rows and arcs are compared
     own = f"struct({', '.join(f'coalesce(__r{i}, {name}) AS {name}' for i, name in enumerate(arrival))})"

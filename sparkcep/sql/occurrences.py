@@ -14,7 +14,8 @@ _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 
 
 class Statement:
-    """A statement's tokens, and for each bracket's token the index of its partner: ``close`` of parentheses, ``open`` of all brackets."""
+    """A statement's tokens, and for each bracket's token the index of its partner: ``close`` of parentheses, ``open`` of all
+    brackets."""
 
     def __init__(self, text: str, read: str = "") -> None:
         self.text = text
@@ -25,7 +26,8 @@ class Statement:
         self.heads = _heads(self.tokens)
 
     def clauses(self) -> Iterator[tuple[int, int, int]]:
-        """The indexes of each clause: the first token of the table that it reads, the word MATCH_RECOGNIZE, and ``)``. Raises ClauseError."""
+        """The indexes of each clause: the first token of the table that it reads, the word MATCH_RECOGNIZE, and ``)``. Raises
+        ClauseError."""
         i = 0
         while i < len(self.tokens):
             start = self.table_before(i) if self.has_word(i) else None
@@ -131,7 +133,8 @@ class Statement:
 
 
 def _heads(tokens: list[Token]) -> list[int | None]:
-    """For each token the last word before it, inside the same parentheses, that tells what a list is of: VALUES, FROM, SELECT and the like."""
+    """For each token the last word before it, inside the same parentheses, that tells what a list is of: VALUES, FROM, SELECT and
+    the like."""
     out: list[int | None] = []
     outer, head = [], None
     for i, t in enumerate(tokens):

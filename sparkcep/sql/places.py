@@ -88,7 +88,8 @@ class Places:
         return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
 
     def column_at(self, name: str) -> Span | None:
-        """The expression for which the rewriter computes the column ``name``; None where that is none, or one in each of several clauses."""
+        """The expression for which the rewriter computes the column ``name``; None where that is none, or one in each of several
+        clauses."""
         found = []
         for clause in self._clauses:
             span = clause._key(name) if _KEY.fullmatch(name) else clause._whole(name)

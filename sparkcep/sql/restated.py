@@ -1,7 +1,8 @@
 """EXPLAIN AUTOMATON: a PATTERN written as an AUTOMATON that gives the same matches.
 
-What is printed is the automaton that the engine makes of a PATTERN beside CHANGES IN (:mod:`sparkcep.automaton.translated`), in the words of the clause: AUTOMATON BY ROWS, whose
-arcs are named like the variables of whose rows they are, so that MEASURES and SUBSET stand as they are.
+What is printed is the automaton that the engine makes of a PATTERN beside CHANGES IN (:mod:`sparkcep.automaton.translated`), in the
+words of the clause: AUTOMATON BY ROWS, whose arcs are named like the variables of whose rows they are, so that MEASURES and SUBSET
+stand as they are.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def answer(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
 
 
 def restated(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
-    """The statement with an AUTOMATON in place of each PATTERN. Raises ClauseError for one that is none, at the place that is the cause."""
+    """The statement with an AUTOMATON in place of each PATTERN. Raises ClauseError for one that is none, at the place that is the
+    cause."""
     text = sql
     for item in sorted(found, key=lambda item: item.clause.span.start, reverse=True):
         clause = item.clause

@@ -50,7 +50,8 @@ from sparkcep.sql.table_names import definitions, reads_itself, runs_at_once, ta
 log = logging.getLogger("sparkcep")
 
 AVERAGE = "average"  # of months, to be given back as Spark gives it: an interval of years and months, rounded half up
-# An aggregate function of the user's own would make one row of a whole table. Beside columns Spark refuses it; it drops them where nothing reads them.
+# An aggregate function of the user's own would make one row of a whole table. Beside columns Spark refuses it; it drops them where
+# nothing reads them.
 _WHOLE = "struct(*) AS __whole"
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
@@ -73,8 +74,8 @@ def rewrite_all(
 ) -> tuple[str, list[Rewritten]]:
     """The rewritten statement and every clause in it, in text order.
 
-    ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is read
-    twice to filter it, or cut into slices, asked where that is possible.
+    ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is
+    read twice to filter it, or cut into slices, asked where that is possible.
     """
     if KEYWORD not in sql.upper():
         return sql, []
@@ -146,7 +147,8 @@ def unmarked(offset: int, marked: str) -> int:
 @dataclass(frozen=True)
 class Months:
     """Year-month intervals, which Arrow cannot carry to Python: ``columns`` of a clause's input with their SQL type; ``outputs``:
-    the table function's columns in order, each with the type to give back, "rows<...>" with the types of a struct's fields, AVERAGE, or "" to leave it."""
+    the table function's columns in order, each with the type to give back, "rows<...>" with the types of a struct's fields,
+    AVERAGE, or "" to leave it."""
 
     columns: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
@@ -199,8 +201,8 @@ class _Rewriter:
         self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
         moved: Callable[[int, int], tuple[int, int]] | None = None,
     ) -> None:
-        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives its ``table`` and its
-        ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives
+        its ``table`` and its ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
         begin = self.tokens[start].start
         origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
         qualifiers = table_names(self.tokens, self.close, start, stop)
@@ -325,7 +327,8 @@ class _Rewriter:
 
     @contextmanager
     def _placed(self, text: str, begin: int | None, first: int) -> Iterator[None]:
-        """Errors that count in ``text`` count in the statement, where it begins at ``begin``; at ``first`` if they lie before that."""
+        """Errors that count in ``text`` count in the statement, where it begins at ``begin``; at ``first`` if they lie before
+        that."""
         try:
             yield
         except ClauseError as error:
@@ -458,7 +461,8 @@ def subquery(
 
 
 def _history(plan: Plan, rows: str) -> str:
-    """The vectors of all partitions together. Bundles are numbered by their first match points, then by the keys of their partitions."""
+    """The vectors of all partitions together. Bundles are numbered by their first match points, then by the keys of their
+    partitions."""
     assert plan.approximate is not None
     whole = "BIGINT" if plan.approximate.whole else "DOUBLE"
     (_, pattern), *columns = plan.outputs
@@ -612,7 +616,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         else:
             shipped[0] = f"* EXCEPT ({', '.join(sorted(order_only | unread))})"
     sort = [*keys, *order]
-    # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch by itself
+    # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch
+    # by itself
     tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'} SORT BY {', '.join(sort) or 'NULL'}"
     planned = f"NULL AS `{engines.without_sql().to_json()}`"
     if history is not None:
@@ -627,8 +632,9 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
 
 
 def free_names(plan: Plan) -> list[str]:
-    """Columns that nothing reads, of which Spark's analyzer refuses those of registers and parameters that are called like a column of the table: a name stands
-    for the column of the table where there is one, else for the one beside it, and that alone has the field (spark/error_text says it in words)."""
+    """Columns that nothing reads, of which Spark's analyzer refuses those of registers and parameters that are called like a column
+    of the table: a name stands for the column of the table where there is one, else for the one beside it, and that alone has the
+    field (spark/error_text says it in words)."""
     none = f"named_struct('{REGISTER_FIELD}', named_struct('{REGISTER_FIELD}', NULL))"
     return [text for i, name in enumerate(_own_names(plan)) for text in (f"{none} AS {name}", f"{name}.{REGISTER_FIELD}.{REGISTER_FIELD} AS __q{i}")]
 

@@ -1,4 +1,5 @@
-"""Findings of lint as text, JSON, annotations of GitHub's workflows, and SARIF 2.1.0 (the OASIS format that code scanners and editors read)."""
+"""Findings of lint as text, JSON, annotations of GitHub's workflows, and SARIF 2.1.0 (the OASIS format that code scanners and
+editors read)."""
 
 from __future__ import annotations
 

@@ -311,8 +311,8 @@ def _expressions(clause: MatchClause) -> Iterator[Expr]:
 
 
 def _null_first(expr: Expr, variable: str, sure: bool = False) -> Expr | None:
-    """The row of a variable before its first one that an expression needs, so that it is NULL on the first one (without ``sure``: or false). None where
-    there is none, or that is hard to say."""
+    """The row of a variable before its first one that an expression needs, so that it is NULL on the first one (without ``sure``:
+    or false). None where there is none, or that is hard to say."""
     expr = expr.bare()
     if expr.op == "call" and expr.value in ("FIRST", "LAST") and len(expr.args) == 2:
         offset, own = expr.args[1].bare(), {str(n.value[0]).lower() for n in expr.args[0].walk() if n.op == "col" and len(n.value) > 1}

@@ -1,7 +1,8 @@
 """Golden listings: what each clause under ``tests/golden/<group>/<name>.txt`` is compiled to, stage by stage.
 
-A file begins with its clause, up to a blank line. Below stand the listings that :func:`listing` makes of it: the plan as JSON, the program, the
-automaton (where the clause has one besides its program) and the bytecode of its conditions. ``test_golden.py`` compares them.
+A file begins with its clause, up to a blank line. Below stand the listings that :func:`listing` makes of it: the plan as JSON, the
+program, the automaton (where the clause has one besides its program) and the bytecode of its conditions. ``test_golden.py``
+compares them.
 
 To add a clause, write a file with the clause alone. To bring the listings up to date after a deliberate change, run
 

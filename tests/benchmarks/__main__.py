@@ -1,6 +1,6 @@
-"""``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes (docs/benchmarks.md),
-the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, streams, statements of the shell, the first query of a session, the
-rewriting of statements."""
+"""``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes
+(docs/benchmarks.md), the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, streams, statements of the
+shell, the first query of a session, the rewriting of statements."""
 
 from __future__ import annotations
 

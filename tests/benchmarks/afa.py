@@ -1,7 +1,8 @@
 """The experiments of AFA (VLDB 2010, section 6) in memory, one thread: what each costs, over the paper's synthetic quotes.
 
-A price moves up with probability p and down otherwise, by a change of normal size (0.70, 0.30) cut at 0; some rows are ignorable (change 0). Q1 is a
-drop, then k V patterns: downs and ups whose numbers are equal at the end, with W events as the life of each. ``id`` is the time, ``v`` the change.
+A price moves up with probability p and down otherwise, by a change of normal size (0.70, 0.30) cut at 0; some rows are ignorable
+(change 0). Q1 is a drop, then k V patterns: downs and ups whose numbers are equal at the end, with W events as the life of each.
+``id`` is the time, ``v`` the change.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def late(columns: dict[str, np.ndarray], share: float, most: int, seed: int = 2)
 
 
 def flips(rows: int, every: int, seed: int = 3) -> list[dict]:
-    """Rows of ARCS FROM: at first a direction for each of Q3's arcs, then after each ``every``-th event the other one of a random arc; none ever changes for 0."""
+    """Rows of ARCS FROM: at first a direction for each of Q3's arcs, then after each ``every``-th event the other one of a random
+    arc; none ever changes for 0."""
     rng = np.random.default_rng(seed)
     ups = (rng.random(LENGTH) < 0.5).tolist()
     found = [{"arc": f"{'u' if up else 'd'}{i}", "op": "insert", "at": -1} for i, up in enumerate(ups)]
@@ -77,7 +79,8 @@ def q3(report: str, ups: list[bool] | None = None) -> str:
 
 
 def dynamic(rows: int) -> dict:
-    """Figure 9: what arcs that change cost, as the share of the static pattern's rate. The paper's loses less than a tenth where one changes every 10 events."""
+    """Figure 9: what arcs that change cost, as the share of the static pattern's rate. The paper's loses less than a tenth where
+    one changes every 10 events."""
     columns = quotes(rows, 0.5) | {"at": np.arange(rows)}
     results = {}
     print(f"\nFigure 9, {rows:,} events, W = 500: rate of Q3 whose arcs change every d events, by that of the static one")

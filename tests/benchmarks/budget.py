@@ -1,8 +1,10 @@
-"""Matching under a budget (RC-ACEP, VLDB 2016, Figures 9 to 18) in memory, one thread: what share of match points and bundles is found against the checks a row may use, in
-which order; the same against the time between rows; what a check costs; what proxies, and a sketch of the history, lose and save; how a history ages.
+"""Matching under a budget (RC-ACEP, VLDB 2016, Figures 9 to 18) in memory, one thread: what share of match points and bundles is
+found against the checks a row may use, in which order; the same against the time between rows; what a check costs; what proxies,
+and a sketch of the history, lose and save; how a history ages.
 
-The streams are the paper's kind: letters at random, and words planted among them that lack a letter; and the stand-ins of its tweets and vehicles, with its Q1 and Q5. A history is learnt from one
-stream and used on another; of a stream that drifts the letter that planted words lack is another one in the second half.
+The streams are the paper's kind: letters at random, and words planted among them that lack a letter; and the stand-ins of its
+tweets and vehicles, with its Q1 and Q5. A history is learnt from one stream and used on another; of a stream that drifts the letter
+that planted words lack is another one in the second half.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ LETTERS_QUERY = Query(
 
 
 def stream(rows: int, seed: int, noise: str = "ab", lacking: str = "a", density: float = 0.4) -> Stream:
-    """Letters a to e, or none: noise at random, and every 40 rows the word abcde without a letter. ``lacking``: the letters that words lack, one in each part of the stream."""
+    """Letters a to e, or none: noise at random, and every 40 rows the word abcde without a letter. ``lacking``: the letters that
+    words lack, one in each part of the stream."""
     rng = np.random.default_rng(seed)
     letters = np.where(rng.random(rows) < density, rng.choice(list(noise), rows), ".")
     for at in range(20, rows - 10, 40):
@@ -254,7 +257,8 @@ def subjects(rows: int) -> Iterator[tuple[str, Recall]]:
 
 
 def _recall(rows: int) -> dict:
-    """B1 (Figures 9 and 10): recall against checks a row, and what the order that is most promising loses against the best of the others."""
+    """B1 (Figures 9 and 10): recall against checks a row, and what the order that is most promising loses against the best of the
+    others."""
     found: dict = {}
     for name, recall in subjects(rows):
         print(f"\n{name}: share of {len(recall.all):,} match points / {len(recall.bundles):,} bundles found at {', '.join(map(str, BUDGETS))} checks a row")
@@ -291,7 +295,8 @@ def _checks(rows: int) -> dict:
 
 
 def _arrival(rows: int) -> dict:
-    """B2 (Figures 9 and 10 as they are drawn): recall against the time between rows. The budget is the greatest that the measured time of a row allows, in each order by itself."""
+    """B2 (Figures 9 and 10 as they are drawn): recall against the time between rows. The budget is the greatest that the measured
+    time of a row allows, in each order by itself."""
     how = STREAMS["a missing, noise of all"]
     recall = Recall(stream(rows, 2, **how), "ALL MATCHES", LETTERS_QUERY, {g: learnt(stream(rows, 1, **how), "ALL", g) for g in INTERVALS})
     found: dict = {}
@@ -324,7 +329,8 @@ def _sketches(rows: int) -> dict:
 
 
 def _memory(rows: int) -> dict:
-    """B3 (Figures 11 and 13): the size of a history as counts and maps against the letters of the pattern, which a sketch of 800 cells does not grow with."""
+    """B3 (Figures 11 and 13): the size of a history as counts and maps against the letters of the pattern, which a sketch of 800
+    cells does not grow with."""
     found: dict = {}
     print("\nLetters of the pattern, vectors of the history, bundles, KB as counts and maps, KB of 800 cells")
     for letters in (4, 8, 16, 32):
@@ -358,7 +364,8 @@ def _proxies(rows: int) -> dict:
 
 
 def _days(rows: int) -> dict:
-    """B5 (Figure 17): five days, on the fourth of which words begin to lack another letter. The history of the first day; one refreshed daily by what a run with a budget left; one of the same day."""
+    """B5 (Figure 17): five days, on the fourth of which words begin to lack another letter. The history of the first day; one
+    refreshed daily by what a run with a budget left; one of the same day."""
     days = [stream(rows, 10 + day, lacking="a" if day < 3 else "e", noise="abde") for day in range(5)]
     found: dict = {}
     print("\nDays 2 to 5, words lack a until day 3, e then; match points / bundles at 1 check with a history of day 1, refreshed daily by BUDGET 4 CHECKS, of the same day")

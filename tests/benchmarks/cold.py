@@ -70,7 +70,8 @@ def measure(name: str, folder: str) -> list[tuple[float, float]]:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of all it started, as far as they have not ended without a parent that asked; 0 where there is no /proc."""
+    """Of this process and of all it started, as far as they have not ended without a parent that asked; 0 where there is no
+    /proc."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

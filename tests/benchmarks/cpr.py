@@ -1,4 +1,5 @@
-"""The experiments of CPR (Wang's thesis, chapter 4) in memory, one thread; and on Spark what the clause replaces (``listed``). ``python -m tests.benchmarks cpr``.
+"""The experiments of CPR (Wang's thesis, chapter 4) in memory, one thread; and on Spark what the clause replaces (``listed``).
+``python -m tests.benchmarks cpr``.
 
 The thesis' sensor data are not to be had; the streams here have its event classes' frequencies: an event is of the last class of
 the pattern with frequency ref * 0.003, of each other class of the pattern with 0.22, and of none otherwise. Scores are uniform.
@@ -414,7 +415,8 @@ def sensors(
 
 
 class StopAtLasts(rj.RankJoin):
-    """NRA with the stop test of the thesis (Figures 3.10, 3.12, 3.18): the score of the last items of all queues, joined, is taken for a bound."""
+    """NRA with the stop test of the thesis (Figures 3.10, 3.12, 3.18): the score of the last items of all queues, joined, is taken
+    for a bound."""
 
     def _bound(self) -> float:
         if all(q.exhausted for q in self.queues):

@@ -1,4 +1,5 @@
-"""TOP k on Spark where conditions are beyond the ranked joins, against the self join that it replaces; and a ranked conjunction with and without windows of its sides.
+"""TOP k on Spark where conditions are beyond the ranked joins, against the self join that it replaces; and a ranked conjunction
+with and without windows of its sides.
 
 The clause, the self join with ORDER BY and LIMIT, and the number of the same matches take turns in one session.
 """

@@ -99,8 +99,8 @@ def running_average(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def three_steps(column: str, value: str | int, each: bool = False) -> Loop:
-    """A row with ``value`` in ``column``, the next cart, the next buy at a higher price, all inside WITHIN. ``each``: from each such row on, not
-    only from those behind the match before."""
+    """A row with ``value`` in ``column``, the next cart, the next buy at a higher price, all inside WITHIN. ``each``: from each
+    such row on, not only from those behind the match before."""
 
     def loop(part):  # pyspark looks for type hints, which a partial cannot give
         return _three_steps(column, value, each, part)

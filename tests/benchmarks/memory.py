@@ -17,8 +17,8 @@ _PERIOD = 0.25  # seconds
 
 
 class Peaks:
-    """Peaks in MB of one run: ``heap`` (the sum of the heap's pools, garbage included), ``jvm`` (resident), ``worker`` (resident, the largest
-    Python process below the JVM). What cannot be read is None."""
+    """Peaks in MB of one run: ``heap`` (the sum of the heap's pools, garbage included), ``jvm`` (resident), ``worker`` (resident,
+    the largest Python process below the JVM). What cannot be read is None."""
 
     def __init__(self) -> None:
         self.heap: float | None = None
@@ -37,7 +37,8 @@ class Watcher:
 
     @contextmanager
     def watching(self) -> Iterator[Peaks]:
-        """Peaks of what runs inside, set when it is done. It begins without garbage, and without workers that hold memory of other runs."""
+        """Peaks of what runs inside, set when it is done. It begins without garbage, and without workers that hold memory of other
+        runs."""
         found = Peaks()
         for process in self._workers():
             os.kill(process, signal.SIGTERM)  # Spark replaces idle workers that have ended
@@ -70,7 +71,8 @@ class Watcher:
             found.worker = max(*peaks, found.worker or 0.0)
 
     def _workers(self) -> list[int]:
-        """The JVM's grandchildren: it starts a daemon, which forks the workers. Ended ones that nobody has asked for yet are left out."""
+        """The JVM's grandchildren: it starts a daemon, which forks the workers. Ended ones that nobody has asked for yet are left
+        out."""
         parents = {}
         for path in _PROC.glob("[0-9]*/stat"):
             try:

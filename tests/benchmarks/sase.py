@@ -47,15 +47,16 @@ def stream(rows: int, p: float, seed: int = 1) -> dict[str, np.ndarray]:
 
 
 def measure(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int, *, skip: str = "", merging: bool = True, output: str = "COUNT(*)") -> dict:
-    """Seconds (median of 3), matches (rows of output) and the sum of their lengths (for ``output`` MATCH_COUNT(): of the numbers; for
-    MATCH_GRAPH(): of the graphs' nodes)."""
+    """Seconds (median of 3), matches (rows of output) and the sum of their lengths (for ``output`` MATCH_COUNT(): of the numbers;
+    for MATCH_GRAPH(): of the graphs' nodes)."""
     query = _query(columns, predicate, strategy, window, skip, output)
     runs = [_run(*query, merging) for _ in range(4)]
     return _figures(runs[-1], float(np.median([run["seconds"] for run in runs[1:]])), columns)
 
 
 def in_turn(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int, output: str) -> tuple[dict, dict]:
-    """The same with and without merging, which take turns: the least processor time of the thread in so many runs as last a few seconds."""
+    """The same with and without merging, which take turns: the least processor time of the thread in so many runs as last a few
+    seconds."""
     query = _query(columns, predicate, strategy, window, "", output)
     pairs, begin = [], time.perf_counter()
     while len(pairs) < 3 or (len(pairs) < 9 and time.perf_counter() - begin < 8):
@@ -116,8 +117,8 @@ def run(rows: int, figures: str) -> dict:
 
 
 def _tables(columns: dict[str, np.ndarray]) -> dict:
-    """What the paper's Tables 2 and 3 list: runs at each event and lengths of matches at W = 500; of runs side by side, how many are merged, and
-    how many rows the shared buffer takes up for each event, by W."""
+    """What the paper's Tables 2 and 3 list: runs at each event and lengths of matches at W = 500; of runs side by side, how many
+    are merged, and how many rows the shared buffer takes up for each event, by W."""
     print(f"\nTable 2, W = 500, {len(columns['ts']):,} events{'runs an event':>16}{'mean length':>13}{'paper':>8}")
     found: dict[str, list] = {}
     for name in ("p1s2", "p1s3", "p2s2", "p2s3", "p3s2", "p3s3"):
@@ -208,8 +209,8 @@ def _merging(columns: dict[str, np.ndarray], folder: Path) -> dict:
 
 
 def _side_by_side(columns: dict[str, np.ndarray], p: float, folder: Path) -> dict:
-    """The paper merges runs of equal value vectors and gains 1.4 to 2.1 on p1s3, p2s3 and p3s3: in time, and in runs looked at for each event,
-    which is all that merging can save."""
+    """The paper merges runs of equal value vectors and gains 1.4 to 2.1 on p1s3, p2s3 and p3s3: in time, and in runs looked at for
+    each event, which is all that merging can save."""
     print(f"\nExpt 5 and 6, runs side by side, p = {p}: M events/s with merging by W, its gain in time, and in runs looked at for each event")
     found, lines = {}, {}
     for output in ("MATCH_GRAPH()", "MATCH_COUNT()"):

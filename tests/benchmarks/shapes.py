@@ -79,7 +79,8 @@ _WAYS = "DOWN AS price < PREV(price), FLAT AS price = PREV(price), UP AS price >
 
 
 def _steps(name: str, column: str, value: str | int, columns: str, goal: float | None = None, each: bool = False) -> Shape:
-    """A row with ``value`` in ``column``, then a cart, then a buy at a higher price, whatever lies between them. ``each``: from each such row on."""
+    """A row with ``value`` in ``column``, then a cart, then a buy at a higher price, whatever lies between them. ``each``: from
+    each such row on."""
     first = f"{column} = {value!r}"
     clause = f"""MEASURES A.ts AS a_ts, B.ts AS b_ts, C.ts AS c_ts, C.price - A.price AS gain
 {"AFTER MATCH SKIP TO NEXT ROW" if each else "AFTER MATCH SKIP PAST LAST ROW"}

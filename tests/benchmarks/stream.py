@@ -1,9 +1,9 @@
 """The suite's tick data: the same rows for the same parameters on every machine, as Parquet, kept between runs.
 
-Columns of ``ticks``: ``symbol`` string, ``ts`` int64 (rises within a symbol by 1 to 3, one time in 50 by 100), ``price`` float64 (a walk
-in steps of up to 0.75 between 4 and 404), ``volume`` int32 (1 to 10,000, uniform), ``kind`` string (view 60%, cart 10%, buy 5%,
-other; one symbol in 100 has halts, 1 row in 500). ``wide`` has 45 int32 columns ``c0``, ``c1``, ... more. Rows come in the order of
-their arrival, symbols mixed; ``shuffled`` has those of ``ticks`` in random order, chunk by chunk.
+Columns of ``ticks``: ``symbol`` string, ``ts`` int64 (rises within a symbol by 1 to 3, one time in 50 by 100), ``price`` float64 (a
+walk in steps of up to 0.75 between 4 and 404), ``volume`` int32 (1 to 10,000, uniform), ``kind`` string (view 60%, cart 10%, buy
+5%, other; one symbol in 100 has halts, 1 row in 500). ``wide`` has 45 int32 columns ``c0``, ``c1``, ... more. Rows come in the
+order of their arrival, symbols mixed; ``shuffled`` has those of ``ticks`` in random order, chunk by chunk.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def stored(data: str, rows: int, symbols: int = 1000, *, wide: bool = False, fol
     """The Parquet file of ``rows`` rows, made if it is not there.
 
     Args:
-        data: ``ticks`` (symbols in turn), ``shuffled`` (the same, in random order), ``one-key`` (one symbol), ``zipf`` (the symbol of rank r as often as 1 / r^1.2).
-        symbols: how many, but for ``one-key``.
+        data: ``ticks`` (symbols in turn), ``shuffled`` (the same, in random order), ``one-key`` (one symbol), ``zipf`` (the symbol
+        of rank r as often as 1 / r^1.2). symbols: how many, but for ``one-key``.
         wide: with the further columns.
         folder: where the file is kept; a folder for temporary files unless told.
 

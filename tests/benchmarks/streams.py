@@ -1,6 +1,7 @@
 """A clause over a stream against its floor: the same files, exchanged by key and given to Python, which drops them.
 
-Both are started anew for each round and read the same files, one a micro-batch; what counts are rows a second of a whole run, and processor seconds of the JVM and its workers.
+Both are started anew for each round and read the same files, one a micro-batch; what counts are rows a second of a whole run, and
+processor seconds of the JVM and its workers.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from __future__ import annotations
 def vs(table: str, keys: str = "symbol") -> str:
     """V shapes that do not overlap.
 
-    A run that falls and the run that rises behind it are a V. If the run before them is the rise of another V, and that V is a match, its
-    last row is taken: then the fall must have a further row to begin with. So in a chain of Vs those whose fall has one row alternate,
-    counted from the last one that is a match anyway.
+    A run that falls and the run that rises behind it are a V. If the run before them is the rise of another V, and that V is a
+    match, its last row is taken: then the fall must have a further row to begin with. So in a chain of Vs those whose fall has one
+    row alternate, counted from the last one that is a match anyway.
     """
     w = f"WINDOW w AS (PARTITION BY {keys} ORDER BY ts)"
     return f"""

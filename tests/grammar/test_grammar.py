@@ -129,7 +129,8 @@ def assert_place(error: ClauseError, text: str) -> None:
 def in_the_grammar(clause: MatchClause) -> bool:
     """What the parser leaves to the plan, or reads though the grammar's part of the expressions leaves it out.
 
-    Sizes and counts are numbers or intervals; no word of expressions is a function's or a column's name, and no expression is a row of several.
+    Sizes and counts are numbers or intervals; no word of expressions is a function's or a column's name, and no expression is a row
+    of several.
     """
     numbers: list[Expr] = []
     extents: list[tuple[Expr, bool]] = []

@@ -1,4 +1,5 @@
-"""Agents that explore under a budget (RC-ACEP, VLDB 2016, Algorithms 5 and 6), by their text: values of actions in a dictionary, all that may come next found anew at each turn."""
+"""Agents that explore under a budget (RC-ACEP, VLDB 2016, Algorithms 5 and 6), by their text: values of actions in a dictionary,
+all that may come next found anew at each turn."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ TRIALS, DISCOUNT, SHARE, MOST = 5, 0.9, 8, 64
 
 @dataclass
 class Agent:
-    """``run`` has the rows taken; ``place`` and ``cost`` are where the agent stands, what it skipped behind its last row included; ``last``: its last (state, action) and the reward."""
+    """``run`` has the rows taken; ``place`` and ``cost`` are where the agent stands, what it skipped behind its last row included;
+    ``last``: its last (state, action) and the reward."""
 
     run: object
     place: int
@@ -18,7 +20,8 @@ class Agent:
 
 
 class Agents:
-    """The agents of one partition. ``places`` as in :mod:`tests.oracle.budget`; ``ages`` gives (remaining, idle) of rows; ``take`` tries to let a run take the row at a place, at a cost."""
+    """The agents of one partition. ``places`` as in :mod:`tests.oracle.budget`; ``ages`` gives (remaining, idle) of rows; ``take``
+    tries to let a run take the row at a place, at a cost."""
 
     def __init__(self, places, takes, k, ages, take) -> None:
         self.places, self.takes, self.k, self.ages, self.take = places, takes, k, ages, take
@@ -33,7 +36,8 @@ class Agents:
         return 0 if self.places.cost.get((place, self.places.end)) == 0 else 1 + min(self.distance(q) for q in self.after(place))
 
     def row(self, i, letter, expired, seeds, count, checks):
-        """The checks that agents take at a row: ``seeds`` are the (place, cost) at which a run may begin, ``count`` the candidates."""
+        """The checks that agents take at a row: ``seeds`` are the (place, cost) at which a run may begin, ``count`` the
+        candidates."""
         short, spare, used = count > checks, max(checks - count, 0), 0
         if short or self.saved:
             self.saved = min(self.saved + checks, SHARE * max(checks, self.rows))

@@ -35,7 +35,8 @@ MATCHED, SUBSTITUTED, EXTRA = "MATCHED", "SUBSTITUTED", "EXTRA"
 
 @dataclass(frozen=True)
 class Trajectory:
-    """rows: positions in the partition; labels, kinds and hidden row by row (an extra row's label is None). hidings: what other ways of the same cost hide."""
+    """rows: positions in the partition; labels, kinds and hidden row by row (an extra row's label is None). hidings: what other
+    ways of the same cost hide."""
 
     rows: tuple
     labels: tuple
@@ -114,7 +115,8 @@ class Approx:
         return bundles(self.proxies(rows, times), self.window, times)
 
     def tree(self, longest):
-        """The derivations of at most `longest` rows, by their labels: {label: tree}; under the key () the derivations that end here."""
+        """The derivations of at most `longest` rows, by their labels: {label: tree}; under the key () the derivations that end
+        here."""
         if longest not in self.spelled:
             self.spelled[longest] = _by_labels(_Derivations(self, longest).found)
         return self.spelled[longest]
@@ -133,7 +135,8 @@ def proxies(trajectories) -> list[Proxy]:
 
 
 def per_error(trajectories) -> list[Proxy]:
-    """For each match point and each cost the one of the latest start, unless a cheaper one starts as late, by match point and cost."""
+    """For each match point and each cost the one of the latest start, unless a cheaper one starts as late, by match point and
+    cost."""
     found = []
     for point, error in sorted({(t.rows[-1], t.error) for t in trajectories}):
         cheaper = [t for t in trajectories if t.rows[-1] == point and t.error < error]
@@ -204,8 +207,8 @@ class _Derivations:
 
     A path is a tuple of ("row", variable or None, kind) ("missing", variable) ("neg", variable) ("start",) ("end",) and the marks
     ("open",) ("close", size) of a group and ("hide",) ("show",) of an exclusion. What is left of the pattern is None or (form, what
-    is left after it); besides the forms of patterns there are marks, and ("loop", rep, iterations done, length when the last one began),
-    where length counts the occurrences so far.
+    is left after it); besides the forms of patterns there are marks, and ("loop", rep, iterations done, length when the last one
+    began), where length counts the occurrences so far.
     """
 
     def __init__(self, query, longest, every=False):

@@ -1,7 +1,8 @@
 """Arcs that come and go, by definition: after each row of ARCS FROM all arcs are made anew from all such rows.
 
-A row is a dictionary with ``arc``, ``op``, ``valid_from``, ``valid_to``, ``at`` (its turn), the parameters, and ``p`` where it is for one partition alone. Turns
-of rows and arcs differ. An arc as text has ``from_state``, ``to_state``, ``final``, ``when`` and ``set``, and the :class:`Arc` that these say (``of``).
+A row is a dictionary with ``arc``, ``op``, ``valid_from``, ``valid_to``, ``at`` (its turn), the parameters, and ``p`` where it is
+for one partition alone. Turns of rows and arcs differ. An arc as text has ``from_state``, ``to_state``, ``final``, ``when`` and
+``set``, and the :class:`Arc` that these say (``of``).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Arcs:
-    """The rows of ARCS FROM for one partition, in their order. ``rows``: all rows of all partitions; ``explicit``: whether there is a valid_from;
-    ``bag``: without ARRIVAL BY."""
+    """The rows of ARCS FROM for one partition, in their order. ``rows``: all rows of all partitions; ``explicit``: whether there is
+    a valid_from; ``bag``: without ARRIVAL BY."""
 
     automaton: Automaton
     events: tuple[dict, ...]
@@ -122,7 +123,8 @@ _TEXTS = ("from_state", "to_state", "when", "set")
 
 
 def random_text(rng, automaton, condition, expression, to_sql):
-    """An arc as text between states of the automaton, or states that it does not name. ``condition`` and ``expression`` make random ones over names."""
+    """An arc as text between states of the automaton, or states that it does not name. ``condition`` and ``expression`` make random
+    ones over names."""
     seen = [*automaton.registers, "v", "w"]
     source, target = (rng.choice(("q0", "q0", "q1", "q2", "q3", "new")) for _ in range(2))
     when = condition(seen) if rng.random() < 0.8 else None
@@ -158,8 +160,9 @@ def with_templates(rng, automaton, more):
 
 
 def random_events(rng, automaton, turns, times, *, explicit=True, default=True, changes=True, promise=False, own=(), texts=None):
-    """Rows of ARCS FROM that come at the ``turns``, with times among ``times``: with lifetimes of their own (``explicit``), in default mode, or both; also what
-    ends and undoes arcs (``changes``), and punctuations that are kept (``promise``); ``own``: partitions that arcs may be of; ``texts``: makes arcs as text."""
+    """Rows of ARCS FROM that come at the ``turns``, with times among ``times``: with lifetimes of their own (``explicit``), in
+    default mode, or both; also what ends and undoes arcs (``changes``), and punctuations that are kept (``promise``); ``own``:
+    partitions that arcs may be of; ``texts``: makes arcs as text."""
     templates = [arc for arc in automaton.arcs if arc.parameters is not None]
     names = sorted({name for arc in templates for name in arc.parameters})
     events, there = [], []

@@ -1,7 +1,8 @@
 """Automata with registers by brute force: Definition 2 of the AFA paper, word by word.
 
-All contiguous subsequences of a partition's rows are taken one by one, and all computations over each. Nothing is shared between subsequences, and
-nothing is remembered of a computation but its state, registers and arcs. Expressions are tuples over the names of columns and registers:
+All contiguous subsequences of a partition's rows are taken one by one, and all computations over each. Nothing is shared between
+subsequences, and nothing is remembered of a computation but its state, registers and arcs. Expressions are tuples over the names of
+columns and registers:
 
     ("name", n)  ("lit", v)  ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)  ("and"|"or", a, b)  ("not", a)  ("is null", a)
     ("coalesce", a, b)  ("least"|"greatest", a, b)  ("case", condition, a, b)
@@ -97,8 +98,8 @@ def value(e, names):
 
 @dataclass(frozen=True)
 class _Id:
-    """A computation: ``path`` has the numbers of its arcs; ``emitted`` is what its last arc has emitted, if that is an EMIT. One that is there ``again``
-    may be a match, but goes on only as it did the first time."""
+    """A computation: ``path`` has the numbers of its arcs; ``emitted`` is what its last arc has emitted, if that is an EMIT. One
+    that is there ``again`` may be a match, but goes on only as it did the first time."""
 
     state: str
     registers: tuple
@@ -126,7 +127,8 @@ def _stepped(automaton, number, arc, at, row, time):
 
 
 def _closed(automaton, at, row, time):
-    """The computation at a time and what ON EMPTY arcs make of it, in the order of arcs; a way that comes back to a state with equal registers ends there."""
+    """The computation at a time and what ON EMPTY arcs make of it, in the order of arcs; a way that comes back to a state with
+    equal registers ends there."""
     out, met = [], {(at.state, at.registers)}
 
     def follow(one):
@@ -167,9 +169,11 @@ def _end(automaton, row):
 
 
 def matches(automaton, rows, until=None, name=lambda row: row["id"]):
-    """The matches of a partition, its rows in order, as (first, last, registers, EMIT values, from, to, names of the arcs that took the rows).
+    """The matches of a partition, its rows in order, as (first, last, registers, EMIT values, from, to, names of the arcs that took
+    the rows).
 
-    ``until``: the time up to which arcs ON EXPIRY have been taken, None where no further row comes; ``name``: what first and last row are called by."""
+    ``until``: the time up to which arcs ON EXPIRY have been taken, None where no further row comes; ``name``: what first and last
+    row are called by."""
     rows = [row for row in rows if row["id"] is not None]
     names = sorted({name for arc in automaton.arcs for name, _ in arc.emits})
     out = []
@@ -221,7 +225,8 @@ def to_sql(e):
 
 
 def clause(automaton, measures, rows="ONE ROW PER MATCH", changes="", table=""):
-    """The automaton's clause with these MEASURES; ``changes``: CHANGES IN and what goes with it; ``table``: ARCS FROM and what goes with it."""
+    """The automaton's clause with these MEASURES; ``changes``: CHANGES IN and what goes with it; ``table``: ARCS FROM and what goes
+    with it."""
     items = [f"REGISTER {name} INT = {'NULL' if first is None else first}" for name, first in automaton.registers.items()]
     items.append(f"STATE {automaton.start} START{' FINAL' if automaton.start in automaton.final else ''}")
     items += [f"STATE {state} FINAL" for state in sorted(automaton.final - {automaton.start})]

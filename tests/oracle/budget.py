@@ -1,7 +1,8 @@
-"""BUDGET n CHECKS and MATCH HISTORY for patterns whose conditions look at one row, by their text: every run is kept, every choice compared with every other.
+"""BUDGET n CHECKS and MATCH HISTORY for patterns whose conditions look at one row, by their text: every run is kept, every choice
+compared with every other.
 
-The pattern is written out in places (BUDGET.md, 2a.6); a candidate is a run, a place and the least cost of the way there. Costs and scores are fractions; what a candidate
-promises is a float, since the order that it makes is defined in floats.
+The pattern is written out in places (BUDGET.md, 2a.6); a candidate is a run, a place and the least cost of the way there. Costs and
+scores are fractions; what a candidate promises is a float, since the order that it makes is defined in floats.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ START = 0
 
 
 class Places:
-    """A pattern written out: ``variable`` of each place from 1 on, and the least cost of all that is missing between two places, START and ``end`` among them."""
+    """A pattern written out: ``variable`` of each place from 1 on, and the least cost of all that is missing between two places,
+    START and ``end`` among them."""
 
     def __init__(self, form, weights) -> None:
         self.weights = weights
@@ -131,8 +133,8 @@ class Match:
 
 @dataclass
 class Answer:
-    """Of one partition: the ``matches`` that each row completes, candidates ``tried``, ``left`` out and ``coverage`` by row, ``visits`` of vectors, and the match
-    points that they led to."""
+    """Of one partition: the ``matches`` that each row completes, candidates ``tried``, ``left`` out and ``coverage`` by row,
+    ``visits`` of vectors, and the match points that they led to."""
 
     matches: dict = field(default_factory=dict)
     tried: Counter = field(default_factory=Counter)
@@ -145,8 +147,8 @@ class Answer:
 
 @dataclass
 class Budgeted:
-    """A clause. ``takes``: the letters that each variable takes; ``window`` and times are whole numbers; ``checks`` None for no BUDGET; ``history``: {(place, errors, remaining,
-    idle): (visits, bundles)} where one is used, whose window has ``intervals``."""
+    """A clause. ``takes``: the letters that each variable takes; ``window`` and times are whole numbers; ``checks`` None for no
+    BUDGET; ``history``: {(place, errors, remaining, idle): (visits, bundles)} where one is used, whose window has ``intervals``."""
 
     pattern: tuple
     takes: dict
@@ -162,7 +164,8 @@ class Budgeted:
     points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
 
     def answer(self, letters, times, recorded=None, values=()) -> Answer:
-        """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history. ``values``: of the rows, for ``above``."""
+        """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history.
+        ``values``: of the rows, for ``above``."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         promises = Promises(self, places) if self.points is not None else None
         led: set = set()
@@ -227,8 +230,8 @@ class Budgeted:
         return q, cost, remaining, math.floor(Fraction(g * abs(times[i] - times[last]), self.window))
 
     def _best(self, candidates, i, places, values):
-        """Of the candidates of one place and cost the one that began last, then that of the earliest rows; where ``above`` is at that place or behind it, one
-        for each place, cost and value with which a run comes there."""
+        """Of the candidates of one place and cost the one that began last, then that of the earliest rows; where ``above`` is at
+        that place or behind it, one for each place, cost and value with which a run comes there."""
         found = {}
         for run, q, cost in candidates:
             order = (-(run.rows[0] if run.rows else i), (*run.rows, i), run.places)

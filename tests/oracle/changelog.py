@@ -1,7 +1,7 @@
 """Rows that come and go, and the changes of an automaton's matches, by definition: after each change all matches are computed anew.
 
-A change is a row of the oracle of automata with ``op``, ``at`` (its turn) and ``n``. Nothing is remembered between two changes but the rows that are
-there and the matches as they were.
+A change is a row of the oracle of automata with ``op``, ``at`` (its turn) and ``n``. Nothing is remembered between two changes but
+the rows that are there and the matches as they were.
 """
 
 from __future__ import annotations
@@ -67,9 +67,11 @@ def by_count(match, rows):
 
 
 def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=oracle.matches):
-    """The changes of the matches as (change, ``at`` of its cause or None, match, ``at`` of its rows), a match as the oracle of automata has it. ``ahead``:
-    SPECULATE, None for ALL; ``key``: by what a match and its rows are compared; ``arcs``: what comes and goes of :mod:`tests.oracle.arcs`; ``find``: what gives the matches of
-    rows, each of which begins with the names of its first and last row."""
+    """The changes of the matches as (change, ``at`` of its cause or None, match, ``at`` of its rows), a match as the oracle of
+    automata has it. ``ahead``:
+    SPECULATE, None for ALL; ``key``: by what a match and its rows are compared; ``arcs``: what comes and goes of
+    :mod:`tests.oracle.arcs`; ``find``: what gives the matches of rows, each of which begins with the names of its first and last
+    row."""
     left(changes)  # whether they make sense
     out, there, held = [], [], []
     promised, due, before = None, float("-inf"), []  # due: when arcs ON EXPIRY are taken, which follows what a punctuation releases
@@ -143,7 +145,8 @@ def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=orac
 
 
 def random_changes(rng, count, late=0.3):
-    """Changes that make sense but for now and then one: rows that come out of order, are retracted, and come again, and punctuations."""
+    """Changes that make sense but for now and then one: rows that come out of order, are retracted, and come again, and
+    punctuations."""
     changes, there, at, time, promised = [], [], 0, 0, -1
     for _ in range(count):
         at += 1

@@ -12,7 +12,8 @@ Preferment and anchors
  2. FIRST MATCH reports empty matches as the standard does, at each start row, under every strategy.
  3. MATCH_NUMBER() in DEFINE is the number the match would get under FIRST MATCH; with ALL MATCHES it is NULL.
 SKIP TILL NEXT
- 3a. The ways by which a match may end part the ways to take a row: those before it are tried row by row over all rows that may be reached, then the match
+ 3a. The ways by which a match may end part the ways to take a row: those before it are tried row by row over all rows that may be
+ reached, then the match
     ends, then come those behind it.
  4. The windows (WINDOW and WITHIN of a group) belong to the take condition: a row beyond a group's window is not
     accepted by that group's variables and may be ignored.
@@ -29,7 +30,8 @@ Negation
     (of the other side of `&`) count as well.
  9. In one side of `&`, start and end mean that side's: `(A ~B) & C` looks from A's row to the end of the window,
     the window being that of the whole match. A side without rows has no neighbours and nothing to look at.
-9a. ~(p): no match of p, begun at any row there, with all its rows there, under the clause's strategy. The window of the whole match holds for p, too, and is
+9a. ~(p): no match of p, begun at any row there, with all its rows there, under the clause's strategy. The window of the whole match
+holds for p, too, and is
     never in its way. p's conditions see the rows of the finished match and those of p's own match so far.
 10. A variable that stands both plainly and negated is one variable: ~B's condition sees the plain B rows before.
 Conjunction
@@ -281,7 +283,8 @@ class _Search:
         yield from self.row_by_row(turn, blocking, path, start, anywhere, number)
 
     def row_by_row(self, turn, blocking, path, start, anywhere, number):
-        """The ways on by a row. Under SKIP TILL NEXT each row is offered to all that may take it before it is ignored; else each takes its rows."""
+        """The ways on by a row. Under SKIP TILL NEXT each row is offered to all that may take it before it is ignored; else each
+        takes its rows."""
         if not turn:
             return
         candidates = self.candidates(blocking, path, start, anywhere, number)
@@ -301,7 +304,8 @@ class _Search:
     def blocking(self, left, options, taken, here):
         """(variable, what is left after it) of the transitions whose rows may not be ignored.
 
-        Where the last row ended an iteration of a part that may be repeated, these are the ways to begin the innermost such part again.
+        Where the last row ended an iteration of a part that may be repeated, these are the ways to begin the innermost such part
+        again.
         """
         if self.query.strategy != NEXT:
             return []
@@ -398,7 +402,8 @@ class _Search:
         return reached
 
     def takes(self, options, last):
-        """(variable, what is left after it) of all transitions that could take the next row; `last`: how many rows are taken, and the row behind them."""
+        """(variable, what is left after it) of all transitions that could take the next row; `last`: how many rows are taken, and
+        the row behind them."""
         for kind, what, _, rest in options:
             if kind == "take":
                 yield what, rest
@@ -540,7 +545,8 @@ class _Search:
 
 
 class _Between(_Search):
-    """The matches of a negated group whose rows lie among some rows: each condition sees the finished match and, of the group, the rows so far."""
+    """The matches of a negated group whose rows lie among some rows: each condition sees the finished match and, of the group, the
+    rows so far."""
 
     def __init__(self, search, inner, among, pairs):
         super().__init__(search.query, search.rows)

@@ -62,8 +62,9 @@ def run(
 ) -> dict[int, list[dict]]:
     """Output rows of the clause by partition, each {measure: value} (ALL ROWS: and the id), in the engine's order.
 
-    With `cuts` the rows of each partition come little by little, and what is known of it is bytes between them. With `chunk_rows` the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the
-    second read keeps; with `slices` cut into those, by a measure of whole numbers. ``arcs``: the rows of ARCS FROM.
+    With `cuts` the rows of each partition come little by little, and what is known of it is bytes between them. With `chunk_rows`
+    the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the second read
+    keeps; with `slices` cut into those, by a measure of whole numbers. ``arcs``: the rows of ARCS FROM.
     """
     plan = make_plan(parse_clause(text), settings=settings)
     database = _database()
@@ -165,7 +166,8 @@ def little_by_little(plan, table: pa.Table, rng: random.Random) -> pa.Table:
 
 
 def in_slices(plan, table: pa.Table, slices: Slices) -> pa.Table:
-    """What Spark makes of sorted rows by `slices`: each in its own slice and, less than a window behind its begin, in the one before."""
+    """What Spark makes of sorted rows by `slices`: each in its own slice and, less than a window behind its begin, in the one
+    before."""
     keys = list(zip(*(table[k].to_pylist() for k in plan.keys), strict=True)) if plan.keys else [()] * table.num_rows
     copies = []
     for at, place in enumerate(table["__o0"].to_pylist()):

@@ -11,7 +11,8 @@ from sparkcep.engine.open import engine_for, match_batches, prepare
 
 
 def window_starts(vector: tuple, rows: list, window: tuple | None, slide) -> list:
-    """Where the windows of ``slide`` begin that hold all of a match's rows; [None] without SLIDE. ``window``: ("rows" or "range", size)."""
+    """Where the windows of ``slide`` begin that hold all of a match's rows; [None] without SLIDE. ``window``: ("rows" or "range",
+    size)."""
     if slide is None:
         return [None]
     of_rows, size = window[0] == "rows", Fraction(window[1])

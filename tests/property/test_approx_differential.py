@@ -166,12 +166,14 @@ def test_by_cost_at_length(part):
 
 
 def shortest(matches, first, last, at) -> int | None:
-    """The shortest duration of the matches, (first row, last row) each, that lie between two rows; at: the place in time of each row."""
+    """The shortest duration of the matches, (first row, last row) each, that lie between two rows; at: the place in time of each
+    row."""
     return min((abs(at[end] - at[begin]) for begin, end in matches if first <= begin and end <= last), default=None)
 
 
 def windows_without_a_shortest(rng, cases) -> tuple[int, int, collections.Counter]:
-    """How many partitions were looked at, how many of their windows hold a match, and in how many of these each report lacks a shortest one."""
+    """How many partitions were looked at, how many of their windows hold a match, and in how many of these each report lacks a
+    shortest one."""
     looked_at, windows, lost = 0, 0, collections.Counter()
     for _ in range(cases):
         case = approx_cases.random_case(rng, report=PER_ERROR).with_(one_row=True)

@@ -1,4 +1,5 @@
-"""Arcs that come and go, against the definition; what REPORT CHANGES says against REPORT NET; static arcs against those that are always there."""
+"""Arcs that come and go, against the definition; what REPORT CHANGES says against REPORT NET; static arcs against those that are
+always there."""
 
 from __future__ import annotations
 
@@ -269,7 +270,8 @@ def test_arcs_that_are_always_there_are_static_ones(seed):
 
 
 def test_an_arc_on_empty_that_comes_where_another_begins():
-    """Lists stand where they stood before, so that their place alone does not tell that what begins before the first row is another now."""
+    """Lists stand where they stood before, so that their place alone does not tell that what begins before the first row is another
+    now."""
     text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, CHANGED_BY() AS at, FIRST(id) AS first AUTOMATON (STATE q2 FINAL  ARC e() FROM q0 TO q1 ON EMPTY  ARC x() FROM q3 TO q2
       ARC FROM q1 TO q2  ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
     rows = [{"id": i, "v": 0, "w": 0, "s": None, "op": "insert", "n": i, "at": at} for i, at in ((1, 1), (2, 4))]

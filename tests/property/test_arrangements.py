@@ -1,4 +1,5 @@
-"""TOP k over patterns of single variables in sequences, conjunctions and groups with windows, against all matches of the oracle, sorted."""
+"""TOP k over patterns of single variables in sequences, conjunctions and groups with windows, against all matches of the oracle,
+sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Automata against their oracle: random automata over random partitions, in whole buffers and row by row; linear ones against PATTERN."""
+"""Automata against their oracle: random automata over random partitions, in whole buffers and row by row; linear ones against
+PATTERN."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def _compare(automaton, partitions, chunk_rows):
 
 
 def same_rows(text, partitions, expected, chunk_rows=None, without=None):
-    """Compares the output of the partitions of which it is known, less the column `without`; (how many these are, how many rows they have)."""
+    """Compares the output of the partitions of which it is known, less the column `without`; (how many these are, how many rows
+    they have)."""
     got = run(text, {p: partitions[p] for p in expected}, chunk_rows) if expected else {}
     for p, rows in expected.items():
         assert [{k: v for k, v in row.items() if k != without} for row in got.get(p, [])] == rows, f"{text}\nrows {partitions[p]}"
@@ -135,7 +137,8 @@ def test_partitions_may_come_little_by_little(seed):
 
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
 def test_linear_automata_are_patterns(seed):
-    """Rows of every match of a sequence of variables under STRICT CONTIGUITY ALL MATCHES, and of the automaton that takes the same rows."""
+    """Rows of every match of a sequence of variables under STRICT CONTIGUITY ALL MATCHES, and of the automaton that takes the same
+    rows."""
     rng = random.Random(7400 + seed)
     matched = 0
     for _ in range(AUTOMATA):

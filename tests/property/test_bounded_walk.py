@@ -1,5 +1,5 @@
-"""TOP k of patterns that are walked under a bound of the score: groups with windows and conjunctions of any parts, rows compared by equalities, bands and otherwise,
-also across &, against all matches of the oracle, sorted."""
+"""TOP k of patterns that are walked under a bound of the score: groups with windows and conjunctions of any parts, rows compared by
+equalities, bands and otherwise, also across &, against all matches of the oracle, sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Under few checks, with agents and without: what is COMPLETE() is told without a budget just so, and what is told at all is a match."""
+"""Under few checks, with agents and without: what is COMPLETE() is told without a budget just so, and what is told at all is a
+match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The paper's order against every choice there is: the first candidate covers most, and all that are tried at least 1 - 1/e of what the best as many cover (RC-ACEP, VLDB 2016, Theorem 1)."""
+"""The paper's order against every choice there is: the first candidate covers most, and all that are tried at least 1 - 1/e of what
+the best as many cover (RC-ACEP, VLDB 2016, Theorem 1)."""
 
 from __future__ import annotations
 

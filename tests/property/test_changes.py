@@ -232,7 +232,8 @@ def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
 
 
 def insertions(rng, count, numbered):
-    """Rows that only come, in any order, and now and then a punctuation that promises nothing; ``numbered``: by numbers that rise with their times, with gaps, once in a while not."""
+    """Rows that only come, in any order, and now and then a punctuation that promises nothing; ``numbered``: by numbers that rise
+    with their times, with gaps, once in a while not."""
     times = sorted(rng.sample(range(3 * count), count))
     numbers = sorted(rng.sample(range(count + 3), count))
     if not numbered or rng.random() < 0.2:
@@ -249,7 +250,8 @@ def insertions(rng, count, numbered):
 
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_rows_that_only_come(seed, monkeypatch):
-    """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the same."""
+    """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the
+    same."""
     rng, told, foreseen = random.Random(8800 + seed), 0, [0]
     kept = Foreseen.partitions
 

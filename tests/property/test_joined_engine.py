@@ -237,7 +237,8 @@ def random_rows(rng: random.Random, types: dict, null: bool, negative: bool, let
 
 
 def answer(case: Case, chunk: int | None, settings: Settings):
-    """((partition, window start) -> positions of the matches, in the order of their scores, how many came); None where another engine is chosen."""
+    """((partition, window start) -> positions of the matches, in the order of their scores, how many came); None where another
+    engine is chosen."""
     plan = make_plan(parse_clause(case.text()), settings=settings)
     columns = engine_rows(plan, case.table(plan), SEQUENCES, chunk)
     if columns is None:

@@ -1,4 +1,5 @@
-"""Merged runs against the oracle: numbers and graphs of matches, with merging on and off; graphs of more matches than can be listed."""
+"""Merged runs against the oracle: numbers and graphs of matches, with merging on and off; graphs of more matches than can be
+listed."""
 
 from __future__ import annotations
 

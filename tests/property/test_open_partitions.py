@@ -1,4 +1,5 @@
-"""Rows that come little by little, in many partitions at a time, with bytes between them: the same output as of all rows at once."""
+"""Rows that come little by little, in many partitions at a time, with bytes between them: the same output as of all rows at
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""PATTERN over rows that come and go, against the definition: after each change all matches are computed anew, by the oracle of event selection."""
+"""PATTERN over rows that come and go, against the definition: after each change all matches are computed anew, by the oracle of
+event selection."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def stretches(rows, consecutive):
 
 
 def matches_of(query, consecutive):
-    """What finds matches as (name of the first row, of the last row, (``at``, variable) of its rows, measures of its output rows)."""
+    """What finds matches as (name of the first row, of the last row, (``at``, variable) of its rows, measures of its output
+    rows)."""
 
     def find(_, rows, until, name):
         out = []

@@ -1,5 +1,6 @@
-"""TOP k where conditions look at other rows of the match, and with windows of groups, against all matches of the oracle, sorted: equalities with rows
-farther back, bands, windows around the whole pattern, sums of branches, which are ranked as paths; and whatever else, of whose listed matches the best are kept."""
+"""TOP k where conditions look at other rows of the match, and with windows of groups, against all matches of the oracle, sorted:
+equalities with rows farther back, bands, windows around the whole pattern, sums of branches, which are ranked as paths; and
+whatever else, of whose listed matches the best are kept."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ FAR, BAND, GROUP, BRANCH, LISTED = KINDS = ("far", "band", "group", "branch", "l
 
 @dataclasses.dataclass(frozen=True)
 class Branching(ranked.Case):
-    """Each branch of an alternation has a sum of its own. ``branches``: for each its terms (sign, variable, column); ``rest``: those of all matches."""
+    """Each branch of an alternation has a sum of its own. ``branches``: for each its terms (sign, variable, column); ``rest``:
+    those of all matches."""
 
     branches: tuple = ()
     rest: tuple = ()

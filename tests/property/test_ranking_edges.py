@@ -1,4 +1,5 @@
-"""TOP k without enumeration where types, signs, shared rows and lengths are awkward: the best matches, or all of them for Spark to rank."""
+"""TOP k without enumeration where types, signs, shared rows and lengths are awkward: the best matches, or all of them for Spark to
+rank."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NAN, OTHER_NAN = np.array([0x7FF8000000000000, 0xFFF8000000000000], dtype=np.uin
 
 
 def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link="", more="", settings=DEFAULT, listed=False, limits=None) -> list:
-    """Positions of the matches that the engine gives, in its order; ``rows``: (letters, values of the columns); ``listed``: by the engine that lists all."""
+    """Positions of the matches that the engine gives, in its order; ``rows``: (letters, values of the columns); ``listed``: by the
+    engine that lists all."""
     letters = [v for v in "ABC" if v in pattern]
     conditions = ", ".join(f"{v} AS s LIKE '%{v}%'" + (f" AND {link}" if v == letters[-1] and link else "") for v in letters)
     text = f"ORDER BY id MEASURES array_agg(id) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern}) {pref} TOP {top} {more} DEFINE {conditions}"

@@ -375,7 +375,8 @@ def test_large_integers():
 
 
 def test_rounding_that_makes_scores_equal():
-    """0.1 + 0.2 is more than 0.3, but with 0.6 more both are the same: then the earlier rows win, though their prefix is the worse one."""
+    """0.1 + 0.2 is more than 0.3, but with 0.6 more both are the same: then the earlier rows win, though their prefix is the worse
+    one."""
     first, edges = automaton("A B C")
     letters = np.array([1, 2, 1, 2, 4])
     weights = np.array([[0.3, 0, 0.1, 0, 0], [0, 0.0, 0, 0.2, 0], [0, 0, 0, 0, 1.0]])

@@ -1,7 +1,8 @@
-"""A clause over a stream: rows in disorder, cut into micro-batches anywhere, with bytes between them, against the answer over the same rows in a table.
+"""A clause over a stream: rows in disorder, cut into micro-batches anywhere, with bytes between them, against the answer over the
+same rows in a table.
 
-What is reported at a watermark must be the beginning of the answer over the released rows followed by any rows to come; and all matches must be there
-whose windows, and those of all earlier rows, have ended.
+What is reported at a watermark must be the beginning of the answer over the released rows followed by any rows to come; and all
+matches must be there whose windows, and those of all earlier rows, have ended.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ TOPS = [
 
 
 def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
-    """The k best of each partition and window, by score and places of rows, as what they measure. ``leaves``: what the engine gives."""
+    """The k best of each partition and window, by score and places of rows, as what they measure. ``leaves``: what the engine
+    gives."""
     ranking, names = plan.ranking, leaves.column_names
     start = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")
     database = sqlite3.connect(":memory:")
@@ -191,7 +193,8 @@ def test_random_rankings(seed):
 
 
 def watched(plan, table: pa.Table, rng: random.Random, delay: int):
-    """(watermark, released rows, all that was told so far) after each micro-batch; of each partition and window the rows come in one of them."""
+    """(watermark, released rows, all that was told so far) after each micro-batch; of each partition and window the rows come in
+    one of them."""
     told: list[pa.Table] = []
     seen: dict[tuple, int] = {}
     start = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")
@@ -244,7 +247,8 @@ def by_partition(plan, leaves: pa.Table) -> dict[int, list[str]]:
 
 
 def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
-    """Runs micro-batches over rows in disorder; gives (watermark, released rows, what was reported so far by partition) after each."""
+    """Runs micro-batches over rows in disorder; gives (watermark, released rows, what was reported so far by partition) after
+    each."""
     found = [prepare(plan, table.drop_columns(["__s0", "__s1"]).schema).output_schema.empty_table()]
     for watermark, released, tables in micro_batches(plan, table, rng, delay):
         found += tables
@@ -330,8 +334,8 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
 
 
 def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
-    """How many output rows of each partition belong to matches whose windows have ended, by the times of their first rows. It is told for ONE ROW PER MATCH,
-    whose measure ``a`` is that time, and where no row is looked at that is not in the match."""
+    """How many output rows of each partition belong to matches whose windows have ended, by the times of their first rows. It is
+    told for ONE ROW PER MATCH, whose measure ``a`` is that time, and where no row is looked at that is not in the match."""
     window = next((window for window in plan.windows[:1] if window.kind == "micros"), None)
     strategy = strategy_of(plan)
     if strategy.search == COMPUTATIONS and plan.rows == "one" and not _reach(plan)[1]:

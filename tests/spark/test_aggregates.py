@@ -122,7 +122,8 @@ def test_the_table_function_runs_once(spark, groups):
     ],
 )
 def test_an_aggregate_function_of_the_users_own_folds_no_rows(spark, clause):
-    """No name tells that it is an aggregate, so Spark has to refuse it; without a column beside it all rows would silently be one."""
+    """No name tells that it is an aggregate, so Spark has to refuse it; without a column beside it all rows would silently be
+    one."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.functions import pandas_udf
 

@@ -1,4 +1,5 @@
-"""ARCS FROM through Spark: its SQL puts the rows of arcs into the partitions as the in-process twin does, from random tables, for many partitions in one query."""
+"""ARCS FROM through Spark: its SQL puts the rows of arcs into the partitions as the in-process twin does, from random tables, for
+many partitions in one query."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def _sorted(rows):
 
 @pytest.mark.parametrize("seed", first(range(12)))
 def test_spark_and_the_twin_tell_the_same(spark, seed):
-    """One query a seed: by turns with arcs as text and without; at times a changelog, arcs of some partitions alone, in default mode or with lifetimes of their own."""
+    """One query a seed: by turns with arcs as text and without; at times a changelog, arcs of some partitions alone, in default
+    mode or with lifetimes of their own."""
     rng, texts = random.Random(9900 + seed), seed % 2 == 0
     while True:
         automaton, mode = random_automaton(rng, texts), modes(rng) | {"own": rng.choice(((), range(PARTITIONS)))}

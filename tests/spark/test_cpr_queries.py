@@ -1,4 +1,5 @@
-"""The eleven sequences of CPR's experiments (2011, Table 4.3), ``sql_examples/cpr/``, on Spark, against all matches enumerated here."""
+"""The eleven sequences of CPR's experiments (2011, Table 4.3), ``sql_examples/cpr/``, on Spark, against all matches enumerated
+here."""
 
 from __future__ import annotations
 

@@ -178,7 +178,8 @@ def test_models_and_tests_in_a_session(first):
 
 
 def test_a_run_leaves_the_history_of_the_next(first, second):
-    """Ann's search, view, cart and purchase: at each step all was there before. Of the last day only cleo's search is new, by a run with a budget and the history of before."""
+    """Ann's search, view, cart and purchase: at each step all was there before. Of the last day only cleo's search is new, by a run
+    with a budget and the history of before."""
     assert {day for day, *_ in first.first_history} == {"2026-03-02"} and ("2026-03-02", "4", "0", "1", "1") in first.first_history
     assert second.history() - first.first_history == {("2026-03-04", "1", "0", "1", "0")}
 

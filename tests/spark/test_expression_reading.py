@@ -1,4 +1,5 @@
-"""Our reader of expressions means what Spark's parser means: a text and the same text with all of our tree's brackets are one expression to Spark."""
+"""Our reader of expressions means what Spark's parser means: a text and the same text with all of our tree's brackets are one
+expression to Spark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Right rows, or a clear error, where executors are lost, disks are full and settings are unusual; and sizes that were seen to hold.
+"""Right rows, or a clear error, where executors are lost, disks are full and settings are unusual; and sizes that were seen to
+hold.
 
-Each application is a process of its own, because what is tried is fixed when Spark starts. Its rows are compared with what plain Python finds.
+Each application is a process of its own, because what is tried is fixed when Spark starts. Its rows are compared with what plain
+Python finds.
 """
 
 from __future__ import annotations

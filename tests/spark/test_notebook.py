@@ -1,4 +1,5 @@
-"""Notebooks in real kernels: the worked examples, the cells' options and errors, interrupts; one kernel classic, one over Connect."""
+"""Notebooks in real kernels: the worked examples, the cells' options and errors, interrupts; one kernel classic, one over
+Connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Spark's own errors over statements with the clause: the place in what the user wrote, what would be right, no plan, no name of the rewriter's."""
+"""Spark's own errors over statements with the clause: the place in what the user wrote, what would be right, no plan, no name of
+the rewriter's."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What Spark plans around a clause changes no value: statements of the cases and examples in many forms, under many settings.
 
-A form reads one column alone, or groups, filters, joins and so on; its rows are computed in Python from those of the whole statement, which Spark's
-own operator gives with nothing dropped. The wider run takes a sample, and all statements of ``tests/cases/statements/few_columns.test``; the
-default one an eighth of the files of this sample.
+A form reads one column alone, or groups, filters, joins and so on; its rows are computed in Python from those of the whole
+statement, which Spark's own operator gives with nothing dropped. The wider run takes a sample, and all statements of
+``tests/cases/statements/few_columns.test``; the default one an eighth of the files of this sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.selection import one_in
 
 OTHERS = [name for name in SETTINGS if name not in (PLAIN, TEXT)]
 # what is no query cannot be a subquery: EXPLAIN, DESCRIBE and EXECUTE IMMEDIATE
-NO_QUERIES = 20
+NO_QUERIES = 22
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,8 @@ OFF, ON = Settings(prefilter=False), Settings(prefilter=ALWAYS)
 
 @pytest.fixture(scope="module")
 def events(spark):
-    """Three rows in four are of keys, one of them NULL, without a rare row; order keys of several types run in step, from below 0."""
+    """Three rows in four are of keys, one of them NULL, without a rare row; order keys of several types run in step, from below
+    0."""
     rng = random.Random(1)
     rows = []
     for number in range(600):

@@ -23,7 +23,8 @@ BOTH = Settings(slices=ALWAYS, prefilter=ALWAYS)
 
 @pytest.fixture(scope="module")
 def events(spark):
-    """Order keys of several types in step, from below 0, through both changes of the clock in New York; some are NULL. No two of a key are equal."""
+    """Order keys of several types in step, from below 0, through both changes of the clock in New York; some are NULL. No two of a
+    key are equal."""
     rng = random.Random(1)
     rows = []
     for number in range(720):
@@ -161,7 +162,8 @@ def test_planning(spark, events):
         assert "= a" not in above and "= a" in below and "Generate posexplode" in below
         totals = {}
         for table in (events, "slice_buckets"):
-            # the rows of a key come out of several tasks: buckets do not spare the exchange, nor does the clause spare that of GROUP BY
+            # the rows of a key come out of several tasks: buckets do not spare the exchange, nor does the clause spare that of
+            # GROUP BY
             plan = physical(spark, grouped.format(table))
             assert len(re.findall(r"\bExchange hashpartitioning\(__p0#\d+, __slice#\d+", plan)) == 1, plan
             assert len(re.findall(r"\bExchange ", plan)) == 2, plan

@@ -1,4 +1,5 @@
-"""A clause over a stream, through Spark: its rows against those over the same files as a table, restarts, late rows, and errors before a query starts."""
+"""A clause over a stream, through Spark: its rows against those over the same files as a table, restarts, late rows, and errors
+before a query starts."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def rocksdb(spark):
 
 
 def rows_of(seed: int, count: int = 400) -> list[dict]:
-    """Rows in disorder of less than ten seconds, of keys of which some are longer than a number holds; then one of each key, far behind."""
+    """Rows in disorder of less than ten seconds, of keys of which some are longer than a number holds; then one of each key, far
+    behind."""
     rng = random.Random(seed)
     keys = ["k0", "k1", "a longer key 2", "a longer key 3", None]
     rows = [

@@ -1,8 +1,8 @@
 """The top-k merge module of CPR (sections 3.3 and 3.4), on top of the part of it that sparkcep runs (sparkcep.engine.join).
 
 Here items join only where their keys are equal, in any order of the rows or queue after queue. Beside NRA there is TA (Nepal and
-Ramakrishna 1999; Fagin), which looks up what joins an item in the other queues (random access). Beside WABS the queues are pulled in
-turn or by their gradient (Guntzer, Balke, Kiessling 2001). Results and items can be kept from window to window.
+Ramakrishna 1999; Fagin), which looks up what joins an item in the other queues (random access). Beside WABS the queues are pulled
+in turn or by their gradient (Guntzer, Balke, Kiessling 2001). Results and items can be kept from window to window.
 """
 
 from __future__ import annotations
@@ -280,8 +280,9 @@ class RankJoin(join.RankJoin):
         return self._next_in_turn(alive)
 
     def _by_statistics(self, alive: list[int]) -> int:
-        """A plan from what was seen so far (Hwang and Chang, TKDE 2007; the thesis collects statistics likewise): the cheapest depths at which, would scores go on to
-        fall as they did, the bound meets the k-th score, would results go on to come as they did. It is made anew when accesses have doubled."""
+        """A plan from what was seen so far (Hwang and Chang, TKDE 2007; the thesis collects statistics likewise): the cheapest
+        depths at which, would scores go on to fall as they did, the bound meets the k-th score, would results go on to come as they
+        did. It is made anew when accesses have doubled."""
         depth = sum(q.depth for q in self.queues)
         if depth >= 2 * max(self.planned_at, self.k, 2 * len(self.queues)):
             self.planned_at = depth

@@ -1,9 +1,10 @@
-"""D-Yen, the thesis' baseline for ranked paths (section 4.2 of CPR): Yen's k shortest loopless paths (Management Science 1971), called from window to window
-as in its Figure 3.8.
+"""D-Yen, the thesis' baseline for ranked paths (section 4.2 of CPR): Yen's k shortest loopless paths (Management Science 1971),
+called from window to window as in its Figure 3.8.
 
-The graph is what a library for paths is given: vertices (stratum, row) and an edge to each later event of the next stratum, with lengths that are not negative. A
-shortest path is a search after Dijkstra with a heap of vertices. It uses nothing of what the thesis' own algorithm does: that weights belong to vertices,
-and that of all later events of a stratum only the best one counts. Patterns are plain sequences, whose paths have equally many vertices.
+The graph is what a library for paths is given: vertices (stratum, row) and an edge to each later event of the next stratum, with
+lengths that are not negative. A shortest path is a search after Dijkstra with a heap of vertices. It uses nothing of what the
+thesis' own algorithm does: that weights belong to vertices, and that of all later events of a stratum only the best one counts.
+Patterns are plain sequences, whose paths have equally many vertices.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def _down(heap, place, far, size):
 
 @numba.njit
 def dijkstra(lengths, letters, stratum, after, low, high, new, banned, path):
-    """The shortest way from the event ``after - 1`` of the stratum before ``stratum``, through one event of each stratum from it on, to an event from row ``new`` on: its
-    rows are written to ``path``, and whether there is one is returned. ``lengths`` float64 (strata, rows) of the edges into each event; ``banned``: rows
-    of ``stratum`` that may not come next."""
+    """The shortest way from the event ``after - 1`` of the stratum before ``stratum``, through one event of each stratum from it
+    on, to an event from row ``new`` on: its rows are written to ``path``, and whether there is one is returned. ``lengths`` float64
+    (strata, rows) of the edges into each event; ``banned``: rows of ``stratum`` that may not come next."""
     strata, rows = lengths.shape
     size = high - low
     far = np.full(strata * size, np.inf)

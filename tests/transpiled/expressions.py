@@ -1,4 +1,5 @@
-"""Expressions of other engines with their values there, over three rows ``t`` in the order of ``id``, in one match ``A+`` of all of them.
+"""Expressions of other engines with their values there, over three rows ``t`` in the order of ``id``, in one match ``A+`` of all of
+them.
 
     id | v  | s    | d          | ts                  | arr       | m
     1  | 10 | ab   | 2024-01-31 | 2024-01-31 10:00:00 | [1, 2]    | {k: 1}

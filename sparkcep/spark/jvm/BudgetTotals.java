@@ -18,9 +18,9 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Adds what the tasks of a clause with BUDGET tell of their checks to metrics of the driver's.
  *
- * <p>A Python worker sends the values of its accumulators when its task ends. Executors do not have this class: a task takes along one of Spark's own,
- * which keeps the values as bytes, and they are read here when Spark merges those of tasks that succeeded. Values of other accumulators go where
- * they went without this.
+ * <p>A Python worker sends the values of its accumulators when its task ends. Executors do not have this class: a task takes along
+ * one of Spark's own, which keeps the values as bytes, and they are read here when Spark merges those of tasks that succeeded.
+ * Values of other accumulators go where they went without this.
  */
 final class BudgetTotals extends CollectionAccumulator<byte[]> {
   private static final long serialVersionUID = 1L;

@@ -22,8 +22,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A call of the table function in the rewriter's form, as Spark has it in a plan: one table argument, packed into a struct, whose last
- * column is named by the clause's plan.
+ * A call of the table function in the rewriter's form, as Spark has it in a plan: one table argument, packed into a struct, whose
+ * last column is named by the clause's plan.
  */
 record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py

@@ -17,8 +17,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * DISTRIBUTE BY keys SORT BY keys, order as a requirement in place of a command: a table that is bucketed, or comes out of a clause with the
- * same keys, is not exchanged again.
+ * DISTRIBUTE BY keys SORT BY keys, order as a requirement in place of a command: a table that is bucketed, or comes out of a clause
+ * with the same keys, is not exchanged again.
  *
  * <p>Rows pass as they come; Spark puts an exchange and a sort below where these are needed.
  */
@@ -72,8 +72,8 @@ public final class Clustered extends SparkPlan {
   }
 
   /**
-   * Executors do not have this class. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key of GROUP BY, or expressions are
-   * interpreted, it travels with the expression; there the child stands in its place.
+   * Executors do not have this class. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key of
+   * GROUP BY, or expressions are interpreted, it travels with the expression; there the child stands in its place.
    */
   private Object writeReplace() {
     return child;

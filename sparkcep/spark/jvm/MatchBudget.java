@@ -30,7 +30,10 @@ public final class MatchBudget extends SparkPlan {
     return BudgetTotals.immutable(totals.metrics());
   }
 
-  /** Spark calls this as the first thing of an execution; of a second one of the same plan it does not call {@link #doExecute} again. */
+  /**
+   * Spark calls this as the first thing of an execution; of a second one of the same plan it does not call {@link #doExecute}
+   * again.
+   */
   @Override
   public void resetMetrics() {
     totals.runsIn(execution());

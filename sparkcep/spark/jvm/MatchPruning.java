@@ -123,8 +123,8 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * The rows of {@code table} that fulfil the condition. Where their number in the task counts, because the first of them brings a history, the others have to go
-   * before they are numbered; null where they cannot.
+   * The rows of {@code table} that fulfil the condition. Where their number in the task counts, because the first of them brings a
+   * history, the others have to go before they are numbered; null where they cannot.
    */
   private static LogicalPlan filtered(Expression condition, LogicalPlan table) {
     if (!(table instanceof Project numbered) || CollectionConverters.asJava(numbered.projectList()).stream().allMatch(e -> ((Expression) e).deterministic())) {
@@ -255,11 +255,11 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * Names and values of the columns that the pruned plan still reads, and of those of the user's that it gives back; the plan itself is the
-   * last one's name.
+   * Names and values of the columns that the pruned plan still reads, and of those of the user's that it gives back; the plan
+   * itself is the last one's name.
    *
-   * <p>The last one's value must be none that Spark can compute: where all that is kept turns out constant, even later, Spark would fold the
-   * columns into one literal, and the strategy not find the plan.
+   * <p>The last one's value must be none that Spark can compute: where all that is kept turns out constant, even later, Spark would
+   * fold the columns into one literal, and the strategy not find the plan.
    */
   private static List<Expression> columns(Call call, ObjectNode plan, Set<Integer> given) {
     Set<String> read = new HashSet<>();

@@ -37,8 +37,9 @@ import scala.runtime.AbstractFunction1;
 /**
  * Runs the table function, where the rewriter wrote the call, by Spark's operator of {@code mapInArrow}.
  *
- * <p>The operator for table functions copies each input row and queues it (in memory, then on disk) until the function's output can be
- * joined with it. The rewriter's form never has such a join, so all that is left out. The same Python engine gets the same batches.
+ * <p>The operator for table functions copies each input row and queues it (in memory, then on disk) until the function's output can
+ * be joined with it. The rewriter's form never has such a join, so all that is left out. The same Python engine gets the same
+ * batches.
  */
 final class MatchStrategy extends SparkStrategy {
   static final String SETTING = "sparkcep.mapInArrow";
@@ -153,8 +154,8 @@ final class MatchStrategy extends SparkStrategy {
   }
 
   /**
-   * The operator of the function's input; {@code marked}: distribution and order are required, not commanded. Columns that are there under
-   * several names are exchanged and sorted once; {@code same} gets them, with those that stand for them.
+   * The operator of the function's input; {@code marked}: distribution and order are required, not commanded. Columns that are
+   * there under several names are exchanged and sorted once; {@code same} gets them, with those that stand for them.
    */
   private SparkPlan table(LogicalPlan table, boolean marked, Map<ExprId, Attribute> same) {
     if (table instanceof Project project) {

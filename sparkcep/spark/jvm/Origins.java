@@ -23,8 +23,8 @@ import scala.collection.Iterable;
 import scala.collection.Iterator;
 
 /**
- * Where the nodes of a rewritten statement's plan stand in what the user wrote, so that Spark's own errors, when it analyses and when it
- * runs, name that place.
+ * Where the nodes of a rewritten statement's plan stand in what the user wrote, so that Spark's own errors, when it analyses and
+ * when it runs, name that place.
  */
 final class Origins {
   private static final Method POSITION_MAPPER = positionMapper();

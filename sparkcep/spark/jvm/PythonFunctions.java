@@ -111,7 +111,9 @@ final class PythonFunctions {
     }
   }
 
-  /** Lets the rewriter's process analyse calls of the table function that a Python driver registered: no worker is started for it. */
+  /**
+   * Lets the rewriter's process analyse calls of the table function that a Python driver registered: no worker is started for it.
+   */
   static void analyse(FunctionRegistryBase<LogicalPlan> registry) {
     FunctionIdentifier name = identifier(TABLE_FUNCTION);
     Option<scala.Function1<Seq<Expression>, LogicalPlan>> builder = registry.lookupFunctionBuilder(name);
@@ -191,7 +193,10 @@ final class PythonFunctions {
       }
     }
 
-    /** The analysis of a call in the rewriter's form; null for another. Raises what is wrong with it, and with any call over a stream. */
+    /**
+     * The analysis of a call in the rewriter's form; null for another. Raises what is wrong with it, and with any call over a
+     * stream.
+     */
     private static PythonUDTFAnalyzeResult planned(Seq<Expression> arguments) {
       if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table)) {
         return null;
@@ -231,7 +236,10 @@ final class PythonFunctions {
     }
   }
 
-  /** The pickled function by which {@code mapInArrow} runs the engine for a clause's plan; {@code columns}: names as {@link Shipment} has them. */
+  /**
+   * The pickled function by which {@code mapInArrow} runs the engine for a clause's plan; {@code columns}: names as {@link
+   * Shipment} has them.
+   */
   static Seq<Object> mapper(ObjectNode plan, ArrayNode columns) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "mapper").put("plan", plan.toString()).set("columns", columns);

@@ -27,11 +27,13 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The columns that go to Python for a call: one that the plan has under several names once, and strings by which partitions are cut as numbers, since writing a
- * string into an Arrow batch costs as much as four of them. columns/shipped.py makes the plan's input of it.
+ * The columns that go to Python for a call: one that the plan has under several names once, and strings by which partitions are cut
+ * as numbers, since writing a string into an Arrow batch costs as much as four of them. columns/shipped.py makes the plan's input
+ * of it.
  *
  * @param columns what is sent, each under a name of its own
- * @param names of each input column: its name to the engine, that under which it is sent, and that of the number of its first bytes or ""
+ * @param names of each input column: its name to the engine, that under which it is sent, and that of the number of its first bytes
+ * or ""
  */
 record Shipment(List<NamedExpression> columns, ArrayNode names) {
   private static final int BYTES = 8;
@@ -101,7 +103,10 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
     return value.dataType().equals(DataTypes.StringType);
   }
 
-  /** The number of a string's first bytes; and the string, where these are not all of it, or end in a zero, which a number does not tell. */
+  /**
+   * The number of a string's first bytes; and the string, where these are not all of it, or end in a zero, which a number does not
+   * tell.
+   */
   private static List<NamedExpression> numbered(Expression value, String name, String number) {
     Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
     Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));

@@ -8,10 +8,11 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * The rows of a stream that a clause searches, by keys and order: it stands where a table is distributed and sorted, which Spark refuses over a stream.
+ * The rows of a stream that a clause searches, by keys and order: it stands where a table is distributed and sorted, which Spark
+ * refuses over a stream.
  *
- * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known; {@code number}: that of
- * the mark in its plan.
+ * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known; {@code number}:
+ * that of the mark in its plan.
  */
 public final class StreamInput extends LogicalPlan {
   private static final long serialVersionUID = 1L;

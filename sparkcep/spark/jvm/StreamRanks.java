@@ -16,8 +16,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Ranks of the matches in the sliding windows of a stream, in place of Spark's own window function, which Spark refuses over a stream: all matches of a window come
- * in one micro-batch, so that ranks among its rows are ranks among all.
+ * Ranks of the matches in the sliding windows of a stream, in place of Spark's own window function, which Spark refuses over a
+ * stream: all matches of a window come in one micro-batch, so that ranks among its rows are ranks among all.
  */
 public final class StreamRanks extends LogicalPlan {
   private static final long serialVersionUID = 1L;

@@ -63,7 +63,10 @@ final class Streams {
 
   // -- analysis
 
-  /** The arguments of a call, in which the table is marked, not sorted, where it is a stream. Raises what is wrong with a clause over one. */
+  /**
+   * The arguments of a call, in which the table is marked, not sorted, where it is a stream. Raises what is wrong with a clause
+   * over one.
+   */
   static Seq<Expression> marked(Seq<Expression> arguments) {
     if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table) || !table.plan().resolved()
         || !table.plan().isStreaming() || table.plan().output().isEmpty()) {
@@ -107,8 +110,8 @@ final class Streams {
   }
 
   /**
-   * The rows without the rewriter's own WHERE, whose condition becomes a column: below the mark Spark would move it to the source, and rows that no variable wants
-   * would not move the watermark on.
+   * The rows without the rewriter's own WHERE, whose condition becomes a column: below the mark Spark would move it to the source,
+   * and rows that no variable wants would not move the watermark on.
    */
   private static LogicalPlan unfiltered(LogicalPlan rows, List<Attribute> condition) {
     if (rows instanceof SubqueryAlias alias) {
@@ -213,7 +216,10 @@ final class Streams {
 
   // -- optimizing
 
-  /** Raises an error for a plan in which something else above or beside a clause over a stream keeps a state, too: Spark then gives each its own watermark. */
+  /**
+   * Raises an error for a plan in which something else above or beside a clause over a stream keeps a state, too: Spark then gives
+   * each its own watermark.
+   */
   static void checkAlone(LogicalPlan plan) {
     String above = above(plan, null);
     List<String> keeping = new ArrayList<>();
@@ -228,8 +234,8 @@ final class Streams {
   }
 
   /**
-   * The plan in which each mark has a number of its own, by which exchanges of equal clauses are unlike: Spark would run one for both, and its stateful operators would
-   * lose rows.
+   * The plan in which each mark has a number of its own, by which exchanges of equal clauses are unlike: Spark would run one for
+   * both, and its stateful operators would lose rows.
    */
   static LogicalPlan numbered(LogicalPlan plan) {
     return isBelow(plan) ? numbered(plan, new int[1]) : plan;
@@ -290,7 +296,10 @@ final class Streams {
     return table instanceof Project || table instanceof Filter ? input(table.children().head()) : null;
   }
 
-  /** What a stateful operator is made of: {@code rows} has the columns that go to Python, those of ORDER BY and the keys, in this order. */
+  /**
+   * What a stateful operator is made of: {@code rows} has the columns that go to Python, those of ORDER BY and the keys, in this
+   * order.
+   */
   record Parts(LogicalPlan rows, List<NamedExpression> columns, List<Attribute> keys, ArrayNode names, int ordered) {}
 
   static Parts parts(Call call, StreamInput input, int carried) {

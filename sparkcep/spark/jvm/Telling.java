@@ -21,8 +21,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Raises Spark's own error over a statement with the clause ahead of Spark, once nothing more can be resolved: told over the user's text, without
- * the plan, which Spark appends when it checks the plan itself.
+ * Raises Spark's own error over a statement with the clause ahead of Spark, once nothing more can be resolved: told over the user's
+ * text, without the plan, which Spark appends when it checks the plan itself.
  */
 final class Telling extends Rule<LogicalPlan> {
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
@@ -67,7 +67,9 @@ final class Telling extends Rule<LogicalPlan> {
         || CollectionConverters.asJava(plan.subqueries()).stream().anyMatch(Telling::hasCall);
   }
 
-  /** {@code error} as the rewriter tells it; null where its statement is none that was rewritten, so that Spark raises it itself. */
+  /**
+   * {@code error} as the rewriter tells it; null where its statement is none that was rewritten, so that Spark raises it itself.
+   */
   private static Throwable told(AnalysisException error) {
     String text = null;
     ArrayNode spots = JsonNodeFactory.instance.arrayNode();

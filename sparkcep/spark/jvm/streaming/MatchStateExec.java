@@ -57,14 +57,14 @@ import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction2;
 
 /**
- * A clause over a stream: hands the rows of a task's keys, with what is kept of each, to one Python call as ordinary Arrow batches, and keeps what comes
- * back. A task with no row and no key that is due calls no Python.
+ * A clause over a stream: hands the rows of a task's keys, with what is kept of each, to one Python call as ordinary Arrow batches,
+ * and keeps what comes back. A task with no row and no key that is due calls no Python.
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python go the key's number in the task, its state (beside its first row), the watermark (beside the first of all), then the columns of the rows. A
- * key that is due, of which no row came, has the number -1 - k. Back come rows of matches, whose {@code __k} is NULL, and then for each key its number, its
- * state or NULL, and the watermark at which it is due or NULL.
+ * <p>To Python go the key's number in the task, its state (beside its first row), the watermark (beside the first of all), then the
+ * columns of the rows. A key that is due, of which no row came, has the number -1 - k. Back come rows of matches, whose {@code __k}
+ * is NULL, and then for each key its number, its state or NULL, and the watermark at which it is due or NULL.
  */
 public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final long serialVersionUID = 1L;
@@ -290,7 +290,10 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
   }
 
-  /** The rows that are not late, with the number of their key, and then the keys that are due. All are read before the first row comes back. */
+  /**
+   * The rows that are not late, with the number of their key, and then the keys that are due. All are read before the first row
+   * comes back.
+   */
   private static final class Input extends AbstractIterator<InternalRow> {
     final List<UnsafeRow> keys = new ArrayList<>();
     final List<Long> dues = new ArrayList<>(); // of each key, as its state says; null where it is not due

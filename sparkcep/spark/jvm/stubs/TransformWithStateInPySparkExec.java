@@ -15,7 +15,10 @@ import org.apache.spark.sql.types.StructType;
 import scala.*;
 import scala.collection.Iterator;
 import scala.collection.immutable.*;
-/** Signatures of Spark 4.3 only, to compile against: javac refuses to extend the Scala class (a final bridge with an erased type), the JVM does not. It is not put into the jar. */
+/**
+ * Signatures of Spark 4.3 only, to compile against: javac refuses to extend the Scala class (a final bridge with an erased type),
+ * the JVM does not. It is not put into the jar.
+ */
 public abstract class TransformWithStateInPySparkExec extends SparkPlan {
   public TransformWithStateInPySparkExec(Expression f, Seq<Attribute> g, Seq<Attribute> o, OutputMode m, TimeMode t, Option<StatefulOperatorStateInfo> i, Option<Object> a, Option<Object> b, Option<Object> c, Option<Object> d, Enumeration.Value e, SparkPlan ch, boolean s, boolean h, SparkPlan init, Seq<Attribute> ig, StructType is) {}
   public TransformWithStateInPySparkExec copy(Expression f, Seq<Attribute> g, Seq<Attribute> o, OutputMode m, TimeMode t, Option<StatefulOperatorStateInfo> i, Option<Object> a, Option<Object> b, Option<Object> c, Option<Object> d, Enumeration.Value e, SparkPlan ch, boolean s, boolean h, SparkPlan init, Seq<Attribute> ig, StructType is) { return null; }
