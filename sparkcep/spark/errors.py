@@ -17,6 +17,7 @@ from pyspark.logger import PySparkLogger
 from sparkcep.clause.advice import not_begun
 from sparkcep.errors import ClauseError, error_at
 from sparkcep.spark.error_text import ErrorText, Failure, clause_error, reworded, spots
+from sparkcep.sql.occurrences import Statement
 from sparkcep.sql.rewrite import known
 
 try:
@@ -53,6 +54,8 @@ class ClauseParseException(ClauseError, ParseException):
     def not_begun(cls, sql: str) -> ClauseParseException | None:
         """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
         try:
+            if next(Statement(sql).clauses(), None) is not None:  # it has one, which was left to a platform of which Spark knows nothing
+                return None
             error = not_begun(sql)
         except ClauseError:  # an open literal or comment, of which Spark has told
             return None

@@ -23,7 +23,7 @@ from tests.property import approx_cases
 from tests.property.approx_cases import ALL, ANY, BUNDLES, PER_ERROR, PROXY, STRICT, Budget
 from tests.selection import first
 
-SEEDS = first(range(8), wider=4)
+SEEDS = first(range(8), wider=2)
 QUERIES = 55  # a seed
 PARTITIONS = 60  # a query
 ON_AND_OFF = (DEFAULT, Settings(prefilter=False))

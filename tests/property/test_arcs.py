@@ -67,7 +67,7 @@ def without_failures(partitions, wanted_of):
 
 
 @pytest.mark.parametrize("texts", [False, True])
-@pytest.mark.parametrize("seed", first(range(8), wider=4))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_net_is_of_the_arcs_that_are_left(seed, texts):
     """Rows that only come, arcs as a bag; partitions whose arcs differ; arcs with parameters, and arcs as text beside them."""
     rng = random.Random((9600 if texts else 9000) + seed)
@@ -149,7 +149,7 @@ def compare_log(rng, automaton, partitions, events, mode, chunk_rows=None):
 
 
 @pytest.mark.parametrize("texts", [False, True])
-@pytest.mark.parametrize("seed", first(range(8), wider=4))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_changes_are_those_of_all_matches(seed, texts):
     rng = random.Random((9700 if texts else 9100) + seed)
     compared = told = 0
@@ -165,7 +165,7 @@ def test_changes_are_those_of_all_matches(seed, texts):
     assert told > compared
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=4))
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
 def test_arcs_that_take_no_row(seed):
     """ON EMPTY and ON EXPIRY: computations go on from what an arc has made that is valid no more."""
     rng = random.Random(9500 + seed)

@@ -233,6 +233,7 @@ print(type(spark).__module__)
 '''
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_databricks_notebook_over_connect(tmp_path):
     pytest.importorskip("grpc")
     text = (FOLDER / "approximate.py").read_text(encoding="utf-8")

@@ -369,7 +369,7 @@ def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path
     assert rows(fresh.sql(f"SELECT * FROM ticks_table {MATCH}")) == EXPECTED
 
 
-@pytest.mark.further
+@pytest.mark.slow
 @needs_javac
 def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARKCEP_CACHE_DIR", str(tmp_path / "deep" / "cache"))
