@@ -1,8 +1,6 @@
 package org.sparkcep;
 
 import java.util.List;
-import org.apache.spark.rdd.RDD;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
@@ -10,7 +8,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -22,16 +19,15 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Rows pass as they come; Spark puts an exchange and a sort below where these are needed.
  */
-public final class Clustered extends SparkPlan {
+public final class Clustered extends Passing {
   private static final long serialVersionUID = 1L;
   private final Seq<Expression> keys;
   private final Seq<SortOrder> order;
-  private final SparkPlan child;
 
   public Clustered(Seq<Expression> keys, Seq<SortOrder> order, SparkPlan child) {
+    super(child);
     this.keys = keys;
     this.order = order;
-    this.child = child;
   }
 
   /** Whether {@code table} is distributed and sorted as the rewriter writes it. */
@@ -53,45 +49,6 @@ public final class Clustered extends SparkPlan {
   @Override
   public Seq<Seq<SortOrder>> requiredChildOrdering() {
     return MatchStrategy.seq(List.of(order));
-  }
-
-  @Override
-  public Partitioning outputPartitioning() {
-    return child.outputPartitioning();
-  }
-
-  @Override
-  public Seq<SortOrder> outputOrdering() {
-    return child.outputOrdering();
-  }
-
-  /** Stages of a query keep canonical plans, and are shipped with them. */
-  @Override
-  public SparkPlan doCanonicalize() {
-    return (SparkPlan) child.canonicalized();
-  }
-
-  /**
-   * Executors do not have this class. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key of
-   * GROUP BY, or expressions are interpreted, it travels with the expression; there the child stands in its place.
-   */
-  private Object writeReplace() {
-    return child;
-  }
-
-  @Override
-  public RDD<InternalRow> doExecute() {
-    return child.execute();
-  }
-
-  @Override
-  public Seq<Attribute> output() {
-    return child.output();
-  }
-
-  @Override
-  public Seq<SparkPlan> children() {
-    return MatchStrategy.seq(List.of(child));
   }
 
   @Override

@@ -3,26 +3,21 @@ package org.sparkcep;
 import java.util.List;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.SortOrder;
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
-import scala.collection.immutable.Seq;
 
 /** Stands above the operator of a clause with BUDGET, and has what its checks came to as metrics. Rows pass as they come. */
-public final class MatchBudget extends SparkPlan {
+public final class MatchBudget extends Passing {
   private static final long serialVersionUID = 1L;
   private final transient BudgetTotals totals;
-  private final SparkPlan child;
 
   public MatchBudget(BudgetTotals totals, SparkPlan child) {
+    super(child);
     this.totals = totals;
-    this.child = child;
   }
 
   @Override
@@ -43,42 +38,11 @@ public final class MatchBudget extends SparkPlan {
   @Override
   public RDD<InternalRow> doExecute() {
     totals.runsIn(execution());
-    return child.execute();
+    return super.doExecute();
   }
 
   private String execution() {
     return sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-  }
-
-  @Override
-  public Partitioning outputPartitioning() {
-    return child.outputPartitioning();
-  }
-
-  @Override
-  public Seq<SortOrder> outputOrdering() {
-    return child.outputOrdering();
-  }
-
-  @Override
-  public Seq<Attribute> output() {
-    return child.output();
-  }
-
-  /** Stages of a query keep canonical plans, and are shipped with them. */
-  @Override
-  public SparkPlan doCanonicalize() {
-    return (SparkPlan) child.canonicalized();
-  }
-
-  /** Executors do not have this class; where a plan travels with an expression, the child stands in its place. */
-  private Object writeReplace() {
-    return child;
-  }
-
-  @Override
-  public Seq<SparkPlan> children() {
-    return MatchStrategy.seq(List.of(child));
   }
 
   @Override

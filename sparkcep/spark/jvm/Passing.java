@@ -1,0 +1,59 @@
+package org.sparkcep;
+
+import java.util.List;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.collection.immutable.Seq;
+
+/** An operator above a child whose rows pass as they come. It exists on the driver alone. */
+abstract class Passing extends SparkPlan {
+  private static final long serialVersionUID = 1L;
+  protected final SparkPlan child;
+
+  Passing(SparkPlan child) {
+    this.child = child;
+  }
+
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return child.execute();
+  }
+
+  @Override
+  public Seq<Attribute> output() {
+    return child.output();
+  }
+
+  @Override
+  public Partitioning outputPartitioning() {
+    return child.outputPartitioning();
+  }
+
+  @Override
+  public Seq<SortOrder> outputOrdering() {
+    return child.outputOrdering();
+  }
+
+  @Override
+  public Seq<SparkPlan> children() {
+    return MatchStrategy.seq(List.of(child));
+  }
+
+  /** Stages of a query keep canonical plans, and are shipped with them. */
+  @Override
+  public SparkPlan doCanonicalize() {
+    return (SparkPlan) child.canonicalized();
+  }
+
+  /**
+   * Executors do not have these classes. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key of
+   * GROUP BY, or expressions are interpreted, it travels with the expression; there the child stands in its place.
+   */
+  protected Object writeReplace() {
+    return child;
+  }
+}
