@@ -50,8 +50,8 @@ abstract class Passing extends SparkPlan {
   }
 
   /**
-   * Executors do not have these classes. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key of
-   * GROUP BY, or expressions are interpreted, it travels with the expression; there the child stands in its place.
+   * Executors do not have these classes. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key
+   * of GROUP BY, or expressions are interpreted, it travels with the expression; there the child stands in its place.
    */
   protected Object writeReplace() {
     return child;
