@@ -27,10 +27,10 @@ _VECTOR = [("place", pa.int32()), ("errors", pa.float64()), ("remaining", pa.int
 HISTORY_TYPE = pa.list_(pa.struct([("pattern", pa.string()), *_VECTOR, ("bundles", pa.list_(pa.int32()))]))
 
 
-def budgeted_case(rng):
+def budgeted_case(rng, shapes=("letters", "plain")):
     """A random clause that a BUDGET goes with, with more checks than it has candidates."""
     while True:
-        case = approx_cases.random_case(rng, strategy=ANY, shapes=("letters", "plain"))
+        case = approx_cases.random_case(rng, strategy=ANY, shapes=shapes)
         if case.window is not None:
             return case.with_(checks=ENOUGH)
 

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
@@ -33,7 +34,7 @@ def compare(rng, pairs) -> Counter:
             continue  # what is complete of one may be a part of a greater one
         under = case.with_(checks=rng.choice([1, 1, 2, 3]), complete=True, explore=rng.random() < 0.6)
         try:
-            make_plan(parse_clause(under.to_sql()))
+            strategy_of(make_plan(parse_clause(under.to_sql())))
         except ClauseError as error:
             assert error.error_class in ("SPARKCEP.BUDGET", "SPARKCEP.PATTERN_TOO_COMPLEX"), error
             continue
