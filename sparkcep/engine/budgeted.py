@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.automaton.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.strategy import BUDGETED
 from sparkcep.engine.agents import NO_AGENTS, Explorer
 from sparkcep.engine.buffer import Chunk
@@ -22,6 +23,7 @@ from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.runs import empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.totals import MILLIONTHS
+from sparkcep.engine.unbudgeted import Plainly, tells_ways
 from sparkcep.engine.windows import Measured, float_size, window_measure
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.budget import HISTORY
@@ -92,7 +94,8 @@ class Budgeted:
         self.front = Front(task)
         self.hindering = Hindering(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.hindering)
-        self.plain = None
+        # where negations are, all matches are gone through without a budget, which no budget pays
+        self.retelling = self.hindering is None and tells_ways(task.plan)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
@@ -116,8 +119,16 @@ class Budgeted:
             found = self.reporter.described(_in_order(found))
         else:
             found = self.reporter.reported(found, places, chunk)
+            if search.ground.tied.any() and self.plain is not None:
+                costs = self.net.edges[found.events[:, codes.E_ACCEPT], E_COST]
+                found = self.plain.retold(found, chunk, search.since, search.ground.left, search.ground.tied, costs)
         self._say(found, search, places, chunk)
         yield from self.tables.of(chunk, found)
+
+    @functools.cached_property
+    def plain(self) -> Plainly | None:
+        """The clause without its budget, where ways to one match need it."""
+        return Plainly.of(self.task)
 
     def _count(self, search: _Search) -> None:
         """Adds what the search did to the totals of the task."""
@@ -195,7 +206,7 @@ class _Search(SideBySide):
         self.ground = searching.Ground(
             np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.plain is not None else 0, dtype=np.uint8),
+            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.retelling else 0, dtype=np.uint8),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning

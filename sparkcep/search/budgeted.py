@@ -41,7 +41,19 @@ from sparkcep.search.agents import (
     state_of,
 )
 from sparkcep.search.cargo import B_EDGE, B_RUN, CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, mark, preferred, report, tell
-from sparkcep.search.chains import C_DEPTH, C_EDGE, C_EDGES, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, append, comes_first, compare_rows
+from sparkcep.search.chains import (
+    C_DEPTH,
+    C_EDGE,
+    C_EDGES,
+    C_JUMP,
+    C_PARENT,
+    C_ROWS,
+    C_START,
+    NONE,
+    append,
+    comes_first,
+    compare_rows,
+)
 from sparkcep.search.codes import DONE, EFFORT, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START
 from sparkcep.search.compiled import allocating, embedded, kernel
 from sparkcep.search.finished import TOO_LONG

@@ -35,10 +35,10 @@ def budgeted_case(rng, shapes=("letters", "plain")):
             return case.with_(checks=ENOUGH)
 
 
-def compare(rng, queries, count) -> Tally:
+def compare(rng, queries, count, *shapes) -> Tally:
     tally = Tally()
     while tally.pairs < queries * count * 0.8:
-        case = budgeted_case(rng)
+        case = budgeted_case(rng, shapes or ("letters", "plain"))
         try:
             search = strategy_of(make_plan(parse_clause(case.to_sql()))).search
         except ClauseError as error:
@@ -53,6 +53,12 @@ def compare(rng, queries, count) -> Tally:
 @pytest.mark.parametrize("seed", first(range(22), wider=2))
 def test_with_enough_checks_nothing_is_left_out(seed):
     tally = compare(random.Random(f"enough {seed}"), 30, 40)
+    assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", first(range(22), wider=1))
+def test_with_enough_checks_nothing_is_left_out_beside_a_negation(seed):
+    tally = compare(random.Random(f"enough without {seed}"), 30, 40, "negation")
     assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs
 
 
