@@ -15,7 +15,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room, doubled
 from sparkcep.engine.found import WITH_ERRORS, Found
 from sparkcep.engine.front import CLASSES, Front, SideBySide, front_arrays
-from sparkcep.engine.hindered import Hindering
+from sparkcep.engine.hindered import NO_HINDERS, Hindering
 from sparkcep.engine.histories import NO_HISTORY, NO_PROMISES, HistoryReader, Stands
 from sparkcep.engine.live import live_windows
 from sparkcep.engine.prepared import Prepared, Task
@@ -32,6 +32,7 @@ from sparkcep.search import budgeted as searching
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
 from sparkcep.search.chains import NONE
+from sparkcep.search.finished import TOO_LONG
 from sparkcep.search.hindered import KEYS
 
 ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
@@ -188,9 +189,9 @@ class _Search(SideBySide):
     def __init__(self, search: Budgeted, chunk: Chunk) -> None:
         super().__init__(search.front, chunk, False)
         self.search, rows = search, chunk.rows
-        self.hinders = None
+        self.hinders, self.judge = NO_HINDERS, None
         if search.hindering is not None:
-            self.hinders = search.hindering.over(search.task, chunk, self.data, self.windows)
+            self.hinders, self.judge = search.hindering.over(search.task, chunk, self.data, self.windows)
             self.classes = self.classes._replace(ends=np.zeros((len(self.classes.ends), len(self.windows) + KEYS), dtype=np.int64))
         self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
         self.room = Room(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
@@ -270,9 +271,23 @@ class _Search(SideBySide):
                 self.learned = self.learned._replace(seen=doubled(self.learned.seen))
         elif full == searching.ENTRIES_FULL:
             self._more_entries()
+        elif full == searching.UNJUDGED:
+            self._judge()
         else:
             self._more_vectors()
         self.check(self.nbytes())
+
+    def _judge(self) -> None:
+        """Leaves of the runs that may be complete at the row those that no negation forbids, whose conditions look at the match."""
+        assert self.judge is not None
+        state, offsets, failures = self.state, self.chunk.offsets, self.task.failures
+        part, row, count = (int(state[k]) for k in (codes.S_PART, codes.S_START, searching.Q_DONE))
+        runs = with_room(self.cargo, self.room)
+        kept = self.judge.judged(self.ground.done, count, row, (offsets[part], offsets[part + 1]), self.search.net.edges, self.hinders, self.looking, runs, state)
+        if kept < 0:
+            detail = int(state[codes.S_DETAIL])
+            raise failures.of(codes.EFFORT if detail == TOO_LONG else codes.ERROR, row, detail, self.chunk.columns)
+        state[searching.Q_DONE] = kept
 
     def _more_entries(self) -> None:
         """Entries that no run has any more make room for others; what a row may add has room in any case."""

@@ -12,6 +12,13 @@ from sparkcep.engine.walk import CONTIGUITY, Negations
 from sparkcep.engine.windows import plan_windows
 from sparkcep.search import finished
 from sparkcep.search import hindered as searching
+from sparkcep.search import walk as walking
+from sparkcep.search.cargo import Runs
+from sparkcep.search.front import Looking
+
+NO_HINDERS = searching.Hinders(
+    False, False, np.int64(0), np.zeros((0, 0), dtype=np.int32), np.zeros(0, dtype=np.int64), 0, *(2 * [np.zeros(0, dtype=np.int64)]), np.zeros(0, dtype=np.uint8),
+)  # fmt: skip
 
 
 class Hindering:
@@ -43,16 +50,29 @@ class Hindering:
         """Whether a negation may tell runs apart that take a row by an edge."""
         return self.apart or self.begins or bool(self.closing[self.net.edges[e, E_TARGET]])
 
-    def over(self, task: Task, chunk: Chunk, data: Data, windows: np.ndarray) -> searching.Hinders:
-        """As the kernel has them; ``windows`` int64 (windows, rows): their ends."""
+    def over(self, task: Task, chunk: Chunk, data: Data, windows: np.ndarray) -> tuple[searching.Hinders, Judge | None]:
+        """As the kernel has them; ``windows`` int64 (windows, rows): their ends. And what judges matches, if conditions look at
+        them."""
         backs = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)[1]
-        longest = int((windows[0] - np.arange(chunk.rows)).max(initial=0)) + 3
-        path = np.zeros((longest, finished.PATH), dtype=np.int64)
-        work = searching.Judging(np.zeros((longest, finished.FRAME), dtype=np.int64), path, np.zeros((longest, len(windows)), dtype=np.int64))
-        how = searching.Asked(CONTIGUITY[task.plan.selection.strategy], task.limits.max_steps)
-        return searching.Hinders(
-            self.negations.over(task, data), backs, len(windows), self.net.first, self.crossed, self.closing, how, searching.Within(windows), work
-        )
+        negated = self.negations.over(task, data)
+        hinders = searching.Hinders(True, self.apart, np.int64(self.negations.local), negated.nearest, backs, len(windows), self.net.first, self.crossed, self.closing)
+        return hinders, Judge(task, negated, windows) if self.apart else None
+
+
+class Judge:
+    """Says which runs are matches, where negated conditions look at these."""
+
+    def __init__(self, task: Task, negated: walking.Negated, windows: np.ndarray) -> None:
+        longest = int((windows[0] - np.arange(windows.shape[1])).max(initial=0)) + 3
+        frames, path = np.zeros((longest, finished.FRAME), dtype=np.int64), np.zeros((longest, finished.PATH), dtype=np.int64)
+        self.work = searching.Judging(frames, path, np.zeros((longest, len(windows)), dtype=np.int64))
+        self.how = searching.Asked(CONTIGUITY[task.plan.selection.strategy], task.limits.max_steps)
+        self.negated, self.spans = negated, searching.Within(windows)
+
+    def judged(self, done: np.ndarray, count: int, row: int, ends: tuple[int, int], edges: np.ndarray, hinders: searching.Hinders, looking: Looking, runs: Runs, state: np.ndarray) -> int:
+        """Of the first ``count`` runs in ``done`` those that are matches with their last row ``row``; ``ends`` of its partition. How
+        many, or -1 for an error."""
+        return searching.judge(done, count, row, *ends, edges, hinders, self.negated, self.how, self.spans, self.work, looking, runs, state)
 
 
 def _closing(net: Net, local: np.ndarray) -> np.ndarray:

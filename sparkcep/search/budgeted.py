@@ -54,9 +54,8 @@ from sparkcep.search.chains import (
     comes_first,
     compare_rows,
 )
-from sparkcep.search.codes import DONE, EFFORT, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START
+from sparkcep.search.codes import DONE, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START
 from sparkcep.search.compiled import allocating, embedded, kernel
-from sparkcep.search.finished import TOO_LONG
 from sparkcep.search.front import fulfils, inside, new_class, timed
 from sparkcep.search.futures import (
     CROWD,
@@ -73,7 +72,7 @@ from sparkcep.search.futures import (
     give_back,
     unlink,
 )
-from sparkcep.search.hindered import completing, hindered, tell_apart
+from sparkcep.search.hindered import completing, free_from, hindered, tell_apart
 from sparkcep.search.memo import BASIS, mixed
 from sparkcep.search.promises import led_on, promising, was_tried
 
@@ -83,8 +82,9 @@ PLAIN = COVERING = 0
 FIRST_IN, PROMISING = 1, 2
 PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
-CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL = range(4)
-# state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of
+CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED = range(5)
+REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known and not all told; runs were judged that may be such
+# state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends of
 # vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 9)
 # columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
@@ -308,9 +308,8 @@ def _collect(row, low, high, here, proxies, net, looking, hinders, classes, runs
                                 continue
                             if not inside(place, e, row, net.edges, looking, classes) or not timed(e, row, net.edges, looking):
                                 continue
-                            if hinders is not None:
-                                if place != NONE and hindered(e, runs.at[runs.run[place]], row, net.edges, hinders):
-                                    continue
+                            if hinders.some and place != NONE and hindered(e, runs.at[runs.run[place]], row, net.edges, hinders):
+                                continue
                             way = net.ways[e]
                             count = _propose(place, e, row, count, proxies, net, runs, ground)
                             if count < 0:
@@ -617,6 +616,22 @@ def _room(tried, learned, classes, runs, ground, state):
 
 
 @embedded
+def _complete(entry, accepting, first, row, edges, runs, ground, state):
+    """Holds a run that is complete against the best of the row; ``first``: none was complete before."""
+    best = runs.best[runs.rank[accepting]]
+    if not first and best[B_RUN] != NONE and edges[accepting, E_COST] == edges[best[B_EDGE], E_COST]:
+        _compare(entry, best[B_RUN], row, runs, ground)
+    complete(entry - state[K_ENTRIES], accepting, first, edges, None, None, runs, state)
+
+
+@embedded
+def _complete_all(row, edges, runs, ground, state):
+    """The same for all runs that were judged."""
+    for i in range(state[Q_DONE]):
+        _complete(ground.done[i, 0], ground.done[i, 1], i == 0, row, edges, runs, ground, state)
+
+
+@embedded
 def _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state):
     """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the
     last entry is its own, 0 if a condition does not hold, -1 for an error."""
@@ -637,16 +652,12 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
         promises.vector[entry] = promised
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
-    if hinders is not None:
-        accepting = completing(target, place, e, entry, row, low, high, low + runs.pool[entry, C_START], looking, edges, classes, hinders, runs, state)
-        if accepting < NONE:
-            return -1
+    if accepting != NONE and hinders.some and not hinders.late:
+        free = free_from(e, row, low, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
+        accepting = completing(np.int64(0), target, free, row, low, high, low + runs.pool[entry, C_START], looking.windows, edges, hinders)
     if accepting != NONE:
-        if proxies:
-            best = runs.best[runs.rank[accepting]]
-            if state[Q_DONE] > 0 and best[B_RUN] != NONE and edges[accepting, E_COST] == edges[best[B_EDGE], E_COST]:
-                _compare(entry, best[B_RUN], row, runs, ground)
-            complete(0, accepting, state[Q_DONE] == 0, edges, None, None, runs, state)
+        if proxies and not hinders.late:
+            _complete(entry, accepting, state[Q_DONE] == 0, row, edges, runs, ground, state)
         at = state[Q_DONE]
         ground.done[at, 0] = entry
         ground.done[at, 1] = accepting
@@ -672,7 +683,7 @@ def _try(i, part, row, low, high, count, proxies, net, looking, hinders, classes
         return count
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
-    if hinders is not None:
+    if hinders.some:
         tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     classes.pending[count, 0] = c
@@ -729,7 +740,7 @@ def _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs,
         return False
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
-    if hinders is not None:
+    if hinders.some:
         tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     agents.alive[i, G_CLASS] = c
@@ -746,9 +757,8 @@ def _next_place(place, stands, last, row, low, here, agents, net, looking, hinde
             e = agents.edges[k]
             if (here >> net.edges[e, E_VAR]) & 1 == 0 or (net.edges[e, E_AT_START] != 0 and row != low):
                 continue
-            if hinders is not None:
-                if hindered(e, last, row, net.edges, hinders):
-                    continue
+            if hinders.some and hindered(e, last, row, net.edges, hinders):
+                continue
             if inside(place, e, row, net.edges, looking, classes) and timed(e, row, net.edges, looking):
                 return o - first, e
     return end - first, np.int64(NONE)
@@ -974,7 +984,9 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
 
     ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the
     best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
-    :mod:`sparkcep.search.front`. ``hinders``: None where the pattern has no negation.
+    :mod:`sparkcep.search.front`.
+    Where conditions of negations look at the match, GROW asks for a verdict on the runs in ``ground.done`` (UNJUDGED), of which
+    Q_DONE tells how many are left then.
     """
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]
@@ -1006,7 +1018,7 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                 if agents.wanted:
                     used = _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
                     if used < 0:
-                        outcome = EFFORT if state[S_DETAIL] == TOO_LONG else ERROR
+                        outcome = ERROR
                         break
                     tried = min(count, checks - used)
                     state[Q_CHECKS] += used
@@ -1025,19 +1037,28 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:
                         _begins(ground.candidates[seed, A_EDGE], row, low, agents, net, looking, hinders, classes, runs, state)
                 if added < 0:
-                    outcome = EFFORT if state[S_DETAIL] == TOO_LONG else ERROR
+                    outcome = ERROR
                     break
                 _settle(row, added, proxies, merging, looking, classes, learned, runs, ground, state)
+                if hinders.late and state[Q_DONE] > 0:
+                    state[Q_PENDING] = JUDGED
+                    state[S_DETAIL] = UNJUDGED
+                    outcome = GROW
+                    break
+            if state[Q_PENDING] != REPORTED:
                 if state[Q_DONE] == 0:
+                    state[Q_PENDING] = 0
                     row += 1
                     continue
+                if proxies and hinders.late:
+                    _complete_all(row, net.edges, runs, ground, state)
                 if learned.wanted or promises.wanted:
                     for i in range(state[Q_DONE]):
                         _reached(ground.done[i, 0], part, row, promises, learned, runs, state)
                 if not proxies:
                     _distinct(runs, ground, net, state)
                     state[K_UNTOLD] = 0
-                state[Q_PENDING] = 1
+                state[Q_PENDING] = REPORTED
             fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _tell_all(part, net.edges, runs, ground, state)
             if not fits:
                 outcome = FULL

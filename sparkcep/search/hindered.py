@@ -13,14 +13,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.automaton.net import E_AT_END, E_NOT, E_VAR
+from sparkcep.automaton.net import E_AT_END, E_NOT, E_TARGET, E_VAR
 from sparkcep.search.chains import C_DEPTH, C_EDGE, C_PARENT, NONE
 from sparkcep.search.codes import S_DETAIL, S_STEPS
 from sparkcep.search.compiled import embedded, kernel
-from sparkcep.search.finished import F_EDGE, F_ROW, group_between, holds_finally, replay
+from sparkcep.search.finished import F_EDGE, F_ROW, group_between, holds_finally
 from sparkcep.search.memo import BASIS, mixed
 
 KEYS = 2  # columns of ``classes.ends`` behind those of the windows: see :func:`tell_apart`
+
+
+class Hinders(NamedTuple):
+    """Whether there are negations (``some``), and such as look at the match (``late``). ``local``: mask of the others; ``nearest``
+    int32 (variables, rows + 1): of those, as in :class:`sparkcep.search.walk.Negated`; ``backs`` int64 (rows): the first row inside
+    a window that ends with each; ``windows``: how many there are; ``first`` int64 (nodes + 1): the edges of each node; ``crossed``
+    int64 (nodes): local negations that edges from there to a next row cross; ``closing`` uint8 (nodes): whether a negation may
+    stand behind the last row of a match to come."""
+
+    some: bool
+    late: bool
+    local: int
+    nearest: np.ndarray
+    backs: np.ndarray
+    windows: int
+    first: np.ndarray
+    crossed: np.ndarray
+    closing: np.ndarray
 
 
 class Judging(NamedTuple):
@@ -44,23 +62,6 @@ class Within(NamedTuple):
     windows: np.ndarray
 
 
-class Hinders(NamedTuple):
-    """``negated``: as :class:`sparkcep.search.walk.Negated`; ``backs`` int64 (rows): the first row inside a window that ends with
-    each; ``windows``: how many there are; ``first`` int64 (nodes + 1): the edges of each node; ``crossed`` int64 (nodes): local
-    negations that edges from there to a next row cross; ``closing`` uint8 (nodes): whether a negation may stand behind the last row
-    of a match to come. ``how``, ``spans``, ``work``: for conditions that look at the match."""
-
-    negated: tuple
-    backs: np.ndarray
-    windows: int
-    first: np.ndarray
-    crossed: np.ndarray
-    closing: np.ndarray
-    how: Asked
-    spans: Within
-    work: Judging
-
-
 @embedded
 def _met(variables, after, before, nearest):
     """Whether what one of ``variables`` stands for lies strictly between two rows."""
@@ -76,14 +77,14 @@ def _met(variables, after, before, nearest):
 @embedded
 def hindered(e, last, row, edges, hinders):
     """Whether a run that took row ``last`` last may not take ``row`` by an edge, for what lies between."""
-    crossed = edges[e, E_NOT] & hinders.negated.local
-    return crossed != 0 and _met(crossed, last, row, hinders.negated.nearest)
+    crossed = edges[e, E_NOT] & hinders.local
+    return crossed != 0 and _met(crossed, last, row, hinders.nearest)
 
 
 @embedded
 def free_from(e, row, low, edges, hinders):
     """The first row of the partition from which on nothing that the edge forbids stands before ``row``, with which a run begins."""
-    crossed = edges[e, E_NOT] & hinders.negated.local
+    crossed = edges[e, E_NOT] & hinders.local
     free = np.int64(low)
     v = 0
     while crossed != 0:
@@ -92,7 +93,7 @@ def free_from(e, row, low, edges, hinders):
             high = np.int64(row)
             while free < high:
                 middle = (free + high) // 2
-                if hinders.negated.nearest[v, middle] < row:
+                if hinders.nearest[v, middle] < row:
                     free = middle + 1
                 else:
                     high = middle
@@ -115,84 +116,82 @@ def tell_apart(c, place, e, node, row, low, edges, classes, hinders):
     v = 0
     while crossed != 0:
         if crossed & 1 == 1:
-            h = mixed(h, hinders.negated.nearest[v, row + 1])
+            h = mixed(h, hinders.nearest[v, row + 1])
         crossed >>= 1
         v += 1
     classes.ends[c, at + 1] = np.int64(h >> np.uint64(2))
 
 
 @embedded
-def completing(target, place, e, entry, row, low, high, start, looking, edges, classes, hinders, runs, state):
-    """The cheapest edge that completes the run ``entry``, which took ``row`` by edge ``e`` and began at row ``start``: NONE where
-    none does, less for an error."""
-    free = free_from(e, row, low, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
+def completing(f, target, free, row, low, high, start, windows, edges, hinders):
+    """Of the edges from ``f`` on the cheapest that completes at a node a run from row ``start`` to ``row``, as far as local
+    negations tell: NONE where none does. ``free``: the first row from which on nothing stands before the run."""
     if free > hinders.backs[row]:
         return np.int64(NONE)
-    late = hinders.negated.late
-    for f in range(hinders.first[target], hinders.first[target + 1]):
-        if edges[f, E_VAR] >= 0 or (edges[f, E_AT_END] != 0 and row + 1 != high):
+    for e in range(max(f, hinders.first[target]), hinders.first[target + 1]):
+        if edges[e, E_VAR] >= 0 or (edges[e, E_AT_END] != 0 and row + 1 != high):
             continue
-        crossed = edges[f, E_NOT] & hinders.negated.local
-        if crossed != 0 and _met(crossed, row, looking.windows[0, start], hinders.negated.nearest):
-            continue
-        if late != 0:
-            got = _judged(f, entry, row, low, high, start, looking, edges, hinders, runs, state)
-            if got < 0:
-                return got - 1
-            if got == 0:
-                continue
-        return np.int64(f)
+        crossed = edges[e, E_NOT] & hinders.local
+        if crossed == 0 or not _met(crossed, row, windows[0, start], hinders.nearest):
+            return np.int64(e)
     return np.int64(NONE)
 
 
+# -- conditions that look at the match --------------------------------------------------------------------------------
+
+
 @kernel
-def _judged(accepting, entry, row, low, high, start, looking, edges, hinders, runs, state):
-    """Whether nothing stands in a run that completes by an edge what conditions that look at the match forbid: 1, 0 or an error."""
-    depth = runs.pool[entry, C_DEPTH]
-    frames, late = hinders.work.frames, hinders.negated.late
-    frames[depth, F_EDGE] = accepting
-    some = edges[accepting, E_NOT] & late
-    at = entry
-    for d in range(depth, 0, -1):
-        frames[d, F_ROW] = runs.at[at]
-        frames[d - 1, F_EDGE] = runs.pool[at, C_EDGE]
-        some |= edges[runs.pool[at, C_EDGE], E_NOT] & late
-        at = runs.pool[at, C_PARENT]
-    if some == 0:
-        return np.int64(1)
-    state[S_STEPS] = 0
-    here = (low, high, start)
-    data, conditions, scratch = looking.rows, looking.conditions, looking.scratch
-    found = np.int64(1)
-    for d in range(1, depth + 2):
-        crossed = edges[frames[d - 1, F_EDGE], E_NOT] & late
-        after = frames[d - 1, F_ROW] if d > 1 else hinders.backs[row] - 1
-        before = frames[d, F_ROW] if d <= depth else looking.windows[0, start]
-        v = np.int64(0)
-        while crossed != 0 and found == 1:
-            if crossed & 1 == 1:
-                got = _stands(v, after, before, depth, here, edges, data, conditions, scratch, hinders, state)
-                found = 1 - got if got >= 0 else got
-            crossed >>= 1
-            v += 1
-        if found != 1:
-            break
-    # values of the run stand where those of the finished match were made
-    bad = replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, data, scratch, hinders.work, state)
-    if bad < 0:
-        found = bad
-    if found < 0:
-        state[S_DETAIL] = found
-    return found
+def judge(done, count, row, low, high, edges, hinders, negated, how, spans, work, looking, runs, state):
+    """Leaves of the runs that may be complete at a row those that are, each with the cheapest edge that completes it: ``done`` int64
+    (n, 3), the first ``count`` being their entries. How many are left, or -1 for an error, of which ``state[S_DETAIL]`` tells.
+    ``negated``: as :class:`sparkcep.search.walk.Negated`."""
+    kept = 0
+    for i in range(count):
+        entry = done[i, 0]
+        depth, at = runs.pool[entry, C_DEPTH], entry
+        for d in range(depth, 0, -1):
+            work.frames[d, F_ROW] = runs.at[at]
+            work.frames[d - 1, F_EDGE] = runs.pool[at, C_EDGE]
+            at = runs.pool[at, C_PARENT]
+        start, target = work.frames[1, F_ROW], edges[work.frames[depth - 1, F_EDGE], E_TARGET]
+        free = free_from(work.frames[0, F_EDGE], start, low, edges, hinders)
+        e = completing(np.int64(0), target, free, row, low, high, start, spans.windows, edges, hinders)
+        while e != NONE:
+            work.frames[depth, F_EDGE] = e
+            got = _judged(depth, row, (low, high, start), edges, hinders, negated, how, spans, work, looking, state)
+            if got < 0:
+                state[S_DETAIL] = got
+                return -1
+            if got == 1:
+                done[kept, 0] = entry
+                done[kept, 1] = e
+                kept += 1
+                break
+            e = completing(e + 1, target, free, row, low, high, start, spans.windows, edges, hinders)
+    return kept
 
 
 @embedded
-def _stands(v, after, before, depth, here, edges, data, conditions, scratch, hinders, state):
-    """Whether a row strictly between fulfils a negated condition, or a negated group's match lies there: 1, 0 or an error."""
-    if hinders.negated.start[v] >= 0:
-        return group_between(v, after, before, depth, here, edges, None, hinders.how, hinders.spans, hinders.negated, conditions, data, scratch, hinders.work, state)
-    for x in range(after + 1, before):
-        got = holds_finally(v, x, min(x, here[2]), depth, here, edges, conditions, data, scratch, hinders.work, state)
-        if got != 0:
-            return got
-    return np.int64(0)
+def _judged(depth, row, here, edges, hinders, negated, how, spans, work, looking, state):
+    """Whether nothing stands in the match in the frames what conditions that look at it forbid: 1, 0 or an error."""
+    data, conditions, scratch = looking.rows, looking.conditions, looking.scratch
+    state[S_STEPS] = 0
+    for d in range(1, depth + 2):
+        crossed = edges[work.frames[d - 1, F_EDGE], E_NOT] & negated.late
+        after = work.frames[d - 1, F_ROW] if d > 1 else hinders.backs[row] - 1
+        before = work.frames[d, F_ROW] if d <= depth else spans.windows[0, here[2]]
+        v = np.int64(0)
+        while crossed != 0:
+            if crossed & 1 == 1:
+                if negated.start[v] >= 0:
+                    got = group_between(v, after, before, depth, here, edges, None, how, spans, negated, conditions, data, scratch, work, state)
+                    if got != 0:
+                        return min(got, np.int64(0))
+                else:
+                    for x in range(after + 1, before):
+                        got = holds_finally(v, x, min(x, here[2]), depth, here, edges, conditions, data, scratch, work, state)
+                        if got != 0:
+                            return min(got, np.int64(0))
+            crossed >>= 1
+            v += 1
+    return np.int64(1)
