@@ -70,8 +70,8 @@ class Judge:
         self.negated, self.spans = negated, searching.Within(windows)
 
     def judged(self, done: np.ndarray, count: int, row: int, ends: tuple[int, int], edges: np.ndarray, hinders: searching.Hinders, looking: Looking, runs: Runs, state: np.ndarray) -> int:
-        """Of the first ``count`` runs in ``done`` those that are matches with their last row ``row``; ``ends`` of its partition. How
-        many, or -1 for an error."""
+        """Leaves of the first ``count`` runs in ``done`` those that are matches with their last row ``row``; ``ends``: of its
+        partition. How many, or -1 for an error."""
         return searching.judge(done, count, row, *ends, edges, hinders, self.negated, self.how, self.spans, self.work, looking, runs, state)
 
 

@@ -84,8 +84,8 @@ PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
 CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED = range(5)
 REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known and not all told; runs were judged that may be such
-# state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends of
-# vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
+# state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends
+# of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 9)
 # columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
 # number of the vector in the history, version of its
@@ -179,8 +179,8 @@ class Ground(NamedTuple):
     """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate
     of each; ``done`` int64 (n, 3): entries and edges of complete matches, and where they stand in the ``table``; ``labels`` int64
     (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64 (rows);
-    ``coverage`` float64 (rows, or 0 where nobody asks); ``tied`` uint8 (likewise): whether of two ways to the same rows one was left
-    there."""
+    ``coverage`` float64 (rows, or 0 where nobody asks); ``tied`` uint8 (likewise): whether of two ways to the same rows one was
+    left there."""
 
     candidates: np.ndarray
     heap: np.ndarray
