@@ -142,8 +142,8 @@ def completing(f, target, free, row, low, high, start, windows, edges, hinders):
 
 @kernel
 def judge(done, count, row, low, high, edges, hinders, negated, how, spans, work, looking, runs, state):
-    """Leaves of the runs that may be complete at a row those that are, each with the cheapest edge that completes it: ``done``
-    int64 (n, 3), the first ``count`` being their entries. How many are left, or -1 for an error, of which ``state[S_DETAIL]`` tells.
+    """Leaves of the runs that may be complete at a row those that are, each with the cheapest edge that completes it; ``done``
+    int64 (n, 3): their entries, ``count`` of them. How many are left, or -1 for an error, which ``state[S_DETAIL]`` tells.
     ``negated``: as :class:`sparkcep.search.walk.Negated`."""
     kept = 0
     for i in range(count):
