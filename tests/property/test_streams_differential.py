@@ -72,6 +72,8 @@ LAST_ROWS = [
     f"{COUNTS} PATTERN (~N A C) {WINDOW} DEFINE A AS v < 3, N AS v = 2, C AS w > 0",
     f"{COUNTS} PATTERN ((A B) & (C D)) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS w > 0, D AS w < 1",
     f"{GRAPHS} PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 3, C AS w > 0",
+    f"{GRAPHS} PATTERN (((A*?)? (A* | A)) WITHIN INTERVAL '4' MICROSECONDS) WINDOW INTERVAL '3' MICROSECONDS DEFINE A AS v > 0",
+    f"{GRAPHS} PATTERN (A B C) {WINDOW} DEFINE A AS v < 3, B AS w <> A.v",
     f"{GRAPHS} PATTERN (A ~N C) WINDOW 5 ROWS DEFINE A AS v < 3, N AS v = 2, C AS w > 0",
     f"{HEAD} LAST(id) AS z, FIRST(id) AS f, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
     f"{HEAD} LAST(id) AS z, MISSING() AS m PATTERN (A B+ C) APPROX 2 DEFINE A AS v < 2, B AS v > 2, C AS w > 1",
