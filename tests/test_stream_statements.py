@@ -94,6 +94,7 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x = NEXT(x)"), "TOP with NEXT"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS"), "BUDGET does not stream yet"),
+        (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "add REPORT CHANGES"),
         (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW waits"),
         (LAST_ROWS.format("", "", "APPROX 1").replace("EVENT", "ALL ROWS PER MATCH WITH UNMATCHED ROWS EVENT").replace("x = 1", "x = 1, B AS x > A.x"), "WITH UNMATCHED ROWS for APPROX"),
     ],

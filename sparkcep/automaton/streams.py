@@ -34,6 +34,8 @@ def check_stream(plan: Plan) -> None:
         raise _wrong(plan, f"over a stream the first expression of ORDER BY ascends: rows come in the order of the watermark; write ORDER BY {plan.order[0].name}")
     if has(plan.pattern, "end"):
         raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out")
+    if plan.changes is not None:
+        _check_changes(plan)
     for what, there in _families(plan):
         if there:
             raise _wrong(plan, f"{what} {YET}", UNSUPPORTED)
@@ -49,6 +51,26 @@ def check_stream(plan: Plan) -> None:
     for what, there in (("ALL MATCHES", plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
         if there and window.kind == NO_WINDOW:
             raise _wrong(plan, f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS")
+
+
+def check_table(plan: Plan) -> None:
+    """Raises ClauseError for a clause that only a stream answers."""
+    changes = plan.changes
+    if changes is not None and changes.report == "CHANGES" and not changes.arrival:
+        message = "REPORT CHANGES over a table needs the order in which changes come; add ARRIVAL BY expr to CHANGES IN (a stream brings them in their order)"
+        raise ClauseError("AUTOMATON", message, sqlstate=SEMANTIC, line=changes.line, column=changes.column_at, fragment=changes.text)
+
+
+def _check_changes(plan: Plan) -> None:
+    """Raises ClauseError for changes that a stream does not bring, or that are not told of one."""
+    changes = plan.changes
+    for there, message in (
+        (changes.report != "CHANGES", "CHANGES IN over a stream tells what changes; add REPORT CHANGES (SPECULATE NONE tells decided matches alone, and takes none back)"),
+        (bool(changes.arrival), "a stream brings its changes in their order; leave ARRIVAL BY out of CHANGES IN"),
+        (bool(changes.consecutive), f"CONSECUTIVE BY {YET}"),
+    ):
+        if there:
+            raise ClauseError("STREAM", message, sqlstate=SEMANTIC, line=changes.line, column=changes.column_at, fragment=changes.text)
 
 
 def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
@@ -109,7 +131,6 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, and whether the clause has it."""
     top, automaton = plan.ranking is not None and plan.ranking.top > 0, plan.automaton
     return [
-        ("CHANGES IN", plan.changes is not None),
         ("ARCS FROM", plan.arcs is not None),
         ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
         ("WITH UNMATCHED ROWS of an AUTOMATON", automaton is not None and plan.rows == "unmatched"),
@@ -153,6 +174,10 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"{what}, until rows of its key end it: there is no WINDOW")
     else:
         lines.append(f"{what}, until {window.size} rows of its key have come")
+    if plan.changes is not None:
+        lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
+        if any(leaf.spec.kind == "change_number" for leaf in plan.leaves):
+            lines.append("the number of the last change for ever")
     if strategy.question == BUNDLED:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
@@ -177,7 +202,7 @@ def counts_positions(plan: Plan) -> bool:
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
-    "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
+    "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
 
@@ -193,6 +218,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
     found += [word for kind, word in _TOLD.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
+    if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
+        found.append("MEASURES, of which some rows were told under REPORT CHANGES")
     if _back(now) > _back(before):  # the rows are not there
         found.append("by how many rows PREV looks behind a match")
     return list(dict.fromkeys(found))
@@ -201,7 +228,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
 def _placeless(value: object) -> object:
     """A part of a plan without its places."""
     if isinstance(value, dict):
-        return {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "text") and "line" in value)}
+        return {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "column_at", "text") and "line" in value)}
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkcep.automaton import strategy as s
 from sparkcep.automaton.strategy import placed_strategy
+from sparkcep.automaton.streams import check_table
 from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
 from sparkcep.columns.registers import compile_automaton
@@ -44,6 +45,7 @@ from sparkcep.engine.ranked import Paths
 from sparkcep.engine.reporter import Reporter
 from sparkcep.engine.state import Form, StateBytes
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.told import MatchTables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
@@ -170,6 +172,9 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 def _passage(task: Task, endless: bool = False) -> Passage:
     """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end."""
     strategy, ranking = task.prepared.strategy, task.plan.ranking
+    changes = task.plan.changes
+    if endless and changes is not None and changes.report == "CHANGES":
+        return Computations(task, MatchTables(task))  # what changes is seen from outside (engine.revisions)
     if endless and ranking is not None and ranking.top:
         by_window = EndedTables(task)
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
@@ -222,6 +227,7 @@ def _whole_answer(passage: Passage) -> Callable[[Chunk], Iterator[pa.Table]]:
 
 def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
     """What answers where rows or arcs come and go."""
+    check_table(task.plan)
     search, changes = Computations(task, Tables(task)), task.plan.changes
     return (Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer
 
