@@ -110,9 +110,9 @@ class SideBySide(Round):
         raise NotImplementedError
 
     def _ends(self) -> np.ndarray:
-        """int64 (windows, rows): the first row outside each window that begins with a row, and in the low bits by what runs are
-        told apart whose windows end at one row."""
-        return self.windows << fronts.BEGINS
+        """int64 (windows, rows): the first row outside each window that begins with a row; of groups' windows with low bits, by
+        which runs are told apart whose windows end at one row."""
+        return np.concatenate([self.windows[:1], self.windows[1:] << fronts.BEGINS])
 
     def run(self) -> int:
         task, front = self.task, self.front

@@ -72,7 +72,8 @@ class FrontArrays(NamedTuple):
 
 class Looking(NamedTuple):
     """What is needed where conditions look at the match, or groups have windows. ``windows`` int64 (w, rows): first row outside
-    each window that begins with a row, shifted by BEGINS; runs whose groups began at rows with other low bits are told apart;
+    each window that begins with a row; those of groups shifted by BEGINS, and runs whose groups began at rows with other low bits
+    are told apart;
     ``ends`` int64 (nodes, rows): by when runs can complete, (0, 0) where that is not known.
     Slot values of the class at place p stand in the row ``spare`` + p of the scratch, behind those of the buffer's rows.
     ``conditions``, ``rows``, ``scratch``: as in :mod:`sparkcep.search.adjacent`."""
