@@ -133,7 +133,6 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
     return [
         ("ARCS FROM", plan.arcs is not None),
         ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
-        ("WITH UNMATCHED ROWS of an AUTOMATON", automaton is not None and plan.rows == "unmatched"),
         ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
         ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
         ("MATCH HISTORY", plan.approximate is not None and plan.approximate.report == HISTORY),

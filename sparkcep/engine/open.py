@@ -181,10 +181,10 @@ def _passage(task: Task, endless: bool = False) -> Passage:
     if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
         tables = NewTables(task)
         return Again(task, _whole_answer(_answers(task, tables)), tables)
-    return _answers(task, Tables(task))
+    return _answers(task, Tables(task), endless)
 
 
-def _answers(task: Task, tables: Tables) -> Passage:
+def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
     """The same, with ``tables`` that make the output."""
     strategy = task.prepared.strategy
     # built where something lists matches, and then once
@@ -201,7 +201,7 @@ def _answers(task: Task, tables: Tables) -> Passage:
         if task.plan.changes is not None or arcs is not None:
             return Whole(ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
         search = Computations(task, tables)
-        return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
+        return Whole(search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
     if strategy.question in (s.COUNTED, s.GRAPH):

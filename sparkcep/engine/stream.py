@@ -21,6 +21,7 @@ from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.again import Again
 from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.computations import Computations
 from sparkcep.engine.ended_windows import EndedWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.lifetimes import lifetimes
@@ -187,7 +188,11 @@ class Stream:
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
         ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
         some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
-        last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
+        if self.plan.rows == "unmatched" and len(some):  # a row is told once nothing that begins there can have it
+            ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
+            last = np.minimum.reduceat(ends, chunk.offsets[some])
+        else:
+            last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
         waits = (last > watermark + 1) & (last < NOTHING_DUE)
         due[some[waits]] = last[waits] - 1
         return due
@@ -195,7 +200,8 @@ class Stream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        yield from self.tables.of(chunk, with_unmatched(Found.none(WITH_ERRORS), np.arange(rows.num_rows), chunk))
+        nothing = self.engine.passage.nothing(chunk) if isinstance(self.engine.passage, Computations) else Found.none(WITH_ERRORS)
+        yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
 
 
 def whole_micros(size: str) -> int:
