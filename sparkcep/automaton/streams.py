@@ -36,9 +36,9 @@ def check_stream(plan: Plan) -> None:
         raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out")
     if plan.changes is not None:
         _check_changes(plan)
-    for what, there in _families(plan):
+    for message, there in _families(plan):
         if there:
-            raise _wrong(plan, f"{what} {YET}", UNSUPPORTED)
+            raise _wrong(plan, message, UNSUPPORTED)
     strategy = placed_strategy(plan)
     if strategy.question in _QUESTIONS:
         _check_last_rows(plan, strategy)
@@ -128,17 +128,33 @@ def _numbers_asked(plan: Plan) -> bool:
 
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
-    """What does not stream, and whether the clause has it."""
-    top, automaton = plan.ranking is not None and plan.ranking.top > 0, plan.automaton
+    """What does not stream, why and what would be right, and whether the clause has it."""
+    top, automaton, approximate = plan.ranking is not None and plan.ranking.top > 0, plan.automaton, plan.approximate
+    whole = "has Spark number the rows of whole partitions, which a stream does not have"
     return [
-        ("ARCS FROM", plan.arcs is not None),
-        ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
-        ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
-        ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
-        ("MATCH HISTORY", plan.approximate is not None and plan.approximate.report == HISTORY),
-        ("a condition with a Spark function over several rows", bool(plan.ordered_inputs)),
-        ("an aggregate that Spark computes over the rows of a match", any(leaf.spec.kind == "rows" for leaf in plan.leaves)),
-        ("a clause whose partitions are cut into slices (sparkcep.slices = always)", bool(plan.slice)),
+        (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
+        (
+            f"an arc ON EXPIRY {YET}; what does not come is told by a negation, as EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~B) WINDOW INTERVAL '1' HOUR",
+            automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs),
+        ),
+        ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; write WINDOW and SLIDE, or rank a table of the matches", top and plan.slide is None),
+        (
+            "MATCH HISTORY counts what all rows of a partition led to, which is not known before its end; record it over a table of past rows",
+            approximate is not None and approximate.report == HISTORY,
+        ),
+        (
+            "which checks a BUDGET tries depends on all rows of the partition before, of which a stream keeps those of a WINDOW alone; leave BUDGET out, which over a stream "
+            "tells every match, or match over a table", approximate is not None and approximate.budget is not None,
+        ),
+        (
+            "a condition in which Spark computes a function of several rows needs whole partitions; compute what it takes of one row in the function, and compare the rows outside of "
+            "it, as upper(x) = upper(PREV(x)) in place of f(x, PREV(x)), or match over a table", bool(plan.ordered_inputs),
+        ),
+        (
+            "an aggregate that Spark computes over the rows of a match is a state of Spark's own above the clause; give the values as array_agg, and aggregate these "
+            "above the clause (aggregate, array_sort)", any(leaf.spec.kind == "rows" for leaf in plan.leaves),
+        ),
+        ("partitions of a stream are not cut into slices; set sparkcep.slices to true", bool(plan.slice)),
     ]
 
 
