@@ -112,9 +112,12 @@ class HistoryReader:
 
 def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stands) -> Promises:
     """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match
-    points for each visit, smoothed by those of vectors with coarser intervals; of a long pattern more than that, so that places that
-    were tried little so far come before those that were tried much, and none on the way to the end is starved. ``levels``: the
-    number of each one's cost, -1 where no candidate has it."""
+    points for each visit, smoothed by those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where
+    no candidate has it.
+
+    Of a long pattern they are more than that, so that places that were tried seldom so far come before those that were tried
+    often, and none on the way to the end is starved.
+    """
     costs = max(len(stands.costs), 1)
     kinds = (stands.places + 1) * costs
     g = max(d for d in _divisors(intervals) if d == 1 or kinds * d * d <= MAX_PROMISES)
