@@ -392,7 +392,7 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
         for i, state in zip(np.flatnonzero(due), now.states, strict=True):
             states[i] = state
         dues[due] = now.due
-        left = replace(left, states=states, due=dues)
+        left = replace(left, column=pa.array(states, pa.large_binary()), due=dues)
     assert turns
 
 
