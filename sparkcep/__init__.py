@@ -2,8 +2,9 @@
 
 ``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
 ``match_recognize`` applies one to a data frame; ``plot`` draws matches, ``report`` runs a query and tells how it went.
-``preview`` tries a pattern over rows given as letters. ``lineage`` and ``see_through`` look through clauses, for tools that stand
-on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells. Importing the package starts neither Spark nor numba.
+``preview`` tries a pattern over rows given as letters, ``complete`` tells what may be written at a place. ``lineage`` and
+``see_through`` look through clauses, for tools that stand on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells. Importing
+the package starts neither Spark nor numba.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ if not Path(__file__).is_file():  # in an archive
 from sparkcep.errors import ClauseError, MatchRuntimeError, NoSparkError, lacks_spark
 from sparkcep.version import __version__ as __version__
 
-__all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
+__all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "complete", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
 
 
 _MODULES = {  # of what is loaded when it is asked for
     "rewrite": "sparkcep.sql.rewrite",
+    "complete": "sparkcep.tools.complete",
     "explain": "sparkcep.draw.explain",
     "lineage": "sparkcep.dialect.lineage",
     "see_through": "sparkcep.dialect.lineage",

@@ -1,5 +1,6 @@
 """The command line: run statements with the clause over files, show their rewriting, run the demonstration.
 
+    python -m sparkcep shell [--table NAME=PATH]...            statements in a terminal, with completion and history
     python -m sparkcep run FILE.sql [--table NAME=PATH]... [--option NAME.OPTION=VALUE]... [--output PATH] [--limit N]
     python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
@@ -33,7 +34,6 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,11 +47,10 @@ from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from sparkcep.spark.sources import Source
 
-_FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}  # of results
 _QUIET_SECONDS = 3.0
 
 
@@ -107,15 +106,17 @@ def _parser() -> argparse.ArgumentParser:
         return added.add_argument
 
     for name, action, about in (
+        ("shell", _shell, "try statements over files in a terminal: completion, history, errors in place"),
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),
         ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
         ("explain", _explain, "print program, engine and split of every clause (no Java needed)"),
         ("report", _report, "run statements, and write a page on the last one: plan, automaton, counts, durations"),
     ):
         add = command(name, action, about)
-        add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
-        add("-e", "--execute", metavar="SQL", help="the statements themselves")
-        if name in ("run", "report"):
+        if name != "shell":
+            add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
+            add("-e", "--execute", metavar="SQL", help="the statements themselves")
+        if name in ("run", "report", "shell"):
             add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
         if name == "run":
@@ -426,13 +427,12 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from sparkcep.spark import results
     from sparkcep.spark.sources import ordered_by_letters, sources
 
     statements, tables = _statements(options), sources(options.table, options.option)
-    if options.output and Path(options.output).suffix not in _FORMATS:
-        raise UsageError(f"--output {options.output}: the name must end in {', '.join(_FORMATS)}")
-    if options.output and not Path(options.output).resolve().parent.is_dir():
-        raise UsageError(f"--output {options.output}: there is no folder for it")
+    if options.output:
+        results.checked(options.output, "--output")
     _each(statements, sparkcep.rewrite)  # an error in a clause comes before Spark starts
 
     def work(spark: SparkSession) -> None:
@@ -443,7 +443,8 @@ def _run(options: argparse.Namespace) -> None:
                     print(f"warning: {text}", file=sys.stderr)
                 frame = spark.sql(statement)
                 if options.output and i == len(statements) - 1:
-                    _write(frame, options.output)
+                    results.write(frame, options.output)
+                    print(f"written to {options.output}")
                 elif frame.columns:
                     frame.show(options.limit, truncate=False)
 
@@ -496,15 +497,25 @@ def _views(spark: SparkSession, tables: list[Source]) -> None:
         define(spark, source, lambda text: print(f"note: {text}", file=sys.stderr))
 
 
-def _write(frame: DataFrame, path: str) -> None:
-    """Writes a result to one file."""
-    if Path(path).is_dir():
-        raise UsageError(f"--output {path}: this is a folder")
-    with tempfile.TemporaryDirectory(dir=Path(path).resolve().parent, prefix=".sparkcep-") as folder:
-        frame.coalesce(1).write.mode("overwrite").format(_FORMATS[Path(path).suffix]).option("header", True).save(folder)
-        (part,) = Path(folder).glob("part-*")
-        part.replace(path)
-    print(f"written to {path}")
+def _shell(options: argparse.Namespace) -> None:
+    from sparkcep.spark.sources import sources
+
+    if not sys.stdin.isatty():
+        raise UsageError("standard input is no terminal; sparkcep run - runs the statements that come from there")
+    try:
+        from sparkcep.shell import Shell
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("prompt_toolkit", "pygments"):
+            raise
+        raise UsageError("the shell's line editor is not installed: pip install 'sparkcep[shell]'") from None
+    tables = sources(options.table, options.option)
+
+    def work(spark: SparkSession) -> None:
+        _views(spark, tables)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it stops a statement, not the shell
+        Shell(spark).run()
+
+    _with_spark("sparkcep shell", work)
 
 
 def _notebook(options: argparse.Namespace) -> None:

@@ -27,13 +27,15 @@ LIBRARIES = {
     "pyarrow": {"columns", "engine", "spark"},
     "pandas": {"spark"},
     "IPython": {"notebook"},
+    "prompt_toolkit": {"shell"},
+    "pygments": {"shell"},
     "jinja2": {"draw"},
     "markupsafe": {"draw"},
 }
 
 # Library -> modules beside the parts that may import it inside a function, so that importing them costs nothing.
 INSIDE_FUNCTIONS = {
-    "pyspark": {"cli", "demo", "draw", "notebook", "__main__"},
+    "pyspark": {"cli", "demo", "draw", "notebook", "shell", "__main__"},
     "numpy": {"demo", "draw"},
     "pyarrow": {"precompile", "demo", "draw", "trial"},
     "pandas": {"demo", "draw", "notebook"},

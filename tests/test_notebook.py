@@ -314,3 +314,27 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
     ):
         assert main(["notebook", *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("%%sql --limit 3\nSELECT * FROM ticks MATCH_RECOGNIZE (\n  AFT!\n)", ["AFTER MATCH SKIP"]),
+        ("x = 1\ny = %sql SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A B) DEFINE !", ["A", "B"]),
+        ("%%sparkcep\nSELECT * FROM t MATCH_RECOGNIZE (ONE!", ["ONE ROW PER MATCH"]),
+        ("%%time\nSELECT * FROM t MATCH_RECOGNIZE (ONE!", []),
+        ("import o!", []),
+        ("%%s!", []),
+        ("!", []),
+    ],
+)
+def test_completion_in_cells(cell, expected, monkeypatch):
+    from sparkcep.notebook import completion
+
+    monkeypatch.setattr(completion, "session_of", lambda namespace, start: None)
+    propose = completion.matcher(SimpleNamespace(user_ns={}), ("sparkcep", "sql"))
+    before = cell[: cell.index("!")].split("\n")
+    found = propose(SimpleNamespace(full_text=cell.replace("!", "", 1), cursor_line=len(before) - 1, cursor_position=len(before[-1])))
+    assert [c.text for c in found["completions"]] == expected
+    if expected:
+        assert before[-1].endswith(found["matched_fragment"]) and found["suppress"]

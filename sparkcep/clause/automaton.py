@@ -205,7 +205,7 @@ class AutomatonParser:
     def _name(self, what: str) -> tuple[str, Span]:
         t = self.c.token
         if t.kind not in (WORD, QUOTED):
-            raise self.c.error(f"expected {what}")
+            raise self.c.expected(what)
         self.c.next()
         return name_of(t), Span(t.start, t.end)
 
@@ -240,7 +240,7 @@ class AutomatonParser:
 
     def _arc(self) -> Arc:
         c, start = self.c, self.c.next().start
-        unnamed = c.at_word("FROM") and c.peek(2).kind == WORD and c.peek(2).upper == "TO"
+        unnamed = c.at_word("FROM") and (c.peek(2).kind == END or (c.peek(2).kind == WORD and c.peek(2).upper == "TO"))
         name, named = (None, Span(0, 0)) if unnamed else self._name("FROM, or a name for the arc")
         parameters = None
         if name is not None and c.take_op("("):

@@ -17,6 +17,7 @@ from sparkcep.errors import LIMIT, SYNTAX, ClauseError, error_at
 
 T = TypeVar("T")
 
+EXPRESSION, TYPE = "an expression", "a type name"  # what may stand somewhere, in the words of errors
 MAX_DEPTH = 50  # a dozen Python frames each, below the interpreter's 1,000
 MAX_CHAIN = 2000
 
@@ -172,6 +173,14 @@ class Cursor:
         """From an offset to the end of the token that was read last."""
         return Span(start, self.tokens[self.i - 1].end)
 
+    def may_be(self, what: str) -> None:
+        """Told by the reader where ``what``, which is no word of the language, could stand. Only completion listens."""
+
+    def expected(self, what: str) -> ClauseError:
+        """The error that ``what`` had to stand here."""
+        self.may_be(what)
+        return self.error(f"expected {what}")
+
     def error(self, message: str, error_class: str = "SYNTAX", sqlstate: str = SYNTAX) -> ClauseError:
         t = self.token
         if t.kind == END:
@@ -182,6 +191,7 @@ class Cursor:
         return error_at(self.text, t.start, t.end, error_class, message, sqlstate)
 
 
+_PREDICATES = ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP")
 _COMPARE = ("<=>", "<=", ">=", "<>", "!=", "!<", "!>", "==", "=", "<", ">")
 _SAME = {"==": "=", "<>": "!=", "!<": ">=", "!>": "<="}
 _BINARY = [  # loosest to tightest, below comparison
@@ -263,15 +273,15 @@ class ExpressionParser:
                 c.expect_word("FROM", "after IS DISTINCT")
                 right = self._comparison()
                 return self._node("is", "DISTINCT", (left, right), start, negated)
-            if c.token.kind == WORD and c.token.upper in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
-                return self._node("is", c.next().upper, (left,), start, negated)
+            for word in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
+                if c.take_word(word):
+                    return self._node("is", word, (left,), start, negated)
             raise c.error("expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
-        j = 1 if c.at_word("NOT") else 0
-        word = c.peek(j).upper if c.peek(j).kind == WORD else ""
-        if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
+        before = ("NOT",) if c.at_word("NOT") else ()
+        word = next((word for word in _PREDICATES if c.take_word(*before, word)), None)
+        if word is None:
             return left
-        c.i += j + 1
-        negated = frozenset(["not"]) if j else frozenset()
+        negated = frozenset(["not"]) if before else frozenset()
         if word == "BETWEEN":
             low = self._comparison()
             c.expect_word("AND", "in BETWEEN")
@@ -389,7 +399,7 @@ class ExpressionParser:
             return self._symbol(t, start)
         if t.kind in (QUOTED, WORD):
             return self._word(t, start)
-        raise c.error("expected an expression")
+        raise c.expected(EXPRESSION)
 
     def _symbol(self, t: Token, start: int) -> Expr:
         c = self.c
@@ -409,7 +419,7 @@ class ExpressionParser:
             return self._text("lit", start)
         if c.take_op("*"):
             return self._node("star", (), (), start)
-        raise c.error("expected an expression")
+        raise c.expected(EXPRESSION)
 
     def _word(self, t: Token, start: int) -> Expr:
         c, upper = self.c, t.upper if t.kind == WORD else ""
@@ -446,7 +456,7 @@ class ExpressionParser:
         if nxt.text == "-" and c.peek(2).text == ">" and c.peek(2).start == nxt.end:
             return self._lambda([name_of(t)], start)
         if upper in _STOP:
-            raise c.error("expected an expression")
+            raise c.expected(EXPRESSION)
         c.next()
         parts = [name_of(t)]
         while c.at_op("."):
@@ -618,7 +628,7 @@ class ExpressionParser:
         c = self.c
         start = c.token.start
         if c.token.kind not in (WORD, QUOTED) or c.token.upper in _STOP:
-            raise c.error("expected a type name")
+            raise c.expected(TYPE)
         first = c.next().upper
         if first == "INTERVAL" and c.token.upper in UNITS:
             c.next()

@@ -16,9 +16,10 @@ from sparkcep.errors import LIMIT, SEMANTIC, ClauseError, error_at
 MAX_CLAUSE = 262_144  # characters
 MAX_NESTING = 50  # of a row pattern
 MAX_BOUND = 1_000_000  # of a quantifier
+VARIABLE, OPTION = "a row pattern variable", "an option"
 
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
-_OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")  # the words that begin them
+OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")  # the words that begin them
 
 
 def parse_clause(text: str) -> tree.MatchClause:
@@ -35,6 +36,14 @@ def parse_between(text: str, tokens: list[Token], open_index: int, close_index: 
     inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]
     cursor = Cursor(text, inner)
     return _whole(_ForeignClauseParser(cursor) if read else _ClauseParser(cursor), "')' to close MATCH_RECOGNIZE")
+
+
+def read_begun(cursor: Cursor) -> None:
+    """Reads a clause that is still being written, as far as its tokens go; the cursor hears what could stand behind them."""
+    try:
+        _ClauseParser(cursor).parse()
+    except (ClauseError, RecursionError):  # as what is begun is not whole yet, or wrong: what could stand there was heard before
+        return
 
 
 def _check_size(text: str, start: int, end: int) -> None:
@@ -66,7 +75,7 @@ class _ClauseParser:
     def name(self, what: str) -> tuple[str, Span]:
         t = self.c.token
         if t.kind not in (WORD, QUOTED):
-            raise self.c.error(f"expected {what}")
+            raise self.c.expected(what)
         self.c.next()
         return name_of(t), Span(t.start, t.end)
 
@@ -82,6 +91,7 @@ class _ClauseParser:
         options: dict = {}
         while True:
             begin = c.token.start
+            c.may_be(OPTION)
             found = self._option()
             if found is None:
                 break
@@ -157,11 +167,11 @@ class _ClauseParser:
         keyword = (first or c.at_word("LAST")) and self._is_target(c.peek())
         if keyword:
             c.next()
-        return tree.Skip(tree.TO_FIRST if first and keyword else tree.TO_LAST, *self.name("a row pattern variable"))
+        return tree.Skip(tree.TO_FIRST if first and keyword else tree.TO_LAST, *self.name(VARIABLE))
 
     def _is_target(self, token: Token) -> bool:
         """Whether FIRST or LAST before ``token`` is the keyword, not a variable of that name."""
-        return token.kind == QUOTED or (token.kind == WORD and (token.upper not in _OPTIONS or self.c.peek(2).upper in _OPTIONS))
+        return token.kind in (QUOTED, END) or (token.kind == WORD and (token.upper not in OPTIONS or self.c.peek(2).upper in OPTIONS))
 
     # -- options and PATTERN --------------------------------------------------------------------------------
 
@@ -306,9 +316,9 @@ class _ClauseParser:
         combine = None
         if c.take_word("COMBINE"):
             c.expect_word("BY", "after COMBINE")
-            if c.token.upper not in ("SUM", "AVG", "MIN", "MAX", "PRODUCT"):
+            combine = next((word for word in ("SUM", "AVG", "MIN", "MAX", "PRODUCT") if c.take_word(word)), None)
+            if combine is None:
                 raise c.error("expected SUM, AVG, MIN, MAX or PRODUCT after COMBINE BY")
-            combine = c.next().upper
         return tree.Preference(tuple(objectives), combine, c.span(start))
 
     def _objective(self) -> tuple[str, Expr]:
@@ -328,12 +338,12 @@ class _ClauseParser:
         name, _ = self.name("a name for the subset")
         c.expect_op("=", "after the subset's name")
         c.expect_op("(", "before the subset's variables")
-        members = c.listed(lambda: self.name("a row pattern variable"))
+        members = c.listed(lambda: self.name(VARIABLE))
         c.expect_op(")", "to close the subset")
         return tree.Subset(name, tuple(nodes.Var(member, span=span) for member, span in members), c.span(start))
 
     def _define(self) -> tree.Define:
-        name, span = self.name("a row pattern variable")
+        name, span = self.name(VARIABLE)
         self.c.expect_word("AS", f"after {name} in DEFINE")
         return tree.Define(name, self.expr(), span)
 
@@ -394,6 +404,7 @@ class _PatternParser:
 
     def _at_factor(self) -> bool:
         t = self.c.token
+        self.c.may_be(VARIABLE)
         return t.kind in (WORD, QUOTED) or (t.kind == OP and (t.text in "(^$~" or self.c.at_op("{-")))
 
     def _factor(self) -> nodes.Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkcep.clause.expression import Cursor, Expr
+from sparkcep.clause.expression import EXPRESSION, Cursor, Expr
 from sparkcep.clause.lexer import END, OP, WORD
 from sparkcep.errors import error_at
 
@@ -33,7 +33,7 @@ class Slices:
         if depth > 0:
             raise error_at(c.text, start.start, start.end, "SYNTAX", "a bracket of this expression is not closed")
         if c.token is start:
-            raise c.error("expected an expression")
+            raise c.expected(EXPRESSION)
         return Expr("slice", span=c.span(start.start))
 
     parse_operand = parse

@@ -13,6 +13,7 @@ from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
 from sparkcep.notebook import jobs, picture
 from sparkcep.notebook.cell import CellError, Options, bound, parameters, parse
+from sparkcep.notebook.completion import MATCHER, matcher
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.session import session_of
 from sparkcep.notebook.table import Table
@@ -46,10 +47,18 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         for kind in _KINDS:
             _before.setdefault((kind, name), registered[kind].get(name))
         shell.register_magic_function(cells.sql, "line_cell", name)
+    _forget_matcher(shell)
+    shell.Completer.custom_matchers.append(matcher(shell, names()))
+
+
+def _forget_matcher(shell: InteractiveShell) -> None:
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [other for other in matchers if getattr(other, "matcher_identifier", None) != MATCHER]
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Takes the magics away, and puts back the ones that had their names before."""
+    """Takes the magics and their completion away, and puts back the magics that had their names before."""
+    _forget_matcher(shell)
     registered = shell.magics_manager.magics
     for (kind, name), before in _before.items():
         registered[kind].pop(name, None)

@@ -62,10 +62,15 @@ class Reporter:
         if self.notebook:
             self.say(text)
         else:
-            if self.width:
-                self.say("")
-                sys.stderr.write("\r")
+            self.clear()
             print(text, flush=True)
+
+    def clear(self) -> None:
+        """Takes the progress away from a terminal's line."""
+        if self.width:
+            self.say("")
+            sys.stderr.write("\r")
+            self.width = 0
 
     def _seconds(self) -> str:
         return f"{time.monotonic() - self.started:.1f} s"

@@ -17,21 +17,22 @@ class Table:
     """The first rows of a result.
 
     ``columns`` are their names; ``rows`` are at most ``limit`` rows of Python values, None for NULL; ``more`` says whether the
-    result has more; ``frame`` is the whole result, a lazy Spark DataFrame.
+    result has more; ``frame`` is the whole result, a lazy Spark DataFrame; ``limit`` is what the user writes to see more of it.
     """
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, frame: DataFrame | None = None) -> None:
+    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, frame: DataFrame | None = None, limit: str = "--limit") -> None:
         self.columns = list(columns)
         self.rows = [tuple(row) for row in rows]
         self.more = more
         self.frame = frame
+        self._limit = limit
 
     @property
     def count(self) -> str:
         """The number of rows, in words."""
         number = len(self.rows)
         if self.more:
-            return f"the first {number} rows; there are more (--limit shows them)"
+            return f"the first {number} rows; there are more ({self._limit} shows them)"
         return "1 row" if number == 1 else f"{number} rows"
 
     def __repr__(self) -> str:

@@ -1,0 +1,285 @@
+"""What may be written at a place of a statement: words of the clause, variables, columns, functions.
+
+The clause's own reader reads the text before the place, and tells which words it would take there and what else could stand there
+(:class:`_Listening`). So what is proposed is what the parser reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from sparkcep.clause.expression import EXPRESSION, TYPE, Cursor
+from sparkcep.clause.lexer import END, OP, QUOTED, WORD, Token, matching, quote, tokenize
+from sparkcep.clause.parser import OPTION, OPTIONS, VARIABLE, read_begun
+from sparkcep.errors import ClauseError
+from sparkcep.plan.scope import AGGREGATES, CHANGED, MATCH_FUNCTIONS
+from sparkcep.sql.occurrences import KEYWORD, Statement
+
+WORDS, VARIABLES, COLUMNS, TABLES, FUNCTIONS, TYPES, STATES, REGISTERS = "keyword", "variable", "column", "table", "function", "type", "state", "register"
+_BEGIN_EXPRESSIONS = ("CASE", "CAST", "INTERVAL", "RUNNING", "FINAL", "TRUE", "FALSE", "NULL")
+_TYPES = "BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL SMALLINT STRING TIMESTAMP TIMESTAMP_NTZ TINYINT".split()
+_OFTEN = ("AVG", "COUNT", "MAX", "MIN", "SUM")  # the aggregates that are proposed first
+_BEHIND_EXPRESSIONS = frozenset(["COLLATE", "AT TIME ZONE", "DIV", "IS", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "AND", "OR"])
+_PARTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE", *OPTIONS])
+_PATTERNS = frozenset(["PATTERN", "AUTOMATON"])
+_ITEMS = frozenset(["REGISTER", "STATE", "ARC", "ARCS"])  # words that begin what an automaton consists of
+_STATE, _REGISTER, _TABLE = "the state that", "the name of a register", "a table"  # how errors name them, or begin to
+# words around clauses
+_SQL = """AND AS BETWEEN BY CASE CREATE CROSS DESCRIBE DISTINCT EXPLAIN EXCEPT FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTO IS JOIN LATERAL LEFT LIKE LIMIT NOT NULL ON OR
+ORDER OR RIGHT SELECT SET SHOW TABLE TABLES UNION VALUES VIEW WHERE WITH""".split()
+_LONGEST = 6  # words of one proposal
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """``text`` may stand in place of what the statement has between ``start`` and the place that was asked about; ``kind`` is one
+    of the constants above."""
+
+    text: str
+    kind: str
+    start: int
+
+
+def complete(
+    text: str, at: int | None = None, columns: Callable[[str], Sequence[str]] | None = None, tables: Callable[[], Sequence[str]] | None = None
+) -> list[Proposal]:
+    """What may be written at offset ``at`` of the statement or statements ``text`` (its end if None), the nearest kind first.
+
+    Only clauses are looked into. Around them tables are proposed behind FROM and JOIN, MATCH_RECOGNIZE behind a table, and words of
+    SQL that were begun. ``columns`` gives the names of the columns of a table, whose text it gets as it stands in the statement;
+    ``tables`` gives the names of tables. Inside literals, comments and names in backquotes nothing is proposed.
+    """
+    at = len(text) if at is None else at
+    try:
+        before = tokenize(text[:at])[:-1]
+    except ClauseError:  # a literal or a comment is open
+        return []
+    if "--" in text[before[-1].end if before else 0 : at].rpartition("\n")[2]:  # in a comment
+        return []
+    typed = ""
+    if before and before[-1].kind == WORD and before[-1].end == at:
+        typed = before.pop().text
+    elif before and before[-1].end == at and before[-1].kind not in (OP, QUOTED):
+        return []
+    start = at - len(typed)
+    word = _open_clause(before)
+    if word is None:
+        found = list(_outside(before, typed, tables))
+    else:
+        found = list(_inside(before[word + 2 :], _Around(text, start, at, word, columns), tables))
+    return [Proposal(name, kind, start) for name, kind in dict.fromkeys(found) if name.lower().startswith(typed.lower())]
+
+
+def _open_clause(tokens: list[Token]) -> int | None:
+    """The index of the last MATCH_RECOGNIZE whose parenthesis is still open behind the tokens."""
+    closed = matching(tokens)
+    for i in range(len(tokens) - 2, -1, -1):
+        if tokens[i].kind == WORD and tokens[i].upper == KEYWORD and tokens[i + 1].text == "(" and i + 1 not in closed:
+            return i
+    return None
+
+
+def _outside(tokens: list[Token], typed: str, tables: Callable[[], Sequence[str]] | None) -> Iterator[tuple[str, str]]:
+    """Proposals behind the tokens, which end in no clause."""
+    if tokens and tokens[-1].kind == WORD and tokens[-1].upper in ("FROM", "JOIN", "TABLE") and tables is not None:
+        yield from ((name, TABLES) for name in tables())
+    if typed and _behind_a_table(tokens):
+        yield KEYWORD, WORDS
+    if typed:
+        yield from ((word, WORDS) for word in _SQL)
+
+
+def _behind_a_table(tokens: list[Token]) -> bool:
+    """Whether the last token ends a table of FROM or JOIN."""
+    depth = 0
+    for i in range(len(tokens) - 1, -1, -1):
+        token = tokens[i]
+        depth += (token.text == ")") - (token.text == "(") if token.kind == OP else 0
+        if depth < 0 or (depth == 0 and token.kind == OP and token.text == ";"):
+            return False
+        if depth == 0 and token.kind == WORD and token.upper in ("FROM", "JOIN"):
+            return i < len(tokens) - 1 and tokens[-1].text not in (".", ",")
+        if depth == 0 and token.kind == WORD and token.upper in ("SELECT", "WHERE", "GROUP", "ORDER", "ON", "HAVING", "LIMIT"):
+            return False
+    return False
+
+
+class _Around:
+    """What the rest of the statement tells of names: its clause may go on behind the place, and reads a table."""
+
+    def __init__(self, text: str, start: int, at: int, word: int, columns: Callable[[str], Sequence[str]] | None) -> None:
+        self._columns = columns
+        while at < len(text) and (text[at].isalnum() or text[at] == "_"):
+            at += 1
+        text = text[:start] + " " * (at - start) + text[at:]  # the word at the place is no name yet
+        try:
+            whole = Statement(text)
+        except ClauseError:  # something behind the place cannot be read
+            whole = Statement(text[:at])
+        self._statement, self._word = whole, word
+        end = whole.close.get(word + 1, len(whole.tokens) - 1)
+        self._tokens = whole.tokens[word + 2 : end]
+
+    def columns(self) -> list[str]:
+        try:
+            first = self._statement.table_before(self._word)
+        except ClauseError:
+            return []
+        if self._columns is None or first is None or first == self._word:
+            return []
+        tokens = self._statement.tokens
+        table = self._statement.text[tokens[first].start : tokens[self._word - 1].end]
+        return [_written(name) for name in self._columns(table)]
+
+    def variables(self) -> list[str]:
+        """Those of PATTERN, SUBSET and DEFINE. The clause is being written, so they are gathered from its tokens."""
+        tokens, found = self._tokens, []
+        closed = matching(tokens)
+        for i, token in enumerate(tokens[:-1]):
+            if token.upper == "PATTERN" and token.kind == WORD and tokens[i + 1].text == "(":
+                inside = range(i + 2, closed.get(i + 1, len(tokens)))
+                found += [
+                    tokens[k].text
+                    for k in inside
+                    if tokens[k].kind == QUOTED or (tokens[k].kind == WORD and tokens[k].upper != "PERMUTE" and not _of_a_window(tokens, k))
+                ]
+        return list(dict.fromkeys([*found, *_heads_of(tokens, "SUBSET", "="), *_heads_of(tokens, "DEFINE", "AS")]))
+
+    def states(self) -> list[str]:
+        return _heads_of(self._tokens, "STATE")
+
+    def registers(self) -> list[str]:
+        return _heads_of(self._tokens, "REGISTER")
+
+
+def _of_a_window(tokens: list[Token], k: int) -> bool:
+    """Whether the word is WITHIN behind a group, or belongs to its size."""
+    while k > 0 and tokens[k].kind != OP:
+        if tokens[k].upper == "WITHIN" and tokens[k - 1].text == ")":
+            return True
+        k -= 1
+    return False
+
+
+def _heads_of(tokens: list[Token], word: str, behind: str | None = None) -> list[str]:
+    """The names with which the items of the lists behind ``word`` begin; if ``behind`` is given, only those that it follows."""
+    found, depth, within, item = [], 0, None, False
+    for i, token in enumerate(tokens):
+        if token.kind == OP:
+            depth += (token.text in "([") - (token.text in ")]")
+            item = item or (token.text == "," and depth == within)
+            if within is not None and depth < within:
+                within = None
+        elif token.kind == WORD and token.upper == word and not (item and within == depth):
+            within, item = depth, True
+        elif within == depth and token.kind == WORD and token.upper in _ITEMS:
+            within = None
+        elif within == depth and item and token.kind in (WORD, QUOTED):
+            item = False
+            if behind is None or (i + 1 < len(tokens) and tokens[i + 1].upper == behind):
+                found.append(token.text)
+    return found
+
+
+def _written(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else quote(name)
+
+
+def _inside(tokens: list[Token], around: _Around, tables: Callable[[], Sequence[str]] | None) -> Iterator[tuple[str, str]]:
+    """Proposals behind the tokens, which are those of the clause up to the place."""
+    if len(tokens) > 1 and tokens[-1].text == "." and tokens[-2].kind in (WORD, QUOTED):
+        yield from ((name, COLUMNS) for name in around.columns())
+        return
+    listening, parts = _read(tokens), _parts(tokens)
+    for what in listening.names:
+        if what.startswith(VARIABLE):
+            yield from ((name, VARIABLES) for name in around.variables())
+        elif what.startswith(_STATE):
+            yield from ((name, STATES) for name in around.states())
+        elif what == _REGISTER:
+            yield from ((name, REGISTERS) for name in around.registers())
+        elif what.startswith(_TABLE) and tables is not None:
+            yield from ((name, TABLES) for name in tables())
+        elif what == TYPE:
+            yield from ((name, TYPES) for name in _TYPES)
+        elif what == EXPRESSION:
+            yield from ((name, COLUMNS) for name in around.columns())
+            if parts and parts[-1] not in ("PARTITION", "ORDER"):
+                yield from ((name, VARIABLES) for name in around.variables())
+                yield from ((name, REGISTERS) for name in around.registers())
+                yield from ((name + "(", FUNCTIONS) for name in _functions())
+            yield from ((word, WORDS) for word in _BEGIN_EXPRESSIONS)
+    written = {*parts, *(_PATTERNS if _PATTERNS & {*parts} else ())} if OPTION in listening.names else ()
+    for word in sorted(listening.words, key=_BEHIND_EXPRESSIONS.__contains__):
+        if word.split()[0] not in written:
+            yield _extended(tokens, word), WORDS
+
+
+def _parts(tokens: list[Token]) -> list[str]:
+    """The words of the parts of the clause that are begun, in their order."""
+    found, depth = [], 0
+    for token in tokens:
+        depth += (token.text in "([") - (token.text in ")]") if token.kind == OP else 0
+        if depth == 0 and token.kind == WORD and token.upper in _PARTS:
+            found.append(token.upper)
+    return found
+
+
+@cache
+def _functions() -> tuple[str, ...]:
+    """The names of the functions of the clause, those of matches first, and then aggregates."""
+    own = sorted((MATCH_FUNCTIONS | set(CHANGED)) - AGGREGATES)
+    return (*own, *(name.lower() for name in (*_OFTEN, *sorted(AGGREGATES - set(_OFTEN)))))
+
+
+def _extended(tokens: list[Token], word: str) -> str:
+    """The word with those that must follow it: AFTER MATCH SKIP, ROWS PER MATCH."""
+    words = word.split()
+    while len(words) < _LONGEST:
+        listening = _read([*tokens, *_made(words)])
+        if listening.names or listening.signs or len(listening.words) != 1:
+            break
+        words += next(iter(listening.words)).split()
+    return " ".join(words)
+
+
+def _made(words: Iterable[str]) -> Iterator[Token]:
+    return (Token(WORD, word, word, 0, 0) for word in words)
+
+
+def _read(tokens: list[Token]) -> _Listening:
+    listening = _Listening("", [*tokens, Token(END, "", "", 0, 0)])
+    read_begun(listening)
+    return listening
+
+
+class _Listening(Cursor):
+    """Notes what the reader looks for at the end of the tokens: ``words`` of the language, ``signs``, and ``names`` of other things
+    in the reader's words, each once and in its order."""
+
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        super().__init__(text, tokens)
+        self.words: dict[str, None] = {}
+        self.signs: dict[str, None] = {}
+        self.names: dict[str, None] = {}
+
+    def at_word(self, *words: str) -> bool:
+        for k, word in enumerate(words):
+            token = self.peek(k)
+            if token.kind == END:
+                self.words.setdefault(" ".join(words[k:]))
+                return False
+            if token.kind != WORD or token.upper != word:
+                return False
+        return True
+
+    def at_op(self, chars: str) -> bool:
+        if self.token.kind == END:
+            self.signs.setdefault(chars)
+        return super().at_op(chars)
+
+    def may_be(self, what: str) -> None:
+        if self.token.kind == END:
+            self.names.setdefault(what)

@@ -1,0 +1,182 @@
+"""Files for editors, made from the grammar: ``python -m tests.grammar.editors --write``.
+
+``grammar/vscode`` is an extension for Visual Studio Code; editors that read TextMate grammars (Sublime Text, JetBrains' bundles,
+``bat``) take its ``syntaxes`` alone. The words come from the grammar's terminals; a rule tells what kind of word each is.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from lark.grammar import NonTerminal
+from lark.lexer import PatternStr
+
+from tests.grammar.generate import GRAMMAR_FILE, grammar
+
+FOLDER = GRAMMAR_FILE.parent / "vscode"
+SCOPE = "meta.match-recognize.sql"
+_EXPRESSION = "expression"  # the rule below which words are those of expressions
+_NAMES = {"any_name", "variable", "arc_name", "table_alias", "target", "name"}  # rules of names, in which every word may stand
+
+
+def words() -> tuple[set[str], set[str]]:
+    """The words of the clause's own rules, and those that stand in expressions only."""
+    own, inside = (_below(start, skipped) for start, skipped in (("match_recognize", {_EXPRESSION}), (_EXPRESSION, set())))
+    return own, inside - own
+
+
+def _below(start: str, skipped: set[str]) -> set[str]:
+    """The words of all rules that are reached from ``start``."""
+    rules: dict[str, list] = {}
+    for rule in grammar().rules:
+        rules.setdefault(_rule(rule.origin.name), []).append(rule)
+    texts = {t.name: t.pattern.value.upper() for t in grammar().terminals if isinstance(t.pattern, PatternStr) and t.pattern.value[0].isalpha()}
+    found, seen, waiting = set(), {*skipped, *_NAMES}, [start]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for rule in rules[name]:
+            for symbol in rule.expansion:
+                if isinstance(symbol, NonTerminal):
+                    waiting.append(_rule(symbol.name))
+                elif symbol.name in texts:
+                    found.add(texts[symbol.name])
+    return found
+
+
+def _rule(name: str) -> str:
+    return str(getattr(name, "value", name))
+
+
+def _any(found: set[str]) -> str:
+    return r"\b(?i:" + "|".join(sorted(found, key=lambda word: (-len(word), word))) + r")\b"
+
+
+def textmate() -> dict:
+    """A grammar that is injected into SQL: it colours what stands between the parentheses of a clause."""
+    own, inside = words()
+    parts = {"PATTERN"}
+    everywhere = [{"include": f"#{name}"} for name in ("comments", "strings", "names", "numbers")]
+    rest = [{"include": f"#{name}"} for name in ("pattern", "automaton", "parentheses", "functions", "words", "operators")]
+    group = {"begin": r"\(", "end": r"\)", "patterns": [*everywhere, {"include": "#group"}, {"include": "#rowpattern"}]}
+    return {
+        "name": "MATCH_RECOGNIZE",
+        "scopeName": "source.sql.match-recognize",
+        "injectionSelector": f"L:source.sql -comment -string -{SCOPE}",
+        "patterns": [{"include": "#clause"}],
+        "repository": {
+            "clause": {
+                "name": SCOPE, "begin": r"\b(?i:(MATCH_RECOGNIZE))\s*\(", "end": r"\)", "beginCaptures": {"1": {"name": "keyword.other.clause.sql"}},
+                "patterns": [*everywhere, *rest],
+            },
+            "comments": {"patterns": [
+                {"name": "comment.line.double-dash.sql", "match": "--.*$"}, {"name": "comment.block.sql", "begin": r"/\*", "end": r"\*/", "patterns": [{"include": "#comments"}]},
+            ]},
+            "strings": {"patterns": [
+                {"name": f"string.quoted.{kind}.sql", "begin": sign, "end": sign, "patterns": [{"name": "constant.character.escape.sql", "match": r"\\."}]}
+                for kind, sign in (("single", "'"), ("double", '"'))
+            ]},
+            "names": {"name": "variable.other.quoted.sql", "match": "`(?:[^`]|``)+`"},
+            "numbers": {"name": "constant.numeric.sql", "match": r"(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[DFLSY])?\b"},
+            "pattern": {
+                "name": "meta.row-pattern.sql", "begin": rf"\b(?i:({'|'.join(parts)}))\s*\(", "end": r"\)", "beginCaptures": {"1": {"name": "keyword.other.clause.sql"}},
+                "patterns": [*everywhere, {"include": "#group"}, {"include": "#rowpattern"}],
+            },
+            "group": group,
+            "rowpattern": {"patterns": [
+                {"name": "keyword.other.clause.sql", "match": r"\b(?i:PERMUTE)\b(?=\s*\()"},
+                {"match": r"(?<=\))\s*\b(?i:(WITHIN))\b", "captures": {"1": {"name": "keyword.other.clause.sql"}}},
+                {"name": "keyword.operator.quantifier.sql", "match": r"[*+?]\??|\{\s*\d*\s*,?\s*\d*\s*\}\??"},
+                {"name": "keyword.operator.row-pattern.sql", "match": r"\{-|-\}|[|&~^$]"},
+                {"name": "variable.other.row-pattern.sql", "match": r"\b[A-Za-z_]\w*\b"},
+            ]},
+            "automaton": {
+                "name": "meta.automaton.sql", "begin": r"\b(?i:(AUTOMATON))(?:\s+(?i:(BY)\s+(ROWS)))?\s*\(", "end": r"\)",
+                "beginCaptures": {number: {"name": "keyword.other.clause.sql"} for number in "123"}, "patterns": [*everywhere, *rest],
+            },
+            "parentheses": {"begin": r"\(", "end": r"\)", "patterns": [*everywhere, *rest]},
+            "functions": {"name": "support.function.sql", "match": rf"(?!{_any(inside | {'AND', 'IN', 'NOT', 'AS', 'BY', 'WHEN', 'SKETCH', 'WEIGHTS', 'EMIT', 'LIKE'})})\b[A-Za-z_]\w*\b(?=\s*\()"},
+            "words": {"patterns": [
+                {"name": "variable.other.member.sql", "match": r"(?<=\.)[A-Za-z_]\w*\b"},
+                {"name": "keyword.other.clause.sql", "match": _any(own)}, {"name": "keyword.other.sql", "match": _any(inside)},
+            ]},
+            "operators": {"name": "keyword.operator.sql", "match": r"<=>|[<>=!]=|<>|\|\||::|[-+*/%=<>|&^~]"},
+        },
+    }  # fmt: skip
+
+
+SNIPPETS = {
+    "MATCH_RECOGNIZE": ("mr", "The clause", """MATCH_RECOGNIZE (
+  PARTITION BY ${1:key} ORDER BY ${2:ts}
+  MEASURES FIRST(${2:ts}) AS ${3:since}, LAST(${2:ts}) AS ${4:until}
+  PATTERN (${5:STRT DOWN+ UP+})
+  DEFINE ${6:DOWN} AS ${7:price < PREV(price)}
+)$0"""),
+    "MATCH_RECOGNIZE ALL ROWS": ("mrall", "The clause, with every row of a match", """MATCH_RECOGNIZE (
+  PARTITION BY ${1:key} ORDER BY ${2:ts}
+  MEASURES CLASSIFIER() AS ${3:variable}, MATCH_NUMBER() AS ${4:match}
+  ALL ROWS PER MATCH
+  PATTERN (${5:A B+})
+  DEFINE ${6:B} AS ${7:price > PREV(price)}
+)$0"""),
+    "SKIP TILL ANY MATCH": ("mrany", "All matches with rows between, in a window", """MATCH_RECOGNIZE (
+  PARTITION BY ${1:key} ORDER BY ${2:ts}
+  MEASURES count(*) AS ${3:n}
+  EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES
+  PATTERN (${4:A B+ C}) WINDOW INTERVAL '${5:10}' MINUTE
+  DEFINE ${6:A} AS ${7:kind = 'a'}
+)$0"""),
+    "APPROX": ("mrapprox", "Matches with at most k errors", """MATCH_RECOGNIZE (
+  PARTITION BY ${1:key} ORDER BY ${2:ts}
+  MEASURES MATCH_ERRORS() AS ${3:errors}, MISSING() AS ${4:missing}
+  EVENT SELECTION SKIP TILL ANY MATCH
+  PATTERN (${5:A B C}) WINDOW ${6:10} APPROX ${7:1} PROXY MATCHES
+  DEFINE ${8:A} AS ${9:kind = 'a'}
+)$0"""),
+    "TOP k": ("mrtop", "The k best matches of sliding windows", """MATCH_RECOGNIZE (
+  PARTITION BY ${1:key} ORDER BY ${2:ts}
+  MEASURES MATCH_SCORE() AS ${3:score}, MATCH_RANK() AS ${4:place}
+  EVENT SELECTION SKIP TILL ANY MATCH
+  PATTERN (${5:A B}) WINDOW INTERVAL '${6:1}' HOUR SLIDE INTERVAL '${7:10}' MINUTE
+  PREF MAX (${8:A.price + B.price}) TOP ${9:3}
+  DEFINE ${10:B} AS ${11:price > A.price}
+)$0"""),
+    "AUTOMATON": ("mrauto", "Any graph with registers", """MATCH_RECOGNIZE (
+  PARTITION BY ${1:key} ORDER BY ${2:ts}
+  MEASURES ${3:n} AS ${3:n}
+  AUTOMATON (
+    REGISTER ${3:n} BIGINT = 0
+    STATE ${4:begun} START, ${5:done} FINAL
+    ARC FROM ${4:begun} TO ${5:done} WHEN ${6:price > 0} SET ${3:n} = ${3:n} + 1
+  )
+  WINDOW INTERVAL '${7:10}' MINUTE
+)$0"""),
+}  # fmt: skip
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """The files with their contents."""
+    package = {
+        "name": "sparkcep", "displayName": "MATCH_RECOGNIZE for Spark SQL", "description": "Colours and snippets for MATCH_RECOGNIZE inside SQL", "version": "0.1.0", "license": "Apache-2.0",
+        "publisher": "sparkcep", "engines": {"vscode": "^1.75.0"}, "categories": ["Programming Languages", "Snippets"],
+        "contributes": {
+            "grammars": [{"path": "./syntaxes/match_recognize.tmLanguage.json", "scopeName": "source.sql.match-recognize", "injectTo": ["source.sql"]}],
+            "snippets": [{"language": "sql", "path": "./snippets/match_recognize.json"}],
+        },
+    }  # fmt: skip
+    snippets = {name: {"prefix": prefix, "description": about, "body": body.splitlines()} for name, (prefix, about, body) in SNIPPETS.items()}
+    for path, content in (("package.json", package), ("syntaxes/match_recognize.tmLanguage.json", textmate()), ("snippets/match_recognize.json", snippets)):
+        yield FOLDER / path, json.dumps(content, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    for path, text in files():
+        if "--write" in sys.argv:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        print(path.relative_to(GRAMMAR_FILE.parents[1]), "written" if "--write" in sys.argv else "")
