@@ -87,8 +87,8 @@ class Stream:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
 
         ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what
-        the last call gave, b"" for a new one, as they are or as a column of type large_binary; ``watermark``: in microseconds; rows
-        at or before the one before it are not among ``rows``.
+        the last call gave, b"" for a new one, as they are or as a column of type large_binary; ``watermark``: in microseconds. Rows
+        at or before the watermark of the call before are not among ``rows``.
         """
         parts = len(states)
         inner, outer = _parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
