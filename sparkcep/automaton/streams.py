@@ -37,6 +37,8 @@ def check_stream(plan: Plan) -> None:
     for what, there in _families(plan):
         if there:
             raise _wrong(plan, f"{what} {YET}", UNSUPPORTED)
+    if plan.ranking is not None and plan.ranking.top and plan.slide is None:
+        raise _wrong(plan, "TOP k without SLIDE ranks a partition as a whole, which a stream never ends; rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
     strategy = placed_strategy(plan)
     if strategy.question in _QUESTIONS:
         _check_last_rows(plan, strategy)
@@ -107,13 +109,12 @@ def _numbers_asked(plan: Plan) -> bool:
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, and whether the clause has it."""
-    top, automaton = plan.ranking is not None and plan.ranking.top > 0, plan.automaton
+    automaton = plan.automaton
     return [
         ("CHANGES IN", plan.changes is not None),
         ("ARCS FROM", plan.arcs is not None),
         ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
         ("WITH UNMATCHED ROWS of an AUTOMATON", automaton is not None and plan.rows == "unmatched"),
-        ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; with WINDOW and SLIDE it", top and plan.slide is None),
         ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
         ("MATCH HISTORY", plan.approximate is not None and plan.approximate.report == HISTORY),
         ("a condition with a Spark function over several rows", bool(plan.ordered_inputs)),
