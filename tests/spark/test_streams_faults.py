@@ -84,6 +84,13 @@ class Run:
             time.sleep(0.003)
         raise AssertionError((self.logs.parent / "log").read_text()[-3000:])
 
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
     def kill(self) -> None:
         """The driver, its JVM and workers."""
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -112,24 +119,24 @@ def test_twenty_kills(spark, tmp_path):
     for number, piece in enumerate([*pieces(rows, rng, 29), closing(keys)]):
         put(source, number, piece)
     kills = {"driver, offsets": 0, "driver, state": 0, "worker": 0, "executor": 0}
-    for batch in range(1, 13):  # a driver each
-        run, what = Run(tmp_path, "local[2]"), "driver, offsets" if batch % 2 else "driver, state"
-        run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
-        if batch % 2:
-            time.sleep(rng.random() / 3)
-        run.kill()
+    for batch in range(1, 13):
+        what = "driver, offsets" if batch % 2 else "driver, state"
+        with Run(tmp_path, "local[2]") as run:
+            run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
+            if batch % 2:
+                time.sleep(rng.random() / 3)
+            run.kill()
         kills[what] += 1
-    run = Run(tmp_path, "local[2,4]")
-    for batch in (15, 17, 19, 21):
-        run.wait(partial(run.under_way, batch))
-        kills["worker"] += run.wait(lambda: run.kill_one("sparkcep.spark.daemon") or run.kill_one("pyspark.daemon"))
-    run.wait(lambda: (run.logs / "commits" / "21").exists())
-    run.kill()
-    run = Run(tmp_path, "local-cluster[2,1,1024]")
-    for batch in (23, 25, 26, 27):
-        run.wait(partial(run.under_way, batch))
-        kills["executor"] += run.wait(lambda: run.kill_one("CoarseGrainedExecutorBackend"))
-    assert run.process.wait(300) == 0, (tmp_path / "log").read_text()[-3000:]
+    with Run(tmp_path, "local[2,4]") as run:
+        for batch in (15, 17, 19, 21):
+            run.wait(partial(run.under_way, batch))
+            kills["worker"] += run.wait(lambda: run.kill_one("sparkcep.spark.daemon") or run.kill_one("pyspark.daemon"))
+        run.wait(lambda: (run.logs / "commits" / "21").exists())
+    with Run(tmp_path, "local-cluster[2,1,1024]") as run:
+        for batch in (23, 25, 26, 27):
+            run.wait(partial(run.under_way, batch))
+            kills["executor"] += run.wait(lambda: run.kill_one("CoarseGrainedExecutorBackend"))
+        assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
     assert list(kills.values()) == [6, 6, 4, 4]
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     wanted = [row for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row)]

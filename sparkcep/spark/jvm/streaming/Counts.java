@@ -12,8 +12,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What is kept in one part of the state, counted on from micro-batch to micro-batch in a row of the state's own: nobody goes through
- * the state to know it.
+ * What is kept in one part of the state, counted on from micro-batch to micro-batch in a row of the state's own: else one would go
+ * through all of it.
  */
 final class Counts {
   static final String OPEN = "openKeys";
