@@ -7,7 +7,19 @@ import time
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import ADJACENT, CLASSES, CONJUNCTION, FRONT, NUMBERS, PATHS, PROXIES, SEQUENCES, SIDES, WALK
+from sparkcep.automaton.strategy import (
+    ADJACENT,
+    CLASSES,
+    COMPUTATIONS,
+    CONJUNCTION,
+    FRONT,
+    NUMBERS,
+    PATHS,
+    PROXIES,
+    SEQUENCES,
+    SIDES,
+    WALK,
+)
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
@@ -23,10 +35,11 @@ ALL_IN_ONE = "WINDOW 100000 SLIDE 100000"
 LOOKING = "DEFINE A AS v >= 0, B AS v >= A.v, C AS v >= avg(B.v)"
 HOPELESS = "DEFINE A AS v >= 0, B AS v >= A.v AND count(DISTINCT B.v) > 0, C AS count(DISTINCT B.v) < 0"
 MATCHES, BYTES, STEPS = {"max_matches": 1000}, {"max_state_bytes": 1 << 18}, {"max_steps": 10_000}
+COUNTING = "REGISTER n BIGINT = 0 STATE c FINAL ARC FROM a TO b SET n = 1 ARC FROM b TO c WHEN n < 0"
 ERRORS = {
     "max_matches": "MATCH_LIMIT.*sparkcep.maxMatchesPerPartition = 1000 .*k = 0",
     "max_state_bytes": "STATE_LIMIT.*k = 0 .*sparkcep.maxStateBytes = 262144 ",
-    "max_steps": "EFFORT_LIMIT.*k = 0 .*sparkcep.maxSteps = 10000 ",
+    "max_steps": "EFFORT_LIMIT.*k = 0 .*sparkcep.maxSteps = 10000\\b",
 }
 
 # name: engine, the clause behind MEASURES, the bound that ends it
@@ -47,6 +60,9 @@ RUNAWAYS = {
     "ranked, k best held": (PATHS, f"MATCH_SCORE() AS s {ANY} PATTERN (A B+ C) WINDOW 100000 PREF MAX (SUM(B.gap)) TOP 1000 {LOCAL}", BYTES),
     "ranked, sides": (SIDES, f"MATCH_SCORE() AS s {ANY} PATTERN ((A B+) & (C D+)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 5000 {FOUR}", BYTES),
     "ranked, sides joined": (SIDES, f"MATCH_SCORE() AS s {ANY} PATTERN ((A B) & (C D)) {ALL_IN_ONE} PREF MAX (A.v + C.v) TOP 50000 {FOUR}", STEPS),
+    "automaton, arcs that take no row": (COMPUTATIONS, f"n AS n AUTOMATON ({COUNTING} ARC FROM b TO b ON EMPTY SET n = n + 1)", STEPS),
+    "automaton, two ways at each row": (COMPUTATIONS, f"n AS n AUTOMATON ({COUNTING} ARC FROM b TO b SET n = 2 * n ARC FROM b TO b SET n = 2 * n + 1)", BYTES),
+    "automaton, all of whose rows end matches": (COMPUTATIONS, f"n AS n AUTOMATON ({COUNTING} STATE b FINAL ARC FROM b TO b SET n = n + 1)", MATCHES),
     "ranked, joined": (SEQUENCES, f"MATCH_SCORE() AS s {ANY} PATTERN (A B C) WINDOW 100000 PREF MAX (A.v * B.v * C.v) TOP 1000 {LOCAL}", STEPS),
 }
 

@@ -222,7 +222,8 @@ class _ClauseParser:
         c, column = self.c, self.expr()
         arrival = tuple(c.listed(self.expr)) if c.take_word("ARRIVAL", "BY") else ()
         consecutive = self.expr() if c.take_word("CONSECUTIVE", "BY") else None
-        return tree.Changes(column, arrival, consecutive, c.span(start))
+        punctuate = self.expr() if c.take_word("PUNCTUATE", "BY") else None
+        return tree.Changes(column, arrival, consecutive, punctuate, c.span(start))
 
     def _selection(self, start: int) -> tree.EventSelection:
         c = self.c

@@ -75,7 +75,8 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
     if clause.changes:
         arrival = " ARRIVAL BY " + ", ".join(map(cut, clause.changes.arrival)) if clause.changes.arrival else ""
         consecutive = f" CONSECUTIVE BY {cut(clause.changes.consecutive)}" if clause.changes.consecutive else ""
-        lines.append(f"CHANGES IN {cut(clause.changes.column)}{arrival}{consecutive}")
+        punctuate = f" PUNCTUATE BY {cut(clause.changes.punctuate)}" if clause.changes.punctuate else ""
+        lines.append(f"CHANGES IN {cut(clause.changes.column)}{arrival}{consecutive}{punctuate}")
     if clause.report:
         lines.append(f"REPORT {clause.report.what}")
     if clause.speculate:

@@ -67,11 +67,12 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class Changes:
-    """``CHANGES IN column ARRIVAL BY arrival CONSECUTIVE BY consecutive``."""
+    """``CHANGES IN column ARRIVAL BY arrival CONSECUTIVE BY consecutive PUNCTUATE BY punctuate``."""
 
     column: Expr
     arrival: tuple[Expr, ...] = ()
     consecutive: Expr | None = None
+    punctuate: Expr | None = None
     span: Span = _span()
 
 

@@ -5,8 +5,9 @@ the matches that end there. A row that comes takes the records behind the row be
 what had stepped over its place is taken away behind the rows that follow (RemoveInvalidatedSequences), and what goes on through it
 is carried over them (PropagateInsert), both as far as there is any. A row that goes takes its own away, and what steps over its
 place instead is carried on (Delete). Records of a list stand in the order of their first rows, so what is taken away stands at its
-head, and what comes new is put there. Where an arc comes or goes that is valid at rows which are there, computations are made anew
-from the first of them on, as far as anything differs.
+head, and what comes new is put there. A punctuation drops records behind which nothing can come in any
+more. Where an arc comes or goes that is valid at rows which are there, computations are made anew from the first of them on, as far
+as anything differs.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from sparkcep.automaton.strategy import COMPUTATIONS
 from sparkcep.columns.arrays import null_marks
 from sparkcep.engine import arcs as of_arcs
 from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.changes import ARC, INSERT, PUNCTUATE, Turns, turns
+from sparkcep.engine.changes import ARC, INSERT, PROMISE, PUNCTUATE, RETRACT, Turns, turns
 from sparkcep.engine.compared import Candidate, report
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
 from sparkcep.engine.foreseen import Foreseen
 from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.prepared import Task
+from sparkcep.engine.promises import Needed, values
 from sparkcep.engine.timetable import BEGIN, END, timetable
 from sparkcep.engine.windows import measured
 from sparkcep.search import changes as kernels
@@ -56,7 +58,10 @@ class Match:
 @dataclass
 class _Partition:
     """The rows of a partition that are there, with the records and the matches behind each. ``promised``: the time of the last
-    punctuation; ``settled``: how many of the first rows have seen all their computations expire."""
+    punctuation; ``settled``: how many of the first rows have seen all their computations expire; ``cleaned``: behind how many of
+    the first rows no records are kept any more; ``needed``: what PUNCTUATE BY tells of the others, ``forgotten``: behind how many
+    of the first ones it has left none, ``crossed``: the rows behind which records were dropped because of it, each with the first
+    row of the oldest of their computations."""
 
     live: list[int] = field(default_factory=list)
     records: dict[int, np.ndarray] = field(default_factory=dict)
@@ -70,10 +75,17 @@ class _Partition:
     bytes: int = 0
     arcs: np.ndarray | None = None
     effects: dict[int, of_arcs.Effect] = field(default_factory=dict)
+    cleaned: int = 0
+    forgotten: int = 0
+    needed: Needed | None = None
+    crossed: dict[int, int] = field(default_factory=dict)
 
 
 class Changelog:
-    """Reports what each change of the rows does to the matches."""
+    """Reports what each change of the rows does to the matches. ``cleans``: drops records that punctuations leave without use, by
+    which no answer changes."""
+
+    cleans = True
 
     def __init__(self, task: Task, search: Computations) -> None:
         self.task, self.search = task, search
@@ -118,6 +130,7 @@ class Changelog:
             here.arcs, here.effects = plot.first, plot.effects
             self.search.use(self.search.present, arcs.given())
             self._arrange()
+        here.needed = self._promised(order)
         self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
         self.initial = int(state[c.S_INITIAL])
         for action in self._actions(self._acting(order).tolist()):
@@ -173,6 +186,8 @@ class Changelog:
                 yield INSERT, [row], -2
             elif kind == ARC and row in here.effects:
                 yield ARC, [row], row
+            elif kind == PROMISE:
+                yield PROMISE, [row], row
             elif kind in (PUNCTUATE, ARC):
                 said = promises.effective(row, kind == ARC)
                 if said < 0:
@@ -201,6 +216,9 @@ class Changelog:
     def _act(self, kind: int, rows: list[int], cause: int) -> None:
         if kind == PUNCTUATE:
             self._expire(rows[0], cause)
+            self._clean(rows[0])
+        elif kind == PROMISE:
+            self._forget(rows[0])
         elif kind == ARC:
             self._change(rows[0], cause)
         elif kind == INSERT and (not self.here.live or rows[0] > self.here.live[-1]):
@@ -252,7 +270,7 @@ class Changelog:
         """Takes what begins before ``place`` away behind the rows from the ``at``-th on, where the row ``before`` them hands
         something over."""
         here = self.here
-        crossing = before >= 0 and len(here.records[before])
+        crossing = before >= 0 and (len(here.records[before]) > 0 or before in here.crossed)
         while crossing and at < len(here.live):
             row = here.live[at]
             found = here.found[row]
@@ -264,6 +282,7 @@ class Changelog:
             crossing = int(np.searchsorted(records[:, c.I_FIRST], place))
             if crossing:
                 self._keep(row, _shifted(records[crossing:], -crossing))
+            crossing = crossing > 0 or here.crossed.get(row, place) < place
             at += 1
 
     def _propagate(self, at: int, before: int, cause: int) -> None:
@@ -303,6 +322,62 @@ class Changelog:
                 due = [match for match in found if match.words[c.M_EXPIRED] and since < match.words[c.M_END] <= until]
                 here.found[q] = here.found[q] + due
                 self._tell("insert", due, cause)
+
+    # -- what punctuations leave without use --------------------------------------------------------------------------
+
+    def _clean(self, row: int) -> None:
+        """Drops what is behind rows that no change can come behind any more: the last row before the punctuation keeps its
+        records."""
+        here = self.here
+        if row < 0 or not self.cleans:
+            return
+        until = bisect_left(here.live, self.turns.times[row], key=lambda q: self.turns.times[q]) - 1
+        if self.search.expires:  # such arcs are taken by what stands behind the row before
+            until = min(until, here.settled - 1)
+        until = max(here.cleaned, until)
+        for q in here.live[here.cleaned : until]:
+            self._keep(q, here.records[q][:0].copy())
+            here.found[q] = []
+        here.cleaned = until
+        if here.needed is not None:
+            self._forget(row)
+
+    def _promised(self, order: np.ndarray) -> Needed | None:
+        """What tells which records are needed where punctuations are of rows with one value; None where they are not, or where it
+        cannot be told: rows that go, or arcs that come, make neighbours of others, and what is held back has come already."""
+        plan, turns = self.task.plan, self.turns
+        if not self.cleans or not (turns.kinds[order] == PROMISE).any() or turns.arcs is not None or self.held is not None:
+            return None
+        if (turns.kinds[order] == RETRACT).any() or any(arc.on != "row" for arc in self.search.automaton.arcs):
+            return None
+        column = plan.changes.punctuate
+        is_text = pa.types.is_string(self.chunk.columns[column].type) or pa.types.is_large_string(self.chunk.columns[column].type)
+        return Needed(self.search.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
+
+    def _forget(self, row: int) -> None:
+        """Drops records from which no row that may still come leads to a match."""
+        here = self.here
+        if here.needed is None:
+            return
+        here.needed.promise(row)
+        place = 0
+        for place, states in here.needed.states(here.live):
+            if place < here.cleaned:
+                break
+            self._drop(here.live[place], states)
+        for q in here.live[max(here.cleaned, here.forgotten) : place]:
+            self._drop(q, 0)
+        here.forgotten = max(here.forgotten, place)
+
+    def _drop(self, row: int, states: int) -> None:
+        """Keeps records of these states alone behind a row."""
+        here = self.here
+        records = here.records[row]
+        needed = np.array([states >> int(state) & 1 for state in records[:, c.I_STATE]], dtype=bool)
+        if not needed.all():
+            oldest = int(records[~needed, c.I_FIRST].min())
+            here.crossed[row] = min(oldest, here.crossed.get(row, oldest))
+            self._keep(row, records[needed].copy())
 
     # -- arcs ---------------------------------------------------------------------------------------------------------
 

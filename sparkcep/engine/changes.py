@@ -21,6 +21,7 @@ from sparkcep.engine.buffer import Chunk, columns_of
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.found import Found
 from sparkcep.engine.prepared import Task
+from sparkcep.engine.promises import Promises, check_promises, values
 from sparkcep.engine.timetable import timetable
 from sparkcep.engine.windows import check_window
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
@@ -29,7 +30,8 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Changes
 from sparkcep.search import codes
 
-INSERT, RETRACT, PUNCTUATE, ARC = range(4)  # the last is a row of ARCS FROM, which says itself what it does
+# a row of ARCS FROM says itself what it does; a punctuation with a value of PUNCTUATE BY promises something of such rows alone
+INSERT, RETRACT, PUNCTUATE, ARC, PROMISE = range(5)
 _WORDS = pa.array(["insert", "retract", "punctuate"])
 
 
@@ -46,13 +48,14 @@ def check_changes(plan: Plan, schema: pa.Schema) -> None:
     if changes.consecutive and not type_of(schema.field(changes.consecutive).type).is_integer:
         message = f"CONSECUTIVE BY takes a whole number, not {type_of(schema.field(changes.consecutive).type)}; cast it"
         raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
+    check_promises(plan, schema)
     if changes.size is not None:
         check_window(changes.size, schema)
 
 
 @dataclass(frozen=True)
 class Turns:
-    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC; ``order`` int64: the rows by
+    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC, PROMISE; ``order`` int64: the rows by
     partition and arrival; ``partner`` int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of
     all others; ``times`` int64 (rows): numbers that rise with t, from partition to partition; ``arcs``: the rows of ARCS FROM, None
     without that."""
@@ -86,6 +89,8 @@ def turns(task: Task, chunk: Chunk) -> Turns:
         return Turns(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
     time = chunk.columns[plan.automaton.time]
     times = _times(chunk, time) if arcs is None else _ranked(parts, arcs.clock)
+    if changes.punctuate:
+        kinds[(kinds == PUNCTUATE) & (values(chunk, changes.punctuate) >= 0)] = PROMISE
     found = Turns(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs)
     _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
     return found
@@ -148,7 +153,7 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
 
 def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarray) -> None:
     """Refuses punctuations that say nothing, and what comes behind one that promised that it would not."""
-    said = np.flatnonzero(found.kinds == PUNCTUATE)
+    said = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == PROMISE))
     if not len(said):
         return
     columns, plan = chunk.columns, task.plan
@@ -161,12 +166,29 @@ def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarr
     order = found.order
     promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
     late = order[(found.times[order] < promised) & (found.kinds[order] < PUNCTUATE) & ~absent[order]]
+    if (found.kinds == PROMISE).any():
+        late = _late_of_values(chunk, found, plan.changes.punctuate, absent)
     if len(late):
         row = int(late[0])
         raise MatchRuntimeError(
             "LATE_ROW", f"a change at {columns[plan.automaton.time][row].as_py()!r}{task.failures.where(row, columns)} comes behind a punctuation that promised no further change "
             "before its time", sqlstate="22000",
         )
+
+
+def _late_of_values(chunk: Chunk, found: Turns, punctuate: str, absent: np.ndarray) -> np.ndarray:
+    """The first change that comes behind what was promised of all rows, or of those with its value, before its time, if there is
+    one."""
+    of, kinds, times, parts = values(chunk, punctuate).tolist(), found.kinds.tolist(), found.times.tolist(), chunk.partition_of(found.order).tolist()
+    promises, part = Promises(), -1
+    for row, its in zip(found.order.tolist(), parts):
+        if its != part:
+            promises, part = Promises(), its
+        if kinds[row] in (PUNCTUATE, PROMISE):
+            promises.promise(of[row], times[row])
+        elif kinds[row] != ARC and not absent[row] and times[row] < promises.before(of[row]):
+            return np.array([row])
+    return np.zeros(0, dtype=np.int64)
 
 
 def taken(chunk: Chunk, rows: np.ndarray) -> Chunk:

@@ -6,6 +6,7 @@ becomes a tree of the engine's own operators, in which registers are columns, to
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from sparkcep.clause import automaton as written
@@ -40,6 +41,7 @@ from sparkcep.plan.records import (
 from sparkcep.plan.scope import LIFETIMES, RANDOM, Inputs, Row, Scope
 
 _NULL = Lit("lit", "null", "NULL")
+_TEXT, _WHOLE = re.compile(r"'[^'\\]*'"), re.compile(r"\d+")  # constants of which it is plain what they are equal to
 _ROW_ONLY = "; keep what later rows need in a register"
 
 
@@ -311,6 +313,7 @@ class _Builder:
             if target not in final and not arc.emits:
                 raise self.error(arc.span, f"an arc ON EXPIRY ends the computation, so {arc.target[0]} must be FINAL, or the arc have EMIT")
         letter, fence = self._fence(arc, splitter)
+        limits = self._limits(arc)
         sets, seen = [], set()
         for item in arc.sets:
             number = self.registers.get(item.register.lower())
@@ -326,7 +329,7 @@ class _Builder:
         splitter.parameters = {}
         return Arc(
             source, target, arc.on, letter, fence, tuple(sets), emitted, self._label(arc), *self.place(arc.span), template,
-            (first, len(self.parameters)),
+            (first, len(self.parameters)), limits,
         )
 
     def _label(self, arc: written.Arc) -> int:
@@ -359,11 +362,28 @@ class _Builder:
         if not rows:
             return -1, tuple(others)
         text = " AND ".join(rows)
-        if text not in self.letters:
-            if len(self.letters) == MAX_VARIABLES:
-                raise self.error(arc.when.span, f"the arcs have more than {MAX_VARIABLES} different conditions on the row", LIMIT)
-            self.letters[text] = len(self.letters)
-        return self.letters[text], tuple(others)
+        if text not in self.letters and len(self.letters) == MAX_VARIABLES:
+            raise self.error(arc.when.span, f"the arcs have more than {MAX_VARIABLES} different conditions on the row", LIMIT)
+        return self.letters.setdefault(text, len(self.letters)), tuple(others)
+
+    def _limits(self, arc: written.Arc) -> tuple[int, ...]:
+        """Which values of PUNCTUATE BY the rows have that an arc takes: what joins its WHEN by AND may compare that with constants.
+        Where the constants are all texts, or all whole numbers, one of them is equal to one value at most."""
+        punctuate = self.clause.changes.punctuate if self.clause.changes is not None else None
+        if punctuate is None or arc.on != ROW or arc.when is None:
+            return ()
+        for conjunct in map(Expr.bare, conjuncts(arc.when)):
+            sides = [side.bare() for side in conjunct.args]
+            if conjunct.op == "bin" and conjunct.value == "=" and sides[1] == punctuate.bare():
+                sides.reverse()
+            compares = (conjunct.op == "bin" and conjunct.value == "=") or (conjunct.op == "in" and conjunct.value != "query" and "not" not in conjunct.flags)
+            if not compares or sides[0] != punctuate.bare():
+                continue
+            text = f"({self.scope.row_text(conjunct)})"
+            for pattern, texts in ((_TEXT, 1), (_WHOLE, 0)):
+                if all(side.op == "lit" and pattern.fullmatch(str(side.value)) for side in sides[1:]) and (text in self.letters or len(self.letters) < MAX_VARIABLES):
+                    return self.letters.setdefault(text, len(self.letters)), len(sides) - 1, texts
+        return ()
 
     def _emitted(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[tuple, ...]:
         if not arc.emits:

@@ -30,6 +30,8 @@ def check_changes(clause: MatchClause) -> None:
     changes, speculate = clause.changes, clause.speculate
     if changes is not None and changes.column.bare().op != "col":
         raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, which holds 'insert', 'retract' or 'punctuate'; compute it below the clause")
+    if changes is not None and changes.punctuate is not None and not changes.arrival:
+        raise _error(clause, changes.punctuate.span, "PUNCTUATE BY says which later rows a punctuation is of, and without an order none is later; add ARRIVAL BY expr to CHANGES IN")
     if speculate is not None and not reports_changes(clause):
         raise _error(clause, speculate.span, "SPECULATE says which changes are told early, and belongs to REPORT CHANGES; add that, or leave SPECULATE out")
     if not reports_changes(clause):
@@ -115,12 +117,14 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
                 left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
     same = f"dense_rank() OVER ({over} struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())})))"
     speculate, size = _speculated(clause)
+    punctuate = "" if changes.punctuate is None else inputs.column(scope.plain_text(changes.punctuate, "PUNCTUATE BY"))
     consecutive = "" if changes.consecutive is None else inputs.column(scope.plain_text(changes.consecutive, "CONSECUTIVE BY"))
     return Changes(
         column=inputs.column(column),
         same=inputs.column(same),
         arrival=ARRIVED if arcs_arrive else inputs.column(f"dense_rank() OVER ({over} {', '.join([*arrival, turn])})") if arrival else "",
         consecutive=consecutive,
+        punctuate=punctuate,
         report="CHANGES" if reports_changes(clause) else "NET",
         speculate=speculate,
         size=size,

@@ -463,9 +463,11 @@ class Assignment(NamedTuple):
 
 class Arc(NamedTuple):
     """An arc of an automaton: ``on`` says what it takes, ``letter`` the bit of the row-local part of its fence (-1: none),
-    ``fence`` the trees of the rest. ``emits``: the tree of each EMIT column, ``("lit", ...)`` NULL where the arc does not name it;
-    none where it has no EMIT. ``label`` is the variable that CLASSIFIER() names. ``template``: the name by which rows of ARCS FROM
-    make it present, "" of an arc that always is; ``parameters``: the first of its parameters and that behind the last."""
+    ``fence`` the trees of the rest. ``limits``: which values of PUNCTUATE BY a row has that it takes: the bit that is set of such a
+    row, how many values there are, and 1 where they are texts, 0 of whole numbers; none where any value will do. ``emits``: the
+    tree of each EMIT column, ``("lit", ...)`` NULL where the arc does not name it; none where it has no EMIT. ``label`` is the
+    variable that CLASSIFIER() names. ``template``: the name by which rows of ARCS FROM make it present, "" of an arc that always
+    is; ``parameters``: the first of its parameters and that behind the last."""
 
     source: int
     target: int
@@ -480,6 +482,7 @@ class Arc(NamedTuple):
     text: str
     template: str
     parameters: tuple[int, ...]
+    limits: tuple[int, ...] = ()
 
     @property
     def is_text(self) -> bool:
@@ -539,13 +542,14 @@ class Changes(NamedTuple):
     """CHANGES IN and what goes with it. Input columns: ``time`` is the rows' t; ``column`` says what a row does; ``same``, a number
     that rows of a partition have in common that are equal in all that a retraction must be equal in; ``arrival``, a number by which
     rows of a partition arrive ("": they are a bag); ``consecutive``, the number of CONSECUTIVE BY, or "". ``report`` is NET or
-    CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``came``: the columns of ARRIVAL BY where punctuations of one
-    partition may be for all."""
+    CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``punctuate``, the value of PUNCTUATE BY, or "". ``came``: the
+    columns of ARRIVAL BY where punctuations of one partition may be for all."""
 
     column: str
     same: str
     arrival: str
     consecutive: str
+    punctuate: str
     report: Literal["NET", "CHANGES"]
     speculate: Literal["ALL", "NONE", "SIZE"]
     size: Window | None

@@ -44,7 +44,7 @@ def with_promises(plan: Plan, rows: str) -> str:
     assert changes is not None
     time, keys = plan.order[0].column, [key.column for key in plan.partition]
     for_all = f"lower({changes.column}) <=> 'punctuate' AND {' AND '.join(f'{key} IS NULL' for key in keys)}"
-    came = list(dict.fromkeys(changes.came))
+    came = list(dict.fromkeys([*changes.came, *([changes.punctuate] if changes.punctuate else [])]))
     promised = f"SELECT {', '.join(dict.fromkeys([time, *came]))} FROM ({rows}) WHERE {for_all}"
     spread = _spread(plan, f"SELECT * FROM ({rows}) WHERE NOT ({for_all})", promised, _ARCS, _PROMISE)
     said = {column: f"IF({_PROMISE} IS NULL, {column}, {_PROMISE}.{column}) AS {column}" for column in [time, *came]}

@@ -296,6 +296,8 @@ def _changes(plan: Plan) -> list[str]:
     lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
     if changes.consecutive:
         lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")
+    if changes.punctuate:
+        lines.append(f"punctuate: a punctuation with a value of {texts[changes.punctuate]} is of the rows that have it")
     if changes.report == "NET":
         return [*lines, "report: the matches of the rows that are left at the end"]
     held = {"ALL": "no row is held back", "NONE": "rows not before the last punctuation are held back"}

@@ -235,7 +235,7 @@ class _Clause:
         found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
         found += [e for _, e in clause.pref.objectives] if clause.pref else []
         found += [clause.lifetime.end] if clause.lifetime else []
-        found += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive) if e is not None] if clause.changes else []
+        found += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive, clause.changes.punctuate) if e is not None] if clause.changes else []
         tables = clause.automaton.tables if clause.automaton is not None else ()
         found += [Expr("subquery", item.text, (), frozenset(), item.table) for item in tables]
         return [*found, *(d.condition for d in clause.defines), *self._of_arcs]

@@ -139,7 +139,7 @@ def _roles(clause: MatchClause) -> _Roles:
     if clause.lifetime is not None:
         rest.append(clause.lifetime.end)
     if clause.changes is not None:
-        rest += [clause.changes.column, *clause.changes.arrival, *([clause.changes.consecutive] if clause.changes.consecutive is not None else [])]
+        rest += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive, clause.changes.punctuate) if e is not None]
     if clause.speculate is not None and clause.speculate.size is not None:
         rest.append(clause.speculate.size)
     if clause.automaton is not None:

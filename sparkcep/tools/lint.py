@@ -21,6 +21,7 @@ from sparkcep.plan.define import conjuncts
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
 from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.tools.fences import never_taken, never_together
 from sparkcep.tools.statements import Place, clauses, comments
 
 ERROR, WARNING, INFO = "error", "warning", "info"
@@ -170,12 +171,38 @@ def _unreachable(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     if automaton is None or not automaton.arcs or (automaton.tables and reads_texts(clause)):  # rows of a table may bring what leads there
         return
     leads = _leads(automaton)
-    starts = [state.name for state in automaton.states if state.start]
-    start = (starts[0] if starts else "q0" if "q0" in leads else automaton.arcs[0].ends[0]).lower()
-    reached = _reached(leads, start)
+    reached = _reached(leads, _start(automaton))
     for arc in automaton.arcs:
         if arc.ends[0].lower() not in reached:
             yield arc.source[1], f"no arc leads from the START state to {arc.ends[0]}, so this arc is never taken"
+
+
+@_rule("NEVER_TAKEN", WARNING)
+def _never_taken(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    automaton = clause.automaton
+    if automaton is None or not automaton.arcs:
+        return
+    for arc, register in never_taken(automaton, _start(automaton), not automaton.tables):
+        if register is None:
+            yield arc.when.span, "the parts of this condition are never true together, so this arc is never taken"
+        else:
+            yield arc.when.span, f"this is never true of what {register} holds wherever an arc leads to {arc.ends[0]}, so this arc is never taken"
+
+
+@_rule("NEVER_TOGETHER", INFO)
+def _never_together(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    if clause.automaton is None:
+        return
+    for one, other in never_together(clause.automaton):
+        what = f"never true together with {one.when.span.of(clause.text)}, which leaves {one.ends[0]}, too"
+        yield other.when.span, f"{what}: no row is taken by both arcs, as arcs side by side otherwise are"
+
+
+def _start(automaton: Automaton) -> str:
+    """The START state of an automaton with arcs."""
+    starts = [state.name for state in automaton.states if state.start]
+    sources = {arc.ends[0].lower() for arc in automaton.arcs} | {arc.ends[1].lower() for arc in automaton.arcs}
+    return (starts[0] if starts else "q0" if "q0" in sources else automaton.arcs[0].ends[0]).lower()
 
 
 def _leads(automaton: Automaton) -> dict[str, set[str]]:

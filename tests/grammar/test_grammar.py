@@ -167,7 +167,7 @@ def expressions_of(clause: MatchClause) -> Iterator[Expr]:
     yield from (definition.condition for definition in clause.defines)
     yield from clause.automaton.expressions() if clause.automaton else ()
     yield from [clause.lifetime.end] if clause.lifetime else []
-    yield from [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive) if e is not None] if clause.changes else []
+    yield from [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive, clause.changes.punctuate) if e is not None] if clause.changes else []
 
 
 def breaks_a_side_condition(text: str) -> bool:

@@ -5,7 +5,7 @@ subsequences, and nothing is remembered of a computation but its state, register
 columns and registers:
 
     ("name", n)  ("lit", v)  ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)  ("and"|"or", a, b)  ("not", a)  ("is null", a)
-    ("coalesce", a, b)  ("least"|"greatest", a, b)  ("case", condition, a, b)
+    ("in", a, v, w)  ("coalesce", a, b)  ("least"|"greatest", a, b)  ("case", condition, a, b)
 
 NULL is None everywhere.
 """
@@ -77,6 +77,9 @@ def value(e, names):
         return None if x is None else not x
     if kind == "is null":
         return value(e[1], names) is None
+    if kind == "in":
+        x = value(e[1], names)
+        return None if x is None else x in e[2:]
     if kind == "coalesce":
         x = value(e[1], names)
         return value(e[2], names) if x is None else x
@@ -217,6 +220,8 @@ def to_sql(e):
         return f"NOT ({to_sql(e[1])})"
     if kind == "is null":
         return f"({to_sql(e[1])}) IS NULL"
+    if kind == "in":
+        return f"{to_sql(e[1])} IN ({', '.join(map(str, e[2:]))})"
     if kind in ("coalesce", "least", "greatest"):
         return f"{kind}({to_sql(e[1])}, {to_sql(e[2])})"
     if kind == "case":

@@ -42,17 +42,22 @@ def in_order(rows):
     return sorted((row for row in rows if row["id"] is not None), key=lambda row: (row["id"], row["at"]))
 
 
-def left(changes, bag=False):
-    """The rows that are left at the end; of a ``bag`` insertions come first, and punctuations say nothing."""
-    there, promised = [], None
+def left(changes, bag=False, by=None):
+    """The rows that are left at the end; of a ``bag`` insertions come first, and punctuations say nothing. ``by``: PUNCTUATE BY."""
+    there, promised, of = [], None, {}
     for change in sorted(changes, key=lambda c: TURNS.index(kind(c))) if bag else turns(changes):
         what = kind(change)
         if what == "punctuate":
             if change["id"] is None:
                 raise Refused("CHANGE_VALUE")
+            if by is not None and change[by] is not None:
+                of.setdefault(change[by], []).append(change["id"])
+                continue
             promised = change["id"] if promised is None or bag else max(promised, change["id"])
             continue
         if not bag and promised is not None and change["id"] is not None and change["id"] < promised:
+            raise Refused("LATE_ROW")
+        if by is not None and change["id"] is not None and any(change["id"] < time for time in of.get(change[by], ())):
             raise Refused("LATE_ROW")
         if what == "insert":
             there.append(change)
@@ -66,13 +71,13 @@ def by_count(match, rows):
     return (*match[:-1], len(rows))
 
 
-def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=oracle.matches):
+def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=oracle.matches, by=None):
     """The changes of the matches as (change, ``at`` of its cause or None, match, ``at`` of its rows), a match as the oracle of
     automata has it. ``ahead``:
     SPECULATE, None for ALL; ``key``: by what a match and its rows are compared; ``arcs``: what comes and goes of
     :mod:`tests.oracle.arcs`; ``find``: what gives the matches of rows, each of which begins with the names of its first and last
-    row."""
-    left(changes)  # whether they make sense
+    row; ``by``: PUNCTUATE BY."""
+    left(changes, by=by)  # whether they make sense
     out, there, held = [], [], []
     promised, due, before = None, float("-inf"), []  # due: when arcs ON EXPIRY are taken, which follows what a punctuation releases
     of_rows, moment = None, arcs.moment() if arcs is not None else None
@@ -110,6 +115,8 @@ def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=orac
                 continue
         else:
             what = kind(change)
+        if what == "punctuate" and by is not None and change[by] is not None:
+            continue
         if what in ("punctuate", "arc"):
             if what == "punctuate":
                 of_rows = change["id"] if of_rows is None else max(of_rows, change["id"])
@@ -144,15 +151,21 @@ def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=orac
 # -- random ones ------------------------------------------------------------------------------------------------------
 
 
-def random_changes(rng, count, late=0.3):
+def random_changes(rng, count, late=0.3, by=None, retracts=0.25):
     """Changes that make sense but for now and then one: rows that come out of order, are retracted, and come again, and
-    punctuations."""
-    changes, there, at, time, promised = [], [], 0, 0, -1
+    punctuations, with ``by`` also of rows with one value of that column."""
+    changes, there, at, time, promised, of = [], [], 0, 0, -1, {}
     for _ in range(count):
         at += 1
         kind = rng.random()
         free = [row for row in there if row["id"] is not None and row["id"] >= promised]
-        if kind < 0.25 and free:
+        if by is not None and rng.random() < 0.35:
+            value = rng.choice((0, 1, 1, 2))
+            of[value] = max(of.get(value, -1), time - rng.randrange(3) if rng.random() < 0.6 else rng.randrange(time + 2))
+            changes.append({"id": max(of[value], 0), "v": None, "w": None, "s": None, "n": None, "op": "punctuate", "at": at} | {by: value})
+            continue
+        free = [row for row in free if by is None or row["id"] >= of.get(row[by], -1)]
+        if kind < retracts and free:
             row = rng.choice(free)
             same = [r for r in there if all(r[c] == row[c] for c in EQUAL)][-1]
             there.remove(same)
@@ -170,6 +183,8 @@ def random_changes(rng, count, late=0.3):
         row = {"id": when, "v": rng.choice((None, 0, 1, 2, 3)), "w": rng.choice((None, 0, 1, 2)), "s": None, "n": rng.choice((when, when, None))}
         if rng.random() < 0.02:
             row["id"] = None
+        if by is not None and row["id"] is not None:
+            row["id"] = max(row["id"], of.get(row[by], -1))
         change = dict(row, op=rng.choice(("insert", None, "Insert")), at=at)
         changes.append(change)
         there.append(change)

@@ -12,6 +12,7 @@ from sparkcep.engine import changelog as changelog_engine
 from sparkcep.engine import computations
 from sparkcep.engine.foreseen import Foreseen
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
 from tests.property.in_process import run
@@ -99,15 +100,15 @@ def _changes(automaton, some):
     return out
 
 
-def _compare_changes(rng, automaton, partitions, chunk_rows=None):
-    ahead = rng.choice((None, None, None, 0, 2))
+def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None):
+    ahead = rng.choice((None, None, None, 0, 2)) if by is None or rng.random() < 0.1 else None
     speculate = rng.choice(("", " SPECULATE ALL")) if ahead is None else f" SPECULATE {ahead or 'NONE'}"
-    words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' if automaton.consecutive else ''} REPORT CHANGES{speculate}"
+    words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' if automaton.consecutive else ''}{f' PUNCTUATE BY {by}' if by else ''} REPORT CHANGES{speculate}"
     expected = {}
     for p, changes in partitions.items():
         automaton.spent[0] = 0
         try:
-            expected[p] = _changes(automaton, changelog.changelog(automaton, changes, ahead))
+            expected[p] = _changes(automaton, changelog.changelog(automaton, changes, ahead, by=by))
         except (oracle.OverflowInt, oracle.TooMany):
             continue
     measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {measures_of(automaton)[1]}"
@@ -126,6 +127,75 @@ def test_changes_are_those_of_all_matches(seed):
         compared, told = compared + pairs, told + changes
     assert compared >= 0.7 * AUTOMATA * PARTITIONS
     assert told > 2 * compared
+
+
+def _of_values(rng):
+    """An automaton in which most arcs take rows with some values of w alone: states in a line, or any."""
+    if rng.random() < 0.7:
+        states, limit = [f"q{i}" for i in range(rng.randrange(3, 7))], [("=", ("name", "w"), ("lit", 0)), ("in", ("name", "w"), 0, 1), ("=", ("lit", 1), ("name", "w"))]
+        line = [oracle.Arc(one, other, when=rng.choice(limit), sets=(("n", ("name", "v")),) if i == 0 else ()) for i, (one, other) in enumerate(zip(states, states[1:]))]
+        loops = [oracle.Arc(state, state, when=rng.choice(limit)) for state in states[1:] if rng.random() < 0.6]
+        return oracle.Automaton({"n": None}, states[0], frozenset({states[-1], rng.choice((states[-1], *states[1:]))}), (*line, *loops), rng.choice((None, 9)))
+    automaton = oracle.random_automaton(rng)
+    arcs = []
+    all_rows = rng.random() < 0.9
+    for arc in automaton.arcs:
+        if arc.on != oracle.ROW and all_rows:
+            arc = replace(arc, on=oracle.ROW)
+        if arc.on == oracle.ROW and rng.random() < 0.9:
+            limit = ("=", ("name", "w"), ("lit", rng.randrange(3)))
+            arc = replace(arc, when=limit if arc.when is None or rng.random() < 0.7 else ("and", limit, arc.when))
+        arcs.append(arc)
+    return replace(automaton, arcs=tuple(arcs), consecutive=rng.random() < 0.1)
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
+def test_punctuations_of_rows_with_one_value(seed, monkeypatch):
+    """PUNCTUATE BY: the changes are those of the definition, and the same where nothing is dropped; something is."""
+    rng, dropped = random.Random(8600 + seed), Counter()
+    drop, clean = changelog_engine.Changelog._drop, changelog_engine.Changelog._clean
+
+    def counted(self, row, states):
+        before = len(self.here.records[row])
+        drop(self, row, states)
+        dropped["some"] += 0 < len(self.here.records[row]) < before
+        dropped["all"] += len(self.here.records[row]) == 0 < before
+
+    def cleaned(self, row):
+        before = self.here.bytes
+        clean(self, row)
+        dropped["clean"] += self.here.bytes < before
+
+    monkeypatch.setattr(changelog_engine.Changelog, "_drop", counted)
+    monkeypatch.setattr(changelog_engine.Changelog, "_clean", cleaned)
+    compared = told = 0
+    for i in range(AUTOMATA):
+        automaton = _of_values(rng)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 20), 0.5, "w", rng.choice((0, 0, 0, 0.2))) for p in range(PARTITIONS)}
+        monkeypatch.setattr(changelog_engine.Changelog, "cleans", i % 6 != 5)
+        pairs, changes = _compare_changes(rng, automaton, partitions, (None, 1, 3)[i % 3], "w")
+        compared, told = compared + pairs, told + changes
+    assert compared >= 0.7 * AUTOMATA * PARTITIONS
+    assert told > compared // 2 and min(dropped["some"] + dropped["all"], dropped["clean"]) > 20
+
+
+@pytest.mark.parametrize(("promise", "of"), [({}, ""), ({"w": 1}, " PUNCTUATE BY w")])
+def test_punctuations_bound_what_is_kept(promise, of, monkeypatch):
+    """Computations of 20 rows behind 600 rows, which one punctuation in 10 rows leaves without use."""
+    row = {"v": 0, "w": 1, "s": None, "n": None, "op": "insert"}
+    rows = [row | {"id": i, "at": 2 * (i if i % 10 != 5 else i + 3)} for i in range(600)]
+    promises = [row | {"id": i, "at": 2 * i + 15, "op": "punctuate", "w": None} | promise for i in range(0, 600, 10)]
+    text = (
+        "PARTITION BY p ORDER BY id MEASURES CHANGE() AS change, count(*) AS rows AUTOMATON (REGISTER n INT STATE q2 FINAL ARC FROM q0 TO q1 WHEN w = 1 SET n = id "
+        f"ARC FROM q1 TO q1 WHEN w = 1 AND n + 20 > id ARC FROM q1 TO q2 WHEN w = 1 AND n + 20 = id) CHANGES IN op ARRIVAL BY at{of} REPORT CHANGES"
+    )
+    bounded = Settings(max_state_bytes=1 << 17)
+    found = run(text, {0: rows + promises}, settings=bounded)
+    assert found == run(text, {0: rows + promises}) and len(found[0]) > 580
+    for cleans, some in ((True, rows), (False, rows + promises)):
+        monkeypatch.setattr(changelog_engine.Changelog, "cleans", cleans)
+        with pytest.raises(MatchRuntimeError, match="STATE_LIMIT"):
+            run(text, {0: some}, settings=bounded)
 
 
 @pytest.mark.slow
