@@ -61,7 +61,7 @@ import scala.runtime.AbstractFunction2;
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python go rows: number of the key in the task, nothing, the watermark (beside the first of all), then the columns of the row.
+ * <p>To Python go rows: number of the key in the task, nothing, the watermark (beside the first of all), then the row's columns.
  * Behind them comes for each key that has a state, or is due, its number as -1 - k and the state. Back come rows of matches, whose
  * {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at which it is due or NULL, and last -1
  * and what is counted ({@link Counts}).
