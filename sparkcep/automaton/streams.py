@@ -200,9 +200,10 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
 
 
 def _placeless(value: object) -> object:
-    """A part of a plan without its places."""
+    """A part of a plan without its places, and without members that say nothing: an older version may not have had these."""
     if isinstance(value, dict):
-        return {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "text") and "line" in value)}
+        parts = {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "text") and "line" in value)}
+        return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 
 
