@@ -81,7 +81,7 @@ class ClauseParseException(ClauseError, ParseException):
     @classmethod
     def _shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
         """``error`` with its line, if its place is one of ``sql``: it may be one of a statement inside."""
-        return cls(error, error.over(sql if stands_in(error, sql) else ""))
+        return cls(error, error.over(sql) if stands_in(error, sql) else str(error))
 
     def __str__(self) -> str:
         return self._description
