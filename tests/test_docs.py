@@ -89,7 +89,6 @@ def test_cited_sections_of_the_language_are_there():
 @pytest.mark.parametrize(
     ("clause", "error_class"),
     [
-        ("PATTERN (A ~B C) WINDOW 9 APPROX 1 BUDGET 5 CHECKS", "BUDGET"),
         ("AUTOMATON (STATE a FINAL ARC FROM a TO a ARCS FROM active)", "AUTOMATON"),
     ],
 )
