@@ -7,10 +7,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
 from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.open import match_table
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from tests.property import approx_cases
@@ -64,3 +66,14 @@ def test_complete_matches_are_those_without_a_budget(seed):
 def test_complete_matches_with_a_negation_have_the_same_rows_and_errors(seed):
     tally = compare(random.Random(f"complete without {seed}"), 600, ("negation",), ("missing", "label", "id"))
     assert tally["complete"] >= 100 and tally["lost"] >= 100
+
+
+def test_variables_of_a_complete_match_are_those_without_a_budget():
+    """One row is an A without its B, or a B without its A: by places the first, without a budget the second."""
+    told = []
+    for budget in ("", "BUDGET 9 CHECKS"):
+        plan = make_plan(parse_clause(f"PARTITION BY p ORDER BY t MEASURES array_agg(CLASSIFIER()) AS l, MISSING() AS m PATTERN (A B) WINDOW 6 APPROX 1 {budget} DEFINE A AS v >= B.v"))
+        columns = {"p": [1], "t": [1], "v": [1]}
+        found = match_table(plan, pa.table({name: pa.array(columns[text.strip("()")]) for name, text in plan.inputs})).to_pylist()
+        told.append([[row[leaf] for _, leaf in plan.outputs] for row in found])
+    assert told == [[[["B"], ["A"]]]] * 2
