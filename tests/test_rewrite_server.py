@@ -17,11 +17,11 @@ INTERVAL = "interval"
 ARRAY = {"type": "array", "elementType": "interval", "containsNull": True}
 
 
-def analysed(clause: str, **types) -> dict:
+def analysed(clause: str, sql: str = "", **types) -> dict:
     """The answer about a clause whose plan's columns have these types (Spark's JSON)."""
     plan = make_plan(parse_clause(clause)).without_sql().to_json()
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in {**types, plan: "void"}.items()]
-    request = {"kind": "analyze", "schema": json.dumps({"type": "struct", "fields": fields}), "distinct": True, "streaming": False}
+    request = {"kind": "analyze", "schema": json.dumps({"type": "struct", "fields": fields}), "distinct": True, "streaming": False, "sql": sql}
     return json.loads(rewrite_server.answer(json.dumps(request)))
 
 
@@ -46,10 +46,27 @@ def test_what_should_not_have_been_is_told_as_such(monkeypatch, caplog):
     monkeypatch.setattr(python_functions, "analyze", broken)
     monkeypatch.setattr(rewrite_server, "translated", broken)
     statement = {"sql": "SELECT 1", "settings": {}, "named_markers": False}
-    for request in ({"kind": "analyze", "schema": "", "distinct": True, "streaming": False}, statement):
+    for request in ({"kind": "analyze", "schema": "", "distinct": True, "streaming": False, "sql": ""}, statement):
         with caplog.at_level(logging.ERROR, logger="sparkcep"):
             error = json.loads(rewrite_server.answer(json.dumps(request)))["error"]
         assert error["error_class"] == "SPARKCEP.INTERNAL" and error["sqlstate"] == "XX000" and "\n" not in error["description"]
         assert "KeyError: 'no such thing'" in error["description"] and "an error in sparkcep" in error["description"]
         assert isinstance(caplog.records[0].exc_info[1], KeyError)
         caplog.clear()
+
+
+def test_an_error_of_the_analysis_is_told_over_the_statement():
+    """The request names the statement, which was rewritten before."""
+    clause = "ORDER BY t MEASURES FIRST(make_interval(0, t)) AS n PATTERN (A)"
+    statement = f"SELECT *\nFROM t MATCH_RECOGNIZE ({clause})"
+    rewrite = {"sql": statement, "settings": {}, "named_markers": False}
+    assert "sql" in json.loads(rewrite_server.answer(json.dumps(rewrite)))
+    error = analysed(clause, statement, __o0="integer", __c0=INTERVAL)["error"]
+    assert (error["line"], error["fragment"]) == (2, "FIRST(make_interval(0, t))") and error["message"].startswith("make_interval(0, t) is of type")
+    assert error["description"].endswith(f"\n{' ' * statement.split(chr(10))[1].index('FIRST')}{'^' * len('FIRST(make_interval(0, t))')}")
+
+
+def test_a_statement_without_a_clause_is_told_why():
+    asked = {"kind": "unbegun", "sql": "SELECT * FROM t MATCH_RECOGNISE (ORDER BY t PATTERN (A))"}
+    assert "did you mean MATCH_RECOGNIZE?" in json.loads(rewrite_server.answer(json.dumps(asked)))["error"]["message"]
+    assert json.loads(rewrite_server.answer(json.dumps({**asked, "sql": "SELECT FROM t PATTERN (a)"}))) == {}

@@ -102,7 +102,8 @@ class Strategy:
     whose conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why
     TOP goes through all matches; ``links``: of PATHS; ``orders``: of the rows that SEQUENCES joins; ``sides``: the automata of
     PATHS and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities
-    by which PATHS and SEQUENCES part the rows; ``groups``: the names and automata of negated groups.
+    by which PATHS and SEQUENCES part the rows; ``groups``: the names and automata of negated groups;
+    ``unbudgeted``: the plan without its BUDGET.
     """
 
     plan: Plan
@@ -123,6 +124,7 @@ class Strategy:
     spans: tuple[tuple[int, ...], ...] = ()
     far: tuple[Far, ...] = ()
     groups: tuple[tuple[int, Net], ...] = ()
+    unbudgeted: Plan | None = None
 
     @property
     def discipline(self) -> str:
@@ -296,7 +298,8 @@ def _budgeted(plan: Plan, approx: Approx) -> Strategy:
     looking, budget = _looking(plan), approx.budget
     cost = "O(rows x (checks + candidates))" if budget is not None else "O(rows x candidates)"
     reason = Reason(f"at most {budget.checks} candidates are tried at a row", budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
-    return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton)
+    without = replace(plan, approximate=approx._replace(budget=None)) if budget is not None else None
+    return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton, unbudgeted=without)
 
 
 def _approximate(plan: Plan, approx: Approx) -> Strategy:

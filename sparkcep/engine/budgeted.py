@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.automaton.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.strategy import BUDGETED
 from sparkcep.engine.agents import NO_AGENTS, Explorer
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room, doubled
 from sparkcep.engine.found import WITH_ERRORS, Found
 from sparkcep.engine.front import CLASSES, Front, SideBySide, front_arrays
+from sparkcep.engine.hindered import NO_HINDERS, Hindering
 from sparkcep.engine.histories import NO_HISTORY, NO_PROMISES, HistoryReader, Stands
 from sparkcep.engine.live import live_windows
 from sparkcep.engine.prepared import Prepared, Task
@@ -21,6 +23,7 @@ from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.runs import empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.totals import MILLIONTHS
+from sparkcep.engine.unbudgeted import Plainly, tells_ways
 from sparkcep.engine.windows import Measured, float_size, window_measure
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.budget import HISTORY
@@ -29,20 +32,23 @@ from sparkcep.search import budgeted as searching
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
 from sparkcep.search.chains import NONE
+from sparkcep.search.finished import TOO_LONG
+from sparkcep.search.hindered import KEYS
 
 ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
 _TOP = 1 << 62
 _NO_CLOCK = searching.Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
 
 
-def budget_net(prepared: Prepared, proxies: bool) -> searching.BudgetNet:
+def budget_net(prepared: Prepared, proxies: bool, hindering: Hindering | None) -> searching.BudgetNet:
     """The net of a plan with its edges by variable and node, those of one way together."""
     net = prepared.strategy.automaton
+    ways = net.ways if hindering is None else hindering.ways()
     front = front_arrays(net)
     edges, source = net.edges, front.source
     costs = np.array([min(net.at_cost[target]) if v >= 0 else 0 for v, target in edges[:, [E_VAR, E_TARGET]].tolist()], dtype=np.int64)
     taking = np.flatnonzero(edges[:, E_VAR] >= 0)
-    order = taking[np.lexsort((taking, costs[taking], net.ways[taking], source[taking], edges[taking, E_VAR]))]
+    order = taking[np.lexsort((taking, costs[taking], ways[taking], source[taking], edges[taking, E_VAR]))]
     pairs = np.stack([edges[order, E_VAR], source[order]], axis=1)
     heads = np.flatnonzero(np.r_[True, (np.diff(pairs, axis=0) != 0).any(axis=1)]) if len(order) else order
     stretches = np.stack([pairs[heads, 1], heads, np.r_[heads[1:], len(order)]], axis=1) if len(order) else np.zeros((0, 3), dtype=np.int64)
@@ -54,22 +60,23 @@ def budget_net(prepared: Prepared, proxies: bool) -> searching.BudgetNet:
     for node in range(net.nodes):
         own = [e for e in net.edges_of(node) if edges[e, E_VAR] >= 0]
         slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
-    apart = _apart(prepared, net) if proxies else np.ones(len(edges), dtype=np.uint8)
+    apart = _apart(prepared, net, hindering) if proxies else np.ones(len(edges), dtype=np.uint8)
     original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
     ranks = np.array([net.sources[net.first_source[e] : net.first_source[e + 1], 2].min(initial=1 << 31) for e in range(len(edges))], dtype=np.int64)
     return searching.BudgetNet(
-        edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), net.ways,
+        edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), ways,
         places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks,
     )  # fmt: skip
 
 
-def _apart(prepared: Prepared, net: Net) -> np.ndarray:
-    """uint8 (edges): whether a condition, or a group's window, may tell runs apart at an edge or behind it."""
+def _apart(prepared: Prepared, net: Net, hindering: Hindering | None) -> np.ndarray:
+    """uint8 (edges): whether a condition, a group's window or a negation may tell runs apart at an edge or behind it."""
     valued, windows = prepared.state_live.any(axis=1), live_windows(net)
     found = np.zeros(len(net.edges), dtype=np.uint8)
     for e, (variable, target, opens, inside) in enumerate(net.edges[:, [E_VAR, E_TARGET, E_OPEN, E_CHECK]].tolist()):
         if variable >= 0:
             found[e] = prepared.conditions.entry[variable] >= 0 or valued[target] or windows[target] > 1 or (opens | inside) > 1
+            found[e] |= hindering is not None and hindering.tells_apart(e)
     return found
 
 
@@ -86,7 +93,10 @@ class Budgeted:
         self.approx, self.learning = approx, approx.report == HISTORY
         self.proxies = (approx.history.runs if self.learning and approx.history is not None else approx.report) != ALL
         self.front = Front(task)
-        self.net = budget_net(task.prepared, self.proxies)
+        self.hindering = Hindering(task.prepared) if task.prepared.strategy.automaton.negates else None
+        self.net = budget_net(task.prepared, self.proxies, self.hindering)
+        # where negations are, all matches are gone through without a budget, which no budget pays
+        self.retelling = self.hindering is None and tells_ways(task.plan)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
@@ -110,8 +120,16 @@ class Budgeted:
             found = self.reporter.described(_in_order(found))
         else:
             found = self.reporter.reported(found, places, chunk)
+            if search.ground.tied.any() and self.plain is not None:
+                costs = self.net.edges[found.events[:, codes.E_ACCEPT], E_COST]
+                found = self.plain.retold(found, chunk, search.since, search.ground.left, search.ground.tied, costs)
         self._say(found, search, places, chunk)
         yield from self.tables.of(chunk, found)
+
+    @functools.cached_property
+    def plain(self) -> Plainly | None:
+        """The clause without its budget, where ways to one match need it."""
+        return Plainly.of(self.task)
 
     def _count(self, search: _Search) -> None:
         """Adds what the search did to the totals of the task."""
@@ -171,6 +189,10 @@ class _Search(SideBySide):
     def __init__(self, search: Budgeted, chunk: Chunk) -> None:
         super().__init__(search.front, chunk, False)
         self.search, rows = search, chunk.rows
+        self.hinders, self.judge = NO_HINDERS, None
+        if search.hindering is not None:
+            self.hinders, self.judge = search.hindering.over(search.task, chunk, self.data, self.windows)
+            self.classes = self.classes._replace(ends=np.zeros((len(self.classes.ends), len(self.windows) + KEYS), dtype=np.int64))
         self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
         self.room = Room(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
         self.cargo = told_apart(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
@@ -185,7 +207,7 @@ class _Search(SideBySide):
         self.ground = searching.Ground(
             np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
+            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.retelling else 0, dtype=np.uint8),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning
@@ -230,10 +252,11 @@ class _Search(SideBySide):
     def run(self) -> int:
         search, task = self.search, self.task
         budget = search.approx.budget
+        merging = task.limits.merging and (search.hindering is None or not search.hindering.apart)
         order = np.int64(searching.PROMISING) if self.promises.wanted else search.order
         return searching.budgeted_partitions(
-            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, task.limits.merging, self.data.rows.letters, self.chunk.offsets, self.clock, self.agents,
-            self.told, self.promises, self.learned, self.looking, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.clock, self.agents,
+            self.told, self.promises, self.learned, self.looking, self.hinders, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
         )  # fmt: skip
 
     def grow(self) -> None:
@@ -248,9 +271,23 @@ class _Search(SideBySide):
                 self.learned = self.learned._replace(seen=doubled(self.learned.seen))
         elif full == searching.ENTRIES_FULL:
             self._more_entries()
+        elif full == searching.UNJUDGED:
+            self._judge()
         else:
             self._more_vectors()
         self.check(self.nbytes())
+
+    def _judge(self) -> None:
+        """Leaves of the runs that may be complete at the row those that no negation forbids, whose conditions look at the match."""
+        assert self.judge is not None
+        state, offsets, failures = self.state, self.chunk.offsets, self.task.failures
+        part, row, count = (int(state[k]) for k in (codes.S_PART, codes.S_START, searching.Q_DONE))
+        runs = with_room(self.cargo, self.room)
+        kept = self.judge.judged(self.ground.done, count, row, (offsets[part], offsets[part + 1]), self.search.net.edges, self.hinders, self.looking, runs, state)
+        if kept < 0:
+            detail = int(state[codes.S_DETAIL])
+            raise failures.of(codes.EFFORT if detail == TOO_LONG else codes.ERROR, row, detail, self.chunk.columns)
+        state[searching.Q_DONE] = kept
 
     def _more_entries(self) -> None:
         """Entries that no run has any more make room for others; what a row may add has room in any case."""

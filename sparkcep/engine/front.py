@@ -21,6 +21,7 @@ from sparkcep.search import front as fronts
 from sparkcep.search.chains import NONE
 
 CLASSES, NODES, STARTS = 64, 1024, 8  # places at first
+SPARE = 2  # rows of values behind those of the classes, at least
 OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -91,8 +92,9 @@ class SideBySide(Round):
         self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
         columns = data.rows.ints, data.rows.flts.view(np.int64), data.rows.inull, data.rows.fnull
         self.classes = empty_classes(front.nodes, CLASSES, len(self.windows))
-        # the values of classes stand behind those of the rows, so that a condition reads them as those of a row before
-        work = scratch(task.prepared.conditions, chunk.rows + CLASSES)
+        # the values of classes stand behind those of the rows, so that a condition reads them as those of a row before; behind them
+        # those by which a finished match is judged
+        work = scratch(task.prepared.conditions, chunk.rows + CLASSES + SPARE)
         work.labels[:] = machine.UNTAKEN
         ends = completion_ends(task.prepared, net_of(task.prepared), data, pruning)
         self.looking = fronts.Looking(futures.Values(*front.telling, *columns), self.windows, ends, data.conditions, data.rows, work, np.int64(chunk.rows))

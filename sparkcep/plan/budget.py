@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import math
 
-from sparkcep.clause import nodes, tree
+from sparkcep.clause import tree
 from sparkcep.clause.lexer import Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import ClauseError, position
@@ -41,9 +41,6 @@ def check_budget(clause: MatchClause) -> None:
     for option, found in (("PREF", clause.pref), ("TOP", clause.top)):
         if found is not None:
             raise _fail(clause, found.span, f"{option} ranks all matches, of which {words} does not find all; leave one of them out")
-    for node in nodes.walk(clause.pattern):
-        if isinstance(node, nodes.Not):
-            raise _fail(clause, node.span, f"{words} does not go with ~ yet; leave the negation out")
     if approx.report == HISTORY:
         _check_history(clause)
     if approx.budget is not None:

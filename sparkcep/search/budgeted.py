@@ -40,8 +40,20 @@ from sparkcep.search.agents import (
     learn,
     state_of,
 )
-from sparkcep.search.cargo import CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, mark, preferred, report, tell
-from sparkcep.search.chains import C_EDGE, C_EDGES, C_JUMP, C_PARENT, C_ROWS, C_START, NONE, append, comes_first, compare_rows
+from sparkcep.search.cargo import B_EDGE, B_RUN, CARGO_STATE, K_ENTRIES, K_UNTOLD, complete, mark, preferred, report, tell
+from sparkcep.search.chains import (
+    C_DEPTH,
+    C_EDGE,
+    C_EDGES,
+    C_JUMP,
+    C_PARENT,
+    C_ROWS,
+    C_START,
+    NONE,
+    append,
+    comes_first,
+    compare_rows,
+)
 from sparkcep.search.codes import DONE, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START
 from sparkcep.search.compiled import allocating, embedded, kernel
 from sparkcep.search.front import fulfils, inside, new_class, timed
@@ -60,6 +72,7 @@ from sparkcep.search.futures import (
     give_back,
     unlink,
 )
+from sparkcep.search.hindered import completing, free_from, hindered, tell_apart
 from sparkcep.search.memo import BASIS, mixed
 from sparkcep.search.promises import led_on, promising, was_tried
 
@@ -69,9 +82,10 @@ PLAIN = COVERING = 0
 FIRST_IN, PROMISING = 1, 2
 PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
-CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL = range(4)
-# state behind that of the cargo: matches that the row at hand completes, whether they still have to be told, vectors known, ends of
-# vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
+CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED = range(5)
+REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known and not all told; runs were judged that may be such
+# state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends
+# of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 9)
 # columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
 # number of the vector in the history, version of its
@@ -165,7 +179,8 @@ class Ground(NamedTuple):
     """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate
     of each; ``done`` int64 (n, 3): entries and edges of complete matches, and where they stand in the ``table``; ``labels`` int64
     (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64 (rows);
-    ``coverage`` float64 (rows, or 0 where nobody asks)."""
+    ``coverage`` float64 (rows, or 0 where nobody asks); ``tied`` uint8 (likewise): whether of two ways to the same rows one was
+    left there."""
 
     candidates: np.ndarray
     heap: np.ndarray
@@ -175,6 +190,7 @@ class Ground(NamedTuple):
     table: np.ndarray
     left: np.ndarray
     coverage: np.ndarray
+    tied: np.ndarray
 
 
 # -- candidates -----------------------------------------------------------------------------------------------------
@@ -221,6 +237,15 @@ def _number(code, codes):
 
 
 @embedded
+def _compare(a, b, row, runs, ground):
+    """Notes at a row that two runs, of which one is left, took the same rows in different ways."""
+    if ground.tied.shape[0] > 0:
+        pool = runs.pool
+        if a == b or (a != NONE and b != NONE and pool[a, C_ROWS] == pool[b, C_ROWS] and pool[a, C_DEPTH] == pool[b, C_DEPTH]):
+            ground.tied[row] = 1
+
+
+@embedded
 def _propose(place, e, row, count, proxies, net, runs, ground):
     """Notes a candidate; how many there are then, or -1 where there is no room. Of runs that nothing can tell apart only the best
     is one."""
@@ -232,6 +257,7 @@ def _propose(place, e, row, count, proxies, net, runs, ground):
         known = ground.bucket[net.buckets[e]] - 1
         if known != NONE:
             other = candidates[known, A_ENTRY]
+            _compare(entry, other, row, runs, ground)
             # a run that begins here began last; of its ways the first is preferred
             if other == NONE or (entry != NONE and not preferred(runs.pool, entry, other)):
                 return count
@@ -249,7 +275,7 @@ def _propose(place, e, row, count, proxies, net, runs, ground):
 
 
 @embedded
-def _collect(row, low, high, here, proxies, net, looking, classes, runs, ground, state):
+def _collect(row, low, high, here, proxies, net, looking, hinders, classes, runs, ground, state):
     """The candidates of a row; -1 where there is no room. Classes that are over go."""
     head = classes.head[0]
     count = 0
@@ -281,6 +307,8 @@ def _collect(row, low, high, here, proxies, net, looking, classes, runs, ground,
                             if net.ways[e] == way or (net.edges[e, E_AT_START] != 0 and row != low):
                                 continue
                             if not inside(place, e, row, net.edges, looking, classes) or not timed(e, row, net.edges, looking):
+                                continue
+                            if hinders.some and place != NONE and hindered(e, runs.at[runs.run[place]], row, net.edges, hinders):
                                 continue
                             way = net.ways[e]
                             count = _propose(place, e, row, count, proxies, net, runs, ground)
@@ -588,7 +616,23 @@ def _room(tried, learned, classes, runs, ground, state):
 
 
 @embedded
-def _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, promises, learned, runs, ground, state):
+def _complete(entry, accepting, first, row, edges, runs, ground, state):
+    """Holds a run that is complete against the best of the row; ``first``: none was complete before."""
+    best = runs.best[runs.rank[accepting]]
+    if not first and best[B_RUN] != NONE and edges[accepting, E_COST] == edges[best[B_EDGE], E_COST]:
+        _compare(entry, best[B_RUN], row, runs, ground)
+    complete(entry - state[K_ENTRIES], accepting, first, edges, None, None, runs, state)
+
+
+@embedded
+def _complete_all(row, edges, runs, ground, state):
+    """The same for all runs that were judged."""
+    for i in range(state[Q_DONE]):
+        _complete(ground.done[i, 0], ground.done[i, 1], i == 0, row, edges, runs, ground, state)
+
+
+@embedded
+def _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state):
     """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the
     last entry is its own, 0 if a condition does not hold, -1 for an error."""
     edges = net.edges
@@ -608,9 +652,12 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
         promises.vector[entry] = promised
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
+    if accepting != NONE and hinders.some and not hinders.late:
+        free = free_from(e, row, low, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
+        accepting = completing(np.int64(0), target, free, row, low, high, low + runs.pool[entry, C_START], looking.windows, edges, hinders)
     if accepting != NONE:
-        if proxies:
-            complete(0, accepting, state[Q_DONE] == 0, edges, None, None, runs, state)
+        if proxies and not hinders.late:
+            _complete(entry, accepting, state[Q_DONE] == 0, row, edges, runs, ground, state)
         at = state[Q_DONE]
         ground.done[at, 0] = entry
         ground.done[at, 1] = accepting
@@ -620,7 +667,7 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
 
 
 @embedded
-def _try(i, part, row, low, high, count, proxies, net, looking, classes, promises, learned, runs, ground, state):
+def _try(i, part, row, low, high, count, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state):
     """Tries a candidate; how many classes the row has added then, or -1 for an error."""
     place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
     vector = np.int64(NONE)
@@ -629,20 +676,22 @@ def _try(i, part, row, low, high, count, proxies, net, looking, classes, promise
         vector = _visit(i, part, row, net, learned, ground, state)
     if promises.wanted:
         was_tried(promised, part, promises)
-    got = _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, promises, learned, runs, ground, state)
+    got = _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
     if got < 0:
         return -1
     if got == 0 or net.masks[net.edges[e, E_TARGET]] == 0:
         return count
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
+    if hinders.some:
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     classes.pending[count, 0] = c
     return count + 1
 
 
 @embedded
-def _settle(row, count, proxies, merging, looking, classes, learned, runs, state):
+def _settle(row, count, proxies, merging, looking, classes, learned, runs, ground, state):
     """Puts the runs that a row made beside those that wait; of proxies only the best of each future."""
     for i in range(count):
         c = classes.pending[i, 0]
@@ -655,6 +704,7 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, state
             state[F_ALIVE] += 1
         else:
             give_back(c, classes, state)
+            _compare(entry, runs.run[known], row, runs, ground)
             if row <= classes.until[known] and not preferred(runs.pool, entry, runs.run[known]):
                 continue
             classes.until[known] = classes.until[c]
@@ -668,7 +718,7 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, state
 
 
 @embedded
-def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, promises, learned, runs, ground, state):
+def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
     """Lets an agent try to take the row by an edge: one visit, one try; as :func:`_take`."""
     vector = np.int64(NONE)
     promised = np.int64(NONE)
@@ -679,17 +729,19 @@ def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, cloc
         promised = _code(e, start, last, row, promises.intervals, net, clock)
         was_tried(promised, part, promises)
     before = runs.run[place] if place != NONE else np.int64(NONE)
-    return _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, promises, learned, runs, ground, state)
+    return _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
 
 
 @embedded
-def _stands(i, place, e, row, agents, net, looking, classes, runs, state):
+def _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs, state):
     """Lets agent ``i`` stand where it took the row; False where nothing comes behind, and then it is over."""
     behind = agents.behind[e]
     if behind == NONE or net.masks[net.edges[e, E_TARGET]] == 0:
         return False
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
+    if hinders.some:
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     agents.alive[i, G_CLASS] = c
     agents.alive[i, G_STANDS] = behind
@@ -697,7 +749,7 @@ def _stands(i, place, e, row, agents, net, looking, classes, runs, state):
 
 
 @embedded
-def _next_place(place, stands, row, low, here, agents, net, looking, classes):
+def _next_place(place, stands, last, row, low, here, agents, net, looking, hinders, classes):
     """Which of the next places the row is of, and the edge that takes it there; their number and NONE where it is of none."""
     first, end = agents.standings[stands, S_FIRST], agents.standings[stands, S_END]
     for o in range(first, end):
@@ -705,19 +757,21 @@ def _next_place(place, stands, row, low, here, agents, net, looking, classes):
             e = agents.edges[k]
             if (here >> net.edges[e, E_VAR]) & 1 == 0 or (net.edges[e, E_AT_START] != 0 and row != low):
                 continue
+            if hinders.some and hindered(e, last, row, net.edges, hinders):
+                continue
             if inside(place, e, row, net.edges, looking, classes) and timed(e, row, net.edges, looking):
                 return o - first, e
     return end - first, np.int64(NONE)
 
 
 @embedded
-def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state):
+def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
     """The turn of an agent, which has ``left`` checks: how many it took, and whether it goes on; -1 for an error."""
     while True:
         place, stands = agents.alive[i, G_CLASS], agents.alive[i, G_STANDS]
         entry = runs.run[place]
         start, last = low + runs.pool[entry, C_START], runs.at[entry]
-        letter, e = _next_place(place, stands, row, low, here, agents, net, looking, classes)
+        letter, e = _next_place(place, stands, last, row, low, here, agents, net, looking, hinders, classes)
         at = state_of(stands, _when(start, last, row, agents.intervals, clock), letter, agents)
         action, greatest = chosen(stands, at, letter, part, agents)
         first = agents.standings[stands, S_FIRST]
@@ -733,11 +787,11 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
             agents.alive[i, G_STANDS] = agents.options[first + action - count, O_SKIP]
             agents.earned[i] = agents.rewards[first + action - count]
             continue
-        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, promises, learned, runs, ground, state)
+        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
         if got <= 0:
             return 1 if got == 0 else -1, True
         agents.earned[i] = agents.rewards[first + action]
-        goes_on = _stands(i, place, e, row, agents, net, looking, classes, runs, state)
+        goes_on = _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs, state)
         give_back(place, classes, state)
         return 1, goes_on
 
@@ -761,16 +815,16 @@ def _seed(count, net, clock, agents, ground, state):
 
 
 @embedded
-def _begins(e, row, agents, net, looking, classes, runs, state):
+def _begins(e, row, low, agents, net, looking, hinders, classes, runs, state):
     """Lets an agent begin, whose run just took the row by an edge."""
     i = state[Q_AGENTS]
-    if _stands(i, np.int64(NONE), e, row, agents, net, looking, classes, runs, state):
+    if _stands(i, np.int64(NONE), e, row, low, agents, net, looking, hinders, classes, runs, state):
         agents.alive[i, G_ACTION] = NONE
         state[Q_AGENTS] = i + 1
 
 
 @embedded
-def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state):
+def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
     """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took,
     or -1 for an error. From the first row on at which candidates are left out, one check in SHARE of each row is saved for agents,
     which have those besides that candidates do not need."""
@@ -790,7 +844,7 @@ def _explore(count, checks, part, row, low, high, here, proxies, agents, net, cl
             learn(kept, 0.0, agents)
             give_back(place, classes, state)
             continue
-        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state)
+        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
         if took < 0:
             return np.int64(-1)
         used += took
@@ -802,11 +856,11 @@ def _explore(count, checks, part, row, low, high, here, proxies, agents, net, cl
     seed = _seed(count, net, clock, agents, ground, state) if short and used < most else np.int64(NONE)
     if seed != NONE:
         e = ground.candidates[seed, A_EDGE]
-        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, net, clock, looking, promises, learned, runs, ground, state)
+        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
         if got < 0:
             return np.int64(-1)
         if got == 1:
-            _begins(e, row, agents, net, looking, classes, runs, state)
+            _begins(e, row, low, agents, net, looking, hinders, classes, runs, state)
         used += 1
     # at least 1, so that saving goes on
     state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))
@@ -925,12 +979,14 @@ def compact_entries(agents, classes, promises, learned, runs, ground, state):
 
 
 @kernel
-def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, agents, told, promises, learned, looking, classes, runs, ground, state):
+def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, agents, told, promises, learned, looking, hinders, classes, runs, ground, state):
     """Goes through whole partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
 
     ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the
     best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
     :mod:`sparkcep.search.front`.
+    Where conditions of negations look at the match, GROW asks for a verdict on the runs in ``ground.done`` (UNJUDGED), of which
+    Q_DONE tells how many are left then.
     """
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]
@@ -947,7 +1003,7 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                     bury(False, row, classes, state)
                 if proxies and merging and state[F_HASHED] == 0 and state[F_ALIVE] > CROWD:
                     crowd(classes, looking.values, state)
-                count = _collect(row, low, high, here, proxies, net, looking, classes, runs, ground, state)
+                count = _collect(row, low, high, here, proxies, net, looking, hinders, classes, runs, ground, state)
                 if count < 0:
                     _forget(ground.candidates.shape[0], proxies, net, ground)
                     state[S_DETAIL] = CANDIDATES_FULL
@@ -960,7 +1016,7 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                     break
                 state[Q_DONE] = 0
                 if agents.wanted:
-                    used = _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, classes, promises, learned, runs, ground, state)
+                    used = _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
                     if used < 0:
                         outcome = ERROR
                         break
@@ -975,25 +1031,34 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                 seed = _seed(count, net, clock, agents, ground, state) if agents.wanted and count <= checks and tried == count else np.int64(NONE)
                 for i in range(count - 1, count - tried - 1, -1):
                     entries = state[K_ENTRIES]
-                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, classes, promises, learned, runs, ground, state)
+                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
                     if added < 0:
                         break
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:
-                        _begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, classes, runs, state)
+                        _begins(ground.candidates[seed, A_EDGE], row, low, agents, net, looking, hinders, classes, runs, state)
                 if added < 0:
                     outcome = ERROR
                     break
-                _settle(row, added, proxies, merging, looking, classes, learned, runs, state)
+                _settle(row, added, proxies, merging, looking, classes, learned, runs, ground, state)
+                if hinders.late and state[Q_DONE] > 0:
+                    state[Q_PENDING] = JUDGED
+                    state[S_DETAIL] = UNJUDGED
+                    outcome = GROW
+                    break
+            if state[Q_PENDING] != REPORTED:
                 if state[Q_DONE] == 0:
+                    state[Q_PENDING] = 0
                     row += 1
                     continue
+                if proxies and hinders.late:
+                    _complete_all(row, net.edges, runs, ground, state)
                 if learned.wanted or promises.wanted:
                     for i in range(state[Q_DONE]):
                         _reached(ground.done[i, 0], part, row, promises, learned, runs, state)
                 if not proxies:
                     _distinct(runs, ground, net, state)
                     state[K_UNTOLD] = 0
-                state[Q_PENDING] = 1
+                state[Q_PENDING] = REPORTED
             fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _tell_all(part, net.edges, runs, ground, state)
             if not fits:
                 outcome = FULL

@@ -32,7 +32,7 @@ def publish(spark: SparkSession, scalars: Iterable[str]) -> None:
 def _publish(spark: SparkSession, name: str, registry: Any, shared: str) -> None:
     jvm = spark._jvm
     identifier = getattr(jvm, "org.apache.spark.sql.catalyst.FunctionIdentifier")
-    if _version(spark) >= (4, 3):
+    if _version(spark) >= (4, 2):
         # three-part names: system.session holds what is temporary, system.builtin Spark's own
         temporary = identifier(name, jvm.scala.Some("session"), jvm.scala.Some("system"))
         builtin = identifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkcep.clause.advice import not_begun
 from sparkcep.clause.lexer import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tree import ONE_ROW, MatchClause
@@ -17,6 +18,7 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerp
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import NAVIGATIONS
+from sparkcep.sql.occurrences import Statement
 from sparkcep.sql.places import Places
 
 _OURS = re.compile(
@@ -131,6 +133,35 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     elif failure.condition.startswith("UNRESOLVED_COLUMN"):
         message = _hinted(message, _about_output(failure, places))
     return ErrorText(statement, message, span)
+
+
+def in_words_of(error: ClauseError, places: Places, sql: str) -> ClauseError:
+    """The error with the user's words for what it names by a column of the rewriter's, and at its place in the user's text; itself
+    where it names none."""
+    message = places.named(error.message)
+    name = error.error_class.removeprefix("SPARKCEP.")
+    if message == error.message or name == "COLUMN_NAME":  # which tells of the user's own name
+        return error
+    span = places.column_at(error.fragment)
+    if span is None:
+        return ClauseError(name, message, sqlstate=error.sqlstate, line=error.line, column=error.column, fragment=places.named(error.fragment))
+    return error_at(sql, span.start, span.end, name, message, error.sqlstate)
+
+
+def stands_in(error: ClauseError, sql: str) -> bool:
+    """Whether the place of the error is one of this statement, and not of one inside of it."""
+    line = (sql.split("\n")[error.line - 1 : error.line] or [""])[0] if error.line else ""
+    return bool(error.fragment) and line[error.column - 1 :].startswith(error.fragment)
+
+
+def without_clause(sql: str) -> ClauseError | None:
+    """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
+    try:
+        if next(Statement(sql).clauses(), None) is not None:  # it has one, which was left to a platform of which Spark knows nothing
+            return None
+        return not_begun(sql)
+    except ClauseError:  # an open literal or comment, of which Spark has told
+        return None
 
 
 def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:

@@ -14,10 +14,8 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 from pyspark.logger import PySparkLogger
 
-from sparkcep.clause.advice import not_begun
-from sparkcep.errors import ClauseError, error_at
-from sparkcep.spark.error_text import ErrorText, Failure, clause_error, reworded, spots
-from sparkcep.sql.occurrences import Statement
+from sparkcep.errors import ClauseError
+from sparkcep.spark.error_text import ErrorText, Failure, clause_error, in_words_of, reworded, spots, stands_in, without_clause
 from sparkcep.sql.rewrite import known
 
 try:
@@ -53,12 +51,7 @@ class ClauseParseException(ClauseError, ParseException):
     @classmethod
     def not_begun(cls, sql: str) -> ClauseParseException | None:
         """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
-        try:
-            if next(Statement(sql).clauses(), None) is not None:  # it has one, which was left to a platform of which Spark knows nothing
-                return None
-            error = not_begun(sql)
-        except ClauseError:  # an open literal or comment, of which Spark has told
-            return None
+        error = without_clause(sql)
         return None if error is None else cls.of(error, sql)
 
     @classmethod
@@ -82,23 +75,13 @@ class ClauseParseException(ClauseError, ParseException):
 
     def in_words_of(self, places: Places, sql: str) -> ClauseParseException:
         """The same error with the user's words for what it names by a column of the rewriter's, and at its place."""
-        message = places.named(self.message)
-        if message == self.message or self.error_class == _PREFIX + "COLUMN_NAME":  # which tells of the user's own name
-            return self
-        span = places.column_at(self.fragment)
-        name = self.error_class.removeprefix(_PREFIX)
-        if span is None:
-            error = ClauseError(name, message, sqlstate=self.sqlstate, line=self.line, column=self.column, fragment=places.named(self.fragment))
-        else:
-            error = error_at(sql, span.start, span.end, name, message, self.sqlstate)
-        return self.of(error, sql)
+        error = in_words_of(self, places, sql)
+        return self if error is self else self.of(error, sql)
 
     @classmethod
     def _shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
         """``error`` with its line, if its place is one of ``sql``: it may be one of a statement inside."""
-        line = (sql.split("\n")[error.line - 1 : error.line] or [""])[0] if error.line else ""
-        here = bool(error.fragment) and line[error.column - 1 :].startswith(error.fragment)
-        return cls(error, error.over(sql if here else ""))
+        return cls(error, error.over(sql) if stands_in(error, sql) else str(error))
 
     def __str__(self) -> str:
         return self._description

@@ -11,8 +11,8 @@ Requests, by their ``kind``:
   with the fields of a ClauseError.
 - ``functions``: asks for what the JVM needs to run the Python functions itself (see python_functions.describe).
 - ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
-  says whether each column must have a name of its own, ``streaming`` whether the table is a stream. Answer: the output's ``schema``
-  and ``result``, the pickled analysis in base64, or ``error``.
+  says whether each column must have a name of its own, ``streaming`` whether the table is a stream, ``sql`` is the user's statement
+  or empty. Answer: the output's ``schema`` and ``result``, the pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``. Answer: ``command`` in base64.
 - ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent`` and the number of those of
   ORDER BY (``ordered``) behind them. Answer: also ``kept``, a line of what is kept of a key.
@@ -27,6 +27,7 @@ Requests, by their ``kind``:
 - ``tell``: rewords an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each
   place) for the user's statement ``sql``. Answer: ``message``, or ``error`` where the error is the clause's, or nothing if that
   statement was not rewritten.
+- ``unbegun``: asks whether the statement ``sql``, which Spark could not parse, was to have a clause. Answer: ``error``, or nothing.
 - ``told``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
 A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
@@ -45,7 +46,7 @@ from typing import Any, BinaryIO
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import INTERNAL, ClauseError, position
 from sparkcep.settings import Settings
-from sparkcep.spark.error_text import Failure, clause_error, reworded, spots
+from sparkcep.spark.error_text import Failure, clause_error, in_words_of, reworded, spots, stands_in, without_clause
 from sparkcep.sql.rewrite import MARKER_PREFIX, known, rewritten_from, translated
 
 log = logging.getLogger("sparkcep")
@@ -75,8 +76,8 @@ def answer(request: str) -> str:
         try:
             return json.dumps(python_functions.analyze(asked["schema"], asked["distinct"], asked["streaming"]))
         except Exception as raised:
-            return json.dumps(_told(_of_ours(raised)))
-    answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found}
+            return json.dumps(_told_over(_of_ours(raised), asked["sql"]))
+    answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found, "unbegun": _unbegun}
     if kind not in answers:
         raise ValueError(f"there is no request of kind {kind!r}")
     return json.dumps(answers[kind](asked))
@@ -115,6 +116,18 @@ def _reworded(asked: dict[str, Any]) -> dict[str, Any]:
 def _found(asked: dict[str, Any]) -> dict[str, Any]:
     error = clause_error(asked["text"])
     return {} if error is None else _told(error)
+
+
+def _unbegun(asked: dict[str, Any]) -> dict[str, Any]:
+    error = without_clause(asked["sql"])
+    return {} if error is None else _told(error, asked["sql"])
+
+
+def _told_over(error: ClauseError, sql: str) -> dict[str, Any]:
+    """An error of the analysis as an answer, in the words of the statement ``sql`` if that was rewritten lately."""
+    places = known(sql)
+    error = error if places is None else in_words_of(error, places, sql)
+    return _told(error, sql if stands_in(error, sql) else "")
 
 
 def _origin(span: Span | None, text: str) -> dict[str, int] | None:

@@ -175,7 +175,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         except AnalysisException as raised:
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
             begun = None if not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
-            raise ClauseParseException.from_spark(raised) or begun or raised from None
+            raise begun or ClauseParseException.from_spark(raised) or raised from None
 
     def placed(places: Places) -> DataFrame:
         """Runs the statement; its errors have their places in the user's text."""

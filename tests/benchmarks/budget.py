@@ -25,12 +25,14 @@ from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from sparkcep.search.budgeted import FIRST_IN, PLAIN
+from sparkcep.search.futures import F_USED
 from tests import acep_data
 
 FIVE = "A B C D E"
 WINDOW = 14
 BUDGETS = (1, 2, 4, 8, 16)
 INTERVALS = (1, 2, 8)
+LENGTHS = (4, 8, 16, 32)  # letters of a pattern
 HISTORY = pa.list_(pa.struct([
     ("pattern", pa.string()), ("place", pa.int32()), ("errors", pa.float64()), ("remaining", pa.int32()), ("idle", pa.int32()), ("visits", pa.int64()), ("points", pa.int64()),
     ("bundles", pa.list_(pa.int32())),
@@ -171,9 +173,9 @@ class Clause:
         return {row[dict(self.plan.outputs)["point"]] for row in self.run(rows, history)[0]}
 
 
-def learnt(rows: Stream, runs: str, intervals: int, query: Query = LETTERS_QUERY, budget: str = "", used: list[dict] | None = None) -> list[dict]:
-    """The history of a stream, of a run with a budget if there is one."""
-    clause = Clause(f"MATCH HISTORY OF {runs} MATCHES INTERVALS {intervals} {budget}", "promising" if used else "", query)
+def learnt(rows: Stream, runs: str, intervals: int, query: Query = LETTERS_QUERY, budget: str = "", used: list[dict] | None = None, explored: str = "") -> list[dict]:
+    """The history of a stream, of a run with a budget if there is one, which may be ``explored``."""
+    clause = Clause(f"MATCH HISTORY OF {runs} MATCHES INTERVALS {intervals} {budget}", "promising" if used else "", query, explored)
     merged: dict[tuple, dict] = {}
     for row in clause.run(rows, used)[0]:
         one = dict(zip(VECTOR, list(row.values())[-len(VECTOR) :]))
@@ -235,12 +237,13 @@ def run(rows: int, figures: str) -> dict:
     from tests.benchmarks import budget_figures as draw
 
     some = min(rows, 20_000)
-    found = {"recall": _recall(some), "checks": _checks(min(rows, 200_000)), "arrival": _arrival(some), "sketches": _sketches(some), "memory": _memory(some), "proxies": _proxies(some), "days": _days(some)}
+    found = {"recall": _recall(some), "checks": _checks(min(rows, 200_000)), "arrival": _arrival(some), "sketches": _sketches(some), "memory": _memory(some), "proxies": _proxies(some), "held": _held(some), "days": _days(some)}
     folder = Path(figures)
     folder.mkdir(parents=True, exist_ok=True)
     draw.recall(found["recall"], BUDGETS, folder / "budget_recall.png")
     draw.arrival(found["arrival"], folder / "budget_arrival.png")
     draw.memory(found["memory"], folder / "budget_memory.png")
+    draw.held(found["held"], folder / "budget_held.png")
     draw.days(found["days"], folder / "budget_days.png")
     return found
 
@@ -328,21 +331,60 @@ def _sketches(rows: int) -> dict:
     return found
 
 
+def lettered(rows: int, letters: int) -> tuple[Stream, Query]:
+    """Words of so many letters, of which each lacks one, among letters at random; and the query for them."""
+    names = [f"V{i}" for i in range(letters)]
+    rng = np.random.default_rng(letters)
+    which = np.where(rng.random(rows) < 0.3, rng.integers(0, letters, rows), -1)
+    for at in range(20, rows - 4 * letters, 6 * letters):
+        which[at : at + 2 * letters - 2 : 2] = np.delete(np.arange(letters), rng.integers(0, letters))
+    window = 3 * letters
+    define = ", ".join(f"{v} AS letter = {v!r}" for v in names)
+    query = Query(f"ORDER BY ts {{measures}} PATTERN ({' '.join(names)}) WINDOW {window} APPROX 2 {{report}} DEFINE {define}", window)
+    return Stream(np.zeros(rows, dtype=np.int64), np.arange(rows), {v: which == i for i, v in enumerate(names)}), query
+
+
+@contextmanager
+def watched() -> Iterator[list[tuple[int, int]]]:
+    """Inside, each search notes how many runs it held at most, and the bytes of all that it worked with."""
+    held: list[tuple[int, int]] = []
+    count = Budgeted._count
+
+    def noted(self, search) -> None:
+        held.append((int(search.state[F_USED]), search.nbytes()))
+        count(self, search)
+
+    Budgeted._count = noted
+    try:
+        yield held
+    finally:
+        Budgeted._count = count
+
+
+def _held(rows: int) -> dict:
+    """B4 (Figure 16): runs that are held at a time, and bytes of the search, against the letters of the pattern, with proxies and
+    without. Theorem 2 bounds the first by k + 1 for each place."""
+    found: dict = {}
+    print("\nLetters of the pattern; runs held at most, KB: all matches with 4 checks a row and with 16, proxies with 4, with all checks; (k + 1) runs for each place")
+    for letters in LENGTHS:
+        some, query = lettered(rows, letters)
+        line = []
+        for report in ("ALL MATCHES BUDGET 4 CHECKS", "ALL MATCHES BUDGET 16 CHECKS", "PROXY MATCHES BUDGET 4 CHECKS", "PROXY MATCHES BUDGET 1000000 CHECKS"):
+            with watched() as held:
+                Clause(report, query=query).run(some)
+            line.append((max(runs for runs, _ in held), max(size for _, size in held) / 1024))
+        found[letters] = line
+        print(f"  {letters:>3}" + "  ".join(f"{runs:>8,} {size:>8,.0f}" for runs, size in line) + f"{3 * letters:>8}")
+    return found
+
+
 def _memory(rows: int) -> dict:
     """B3 (Figures 11 and 13): the size of a history as counts and maps against the letters of the pattern, which a sketch of 800
     cells does not grow with."""
     found: dict = {}
     print("\nLetters of the pattern, vectors of the history, bundles, KB as counts and maps, KB of 800 cells")
-    for letters in (4, 8, 16, 32):
-        names = [f"V{i}" for i in range(letters)]
-        rng = np.random.default_rng(letters)
-        which = np.where(rng.random(rows) < 0.3, rng.integers(0, letters, rows), -1)
-        for at in range(20, rows - 4 * letters, 6 * letters):
-            which[at : at + 2 * letters - 2 : 2] = np.delete(np.arange(letters), rng.integers(0, letters))
-        some = Stream(np.zeros(rows, dtype=np.int64), np.arange(rows), {v: which == i for i, v in enumerate(names)})
-        window = 3 * letters
-        define = ", ".join(f"{v} AS letter = {v!r}" for v in names)
-        query = Query(f"ORDER BY ts {{measures}} PATTERN ({' '.join(names)}) WINDOW {window} APPROX 2 {{report}} DEFINE {define}", window)
+    for letters in LENGTHS:
+        some, query = lettered(rows, letters)
         history = learnt(some, "PROXY", 8, query)
         bundles = len({b for row in history for b in row["bundles"]})
         size, cells = len(history) * (8 + bundles / 8) / 1024, 800 * (8 + bundles / 8) / 1024
@@ -365,18 +407,23 @@ def _proxies(rows: int) -> dict:
 
 def _days(rows: int) -> dict:
     """B5 (Figure 17): five days, on the fourth of which words begin to lack another letter. The history of the first day; one
-    refreshed daily by what a run with a budget left; one of the same day."""
+    refreshed daily by what a run with a budget left, with EXPLORE and without; one of the same day."""
     days = [stream(rows, 10 + day, lacking="a" if day < 3 else "e", noise="abde") for day in range(5)]
     found: dict = {}
-    print("\nDays 2 to 5, words lack a until day 3, e then; match points / bundles at 1 check with a history of day 1, refreshed daily by BUDGET 4 CHECKS, of the same day")
+    print("\nDays 2 to 5, words lack a until day 3, e then; match points / bundles at 1 check with a history of day 1, refreshed daily by so many checks, of the same day")
+    kept = {f"{n} check{'s' * (n > 1)}{explored.lower()}": (n, explored) for n in (1, 4) for explored in ("", " EXPLORE")}
     for order in (PROMISING, "history g = 8"):
         first = learnt(days[0], "PROXY", 8)
-        refreshed, lines = first, {"day 1": [], "refreshed": [], "same day": []}
+        lines: dict = {label: [] for label in ("day 1", *kept, "same day")}
+        refreshed = dict.fromkeys(kept, first)
         for day in days[1:]:
-            for label, history in (("day 1", first), ("refreshed", refreshed), ("same day", learnt(day, "PROXY", 8))):
+            for label, history in {"day 1": first, **refreshed, "same day": learnt(day, "PROXY", 8)}.items():
                 lines[label].append(Recall(day, "PROXY MATCHES", LETTERS_QUERY, {8: history}).of(order, 1))
-            refreshed = learnt(day, "PROXY", 8, budget="BUDGET 4 CHECKS", used=refreshed)
+            for label, (checks, explored) in kept.items():
+                refreshed[label] = learnt(day, "PROXY", 8, budget=f"BUDGET {checks} CHECKS", used=refreshed[label], explored=explored)
         found[order] = lines
         for label, shares in lines.items():
-            print(f"  {order:<16}{label:<12}" + "  ".join(f"{a:.2f}/{b:.2f}" for a, b in shares))
+            print(f"  {order:<16}{label:<18}" + "  ".join(f"{a:.2f}/{b:.2f}" for a, b in shares))
+        worst = {label: max(same[j] - some[j] for some, same in zip(lines[label], lines["same day"]) for j in (0, 1)) for label in ("day 1", *kept)}
+        print(f"  {order}: below a history of the same day by at most " + ", ".join(f"{label} {lost:.3f}" for label, lost in worst.items()))
     return found

@@ -56,6 +56,22 @@ def memory(found: dict, path: Path) -> None:
     _saved(figure, path)
 
 
+def held(found: dict, path: Path) -> None:
+    """Runs held at a time, and kilobytes of the search, against the letters of the pattern (Figure 16)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    labels = ("all, 4 checks", "all, 16 checks", "proxies, 4 checks", "proxies, all checks")
+    for i, title in enumerate(("runs held at most", "KB of the search")):
+        axes = figure.add_subplot(1, 2, i + 1, title=title, xlabel="letters of the pattern", yscale="log")
+        for j, label in enumerate(labels):
+            axes.plot(list(found), [line[j][i] for line in found.values()], marker="o", label=label)
+        if i == 0:
+            axes.plot(list(found), [3 * letters for letters in found], linestyle="--", label="k + 1 for each place")
+            axes.legend(fontsize=7)
+    _saved(figure, path)
+
+
 def days(found: dict, path: Path) -> None:
     """Match points found by day, a line for each history (Figure 17)."""
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ START = 0
 
 class Places:
     """A pattern written out: ``variable`` of each place from 1 on, and the least cost of all that is missing between two places,
-    START and ``end`` among them."""
+    START and ``end`` among them. ``options``: of these the costs by the negations that the way there crosses."""
 
     def __init__(self, form, weights) -> None:
         self.weights = weights
@@ -33,19 +33,20 @@ class Places:
         self._way(last, leave, 0)
         self.end = len(self.variable) + 1
         doors = {p: door for p, (_, door, _) in self.variable.items()}
-        self.cost = {}
+        self.cost, self.options = {}, {}
         for p, begin in [(START, entry), *((p, out) for p, (_, _, out) in self.variable.items())]:
             costs = self._from(begin)
             for q, to in [*doors.items(), (self.end, leave)]:
                 if to in costs:
-                    self.cost[p, q] = costs[to]
+                    self.options[p, q] = costs[to]
+                    self.cost[p, q] = min(costs[to].values())
 
     def _node(self):
         self.nodes += 1
         return self.nodes
 
-    def _way(self, a, b, cost):
-        self.ways.setdefault(a, []).append((b, Fraction(cost)))
+    def _way(self, a, b, cost, *crossed):
+        self.ways.setdefault(a, []).append((b, Fraction(cost), frozenset(crossed)))
 
     def _built(self, form):
         kind = form[0]
@@ -72,6 +73,12 @@ class Places:
             return self._built(("alt", [("cat", list(order)) for order in permutations(form[1])]))
         if kind == "rep":
             return self._repeated(*form[1:4])
+        if kind == "neg":
+            enter, leave = self._node(), self._node()
+            self._way(enter, leave, 0, form[1])
+            if f"~{form[1]}" in self.weights:
+                self._way(enter, leave, self.weights[f"~{form[1]}"])
+            return enter, leave
         if kind == "empty":
             return self._built(("cat", []))
         raise ValueError(f"no form that is local to its rows: {kind}")
@@ -98,26 +105,29 @@ class Places:
         return enter, out
 
     def _from(self, begin):
-        """The least cost of getting to each node without taking a row."""
-        costs, todo = {begin: Fraction(0)}, [begin]
+        """The least cost of getting to each node without taking a row, by the negations crossed."""
+        costs, todo = {begin: {frozenset(): Fraction(0)}}, [(begin, frozenset())]
         while todo:
-            node = todo.pop()
-            for to, more in self.ways.get(node, ()):
-                if to not in costs or costs[node] + more < costs[to]:
-                    costs[to] = costs[node] + more
-                    todo.append(to)
+            node, crossed = todo.pop()
+            for to, more, over in self.ways.get(node, ()):
+                cost, some = costs[node][crossed] + more, costs.setdefault(to, {})
+                if crossed | over not in some or cost < some[crossed | over]:
+                    some[crossed | over] = cost
+                    todo.append((to, crossed | over))
         return costs
 
 
 @dataclass(frozen=True)
 class Run:
-    """Rows taken, the places at which they were, the cost so far, and the vectors at which they were taken."""
+    """Rows taken, the places at which they were, the cost so far, the vectors at which they were taken, and what may not stand
+    ``before`` the first."""
 
     rows: tuple = ()
     places: tuple = ()
     cost: Fraction = Fraction(0)
     vectors: tuple = ()
     tries: tuple = ()
+    before: frozenset = frozenset()
 
     @property
     def place(self):
@@ -173,21 +183,37 @@ class Budgeted:
         def take(run, q, cost):
             """The run with the row at hand; None where its condition does not hold. Whatever comes of it is noted."""
             vector = self.vector(run, q, cost, times, i, recorded or self.intervals)
-            who = object() if exploring else (run.rows, run.places) if run.rows else i
+            who = object() if exploring else (run.rows, run.places, run.before) if run.rows else i
             if (who, vector) not in seen:
                 seen.add((who, vector))
                 answer.visits[vector] += 1
             number = promises.tries(self.vector(run, q, cost, times, i, self.intervals)) if promises else 0
             if places.variable[q][0] == self.above and not values[i] > values[run.rows[0]]:
                 return None  # it was tried
-            longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector), (*run.tries, number))
-            error = cost + places.cost.get((q, places.end), self.k + 1)
+            longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector), (*run.tries, number), run.before)
+            error = cost + min((more for crossed, more in places.options.get((q, places.end), {}).items() if not outside(longer, crossed)), default=self.k + 1)
             if error <= self.k:
                 answer.matches.setdefault(i, []).append(Match(longer.rows, tuple(places.variable[p][0] for p in longer.places), error))
                 led.update(longer.tries)
                 for reached in longer.vectors:
                     answer.points.setdefault(reached, set()).add(i)
             return longer
+
+        def hinders(crossed, rows):
+            return any(letters[j] in self.takes[v] for v in crossed for j in rows)
+
+        def outside(run, crossed):
+            """Whether something stands behind the last row that may not, or before the first, where the window looks."""
+            ahead = [j for j in range(run.rows[-1] + 1, len(letters)) if abs(times[j] - times[run.rows[0]]) < self.window]
+            return hinders(crossed, ahead) or any(abs(times[run.rows[-1]] - times[j]) < self.window and hinders(run.before, [j]) for j in range(run.rows[0]))
+
+        def steps(run, q):
+            """(run, cost) with which a run may be tried at a place; one that begins for each set of negations that it crosses."""
+            options = places.options.get((run.place, q), {})
+            if not run.rows:
+                return [(Run(before=crossed), cost) for crossed, cost in options.items()]
+            least = min((cost for crossed, cost in options.items() if not hinders(crossed, range(run.rows[-1] + 1, i))), default=self.k + 1)
+            return [(run, run.cost + least)]
 
         def ages(run, i):
             return self.vector(run, 0, 0, times, i, self.intervals)[2:]
@@ -200,11 +226,10 @@ class Budgeted:
                 if abs(times[i] - times[start]) >= self.window:
                     continue
                 for q, (variable, _, _) in places.variable.items():
-                    cost = run.cost + places.cost.get((run.place, q), self.k + 1)
-                    if letter in self.takes[variable] and cost <= self.k:
-                        candidates.append((run, q, cost))
+                    if letter in self.takes[variable]:
+                        candidates += [(begun, q, cost) for begun, cost in steps(run, q) if cost <= self.k]
             if self.proxies:
-                candidates = self._best(candidates, i, places, values)
+                candidates = self._best(candidates, i, places, values, Fates(self, places, letters, times))
             led.clear()
             used, seeds = 0, []
             if agents and any(letter in self.takes[variable] for variable, _, _ in places.variable.values()):
@@ -229,7 +254,7 @@ class Budgeted:
         remaining = math.ceil(Fraction(g * (self.window - abs(times[i] - times[start])), self.window))
         return q, cost, remaining, math.floor(Fraction(g * abs(times[i] - times[last]), self.window))
 
-    def _best(self, candidates, i, places, values):
+    def _best(self, candidates, i, places, values, fates):
         """Of the candidates of one place and cost the one that began last, then that of the earliest rows; where ``above`` is at
         that place or behind it, one for each place, cost and value with which a run comes there."""
         found = {}
@@ -239,6 +264,8 @@ class Budgeted:
             if self.above and (places.variable[q][0] == self.above or self._told(places, q, cost)):
                 ahead = tuple(places.cost.get((run.place, r)) for r in (*places.variable, places.end))
                 key += (ahead, run.cost, values[run.rows[0]] if run.rows and self._told(places, run.place, run.cost) else None)
+            if fates.apart(q, cost):
+                key += fates.of(run)
             if key not in found or order < found[key][0]:
                 found[key] = (order, (run, q, cost))
         return [candidate for _, candidate in found.values()]
@@ -302,6 +329,59 @@ class Budgeted:
             covered[b] = max(covered.get(b, Fraction(0)), share)
 
 
+class Fates:
+    """What negations may yet do to runs, by which these are told apart."""
+
+    def __init__(self, query: Budgeted, places: Places, letters, times) -> None:
+        self.query, self.places, self.letters, self.times = query, places, letters, times
+        self.begins = any(crossed for _, crossed, _, _ in self.onward(START, Fraction(0)))
+
+    def onward(self, place, cost):
+        """(place, negations crossed, cost there, whether it is the end) of what may come next on the way to a match."""
+        for (p, q), options in self.places.options.items():
+            for crossed, more in options.items():
+                if p == place and cost + more <= self.query.k and (q == self.places.end or self.completes(q, cost + more)):
+                    yield q, crossed, cost + more, q == self.places.end
+
+    def completes(self, place, cost):
+        return any(ends for _, _, _, _, ends in self.behind(place, cost))
+
+    def behind(self, place, cost):
+        """All that may come behind a place, whatever becomes of it."""
+        seen, todo = set(), [(place, cost)]
+        while todo:
+            at, so_far = todo.pop()
+            for (p, q), options in self.places.options.items():
+                for crossed, more in options.items():
+                    if p == at and so_far + more <= self.query.k:
+                        yield at, so_far, q, crossed, q == self.places.end
+                        if q != self.places.end and (q, so_far + more) not in seen:
+                            seen.add((q, so_far + more))
+                            todo.append((q, so_far + more))
+
+    def closes(self, place, cost):
+        """Whether a negation may stand behind the last row of a match to come."""
+        for at, so_far, _, crossed, ends in self.behind(place, cost):
+            free = [c for some, c in self.places.options.get((at, self.places.end), {}).items() if not some]
+            if ends and crossed and so_far + self.places.options[at, self.places.end][crossed] < so_far + min(free, default=self.query.k + 1):
+                return True
+        return False
+
+    def apart(self, place, cost):
+        return self.begins or self.closes(place, cost)
+
+    def of(self, run):
+        if not run.rows:
+            return START, run.before
+        start, last, size = run.rows[0], run.rows[-1], len(self.letters)
+        before = [j for j in range(start) if any(self.letters[j] in self.query.takes[v] for v in run.before)]
+        hindering = {v for q, crossed, _, ends in self.onward(run.place, run.cost) if not ends for v in crossed}
+        nearest = tuple(next((j for j in range(last + 1, size) if self.letters[j] in self.query.takes[v]), None) for v in sorted(hindering))
+        until = next((j for j in range(start, size) if abs(self.times[j] - self.times[start]) >= self.query.window), size)
+        ahead = tuple(tuple(sorted((tuple(sorted(c)), m) for c, m in self.places.options.get((run.place, r), {}).items())) for r in (*self.places.variable, self.places.end))
+        return ahead, run.cost, max(before, default=-1), until if self.closes(run.place, run.cost) else None, nearest
+
+
 class Promises:
     """What a history and the partition so far tell of a vector: how many match points come of a run that is tried there."""
 
@@ -311,10 +391,11 @@ class Promises:
         while todo:
             at, cost = todo.pop()
             for q in places.variable:
-                after = (q, cost + places.cost.get((at, q), query.k + 1))
-                if after[1] <= query.k and after not in stands:
-                    stands.add(after)
-                    todo.append(after)
+                for more in places.options.get((at, q), {}).values():
+                    after = (q, cost + more)
+                    if after[1] <= query.k and after not in stands:
+                        stands.add(after)
+                        todo.append(after)
         told = {v: (n, query.points[v]) for v, (n, _) in query.history.items() if v[:2] in stands and 1 <= v[2] <= g and 0 <= v[3] < g}
         self.mean = sum(points for _, points in told.values()) / max(sum(n for n, _ in told.values()), 1)
         self.told = told

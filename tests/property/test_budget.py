@@ -27,18 +27,18 @@ _VECTOR = [("place", pa.int32()), ("errors", pa.float64()), ("remaining", pa.int
 HISTORY_TYPE = pa.list_(pa.struct([("pattern", pa.string()), *_VECTOR, ("bundles", pa.list_(pa.int32()))]))
 
 
-def budgeted_case(rng):
+def budgeted_case(rng, shapes=("letters", "plain")):
     """A random clause that a BUDGET goes with, with more checks than it has candidates."""
     while True:
-        case = approx_cases.random_case(rng, strategy=ANY, shapes=("letters", "plain"))
+        case = approx_cases.random_case(rng, strategy=ANY, shapes=shapes)
         if case.window is not None:
             return case.with_(checks=ENOUGH)
 
 
-def compare(rng, queries, count) -> Tally:
+def compare(rng, queries, count, *shapes) -> Tally:
     tally = Tally()
     while tally.pairs < queries * count * 0.8:
-        case = budgeted_case(rng)
+        case = budgeted_case(rng, shapes or ("letters", "plain"))
         try:
             search = strategy_of(make_plan(parse_clause(case.to_sql()))).search
         except ClauseError as error:
@@ -53,6 +53,12 @@ def compare(rng, queries, count) -> Tally:
 @pytest.mark.parametrize("seed", first(range(22), wider=2))
 def test_with_enough_checks_nothing_is_left_out(seed):
     tally = compare(random.Random(f"enough {seed}"), 30, 40)
+    assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", first(range(22), wider=1))
+def test_with_enough_checks_nothing_is_left_out_beside_a_negation(seed):
+    tally = compare(random.Random(f"enough without {seed}"), 30, 40, "negation")
     assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs
 
 
@@ -78,6 +84,19 @@ def random_budgeted(rng, *, checks=True) -> oracle.Budgeted:
     return oracle.Budgeted(form, takes, rng.choice(choices), weights, rng.randrange(3, 13), rng.random() < 0.6, rng.randrange(1, 5) if checks else None)
 
 
+def random_hindered(rng, *, checks=True) -> oracle.Budgeted:
+    """The same with negations, some of which cost an error."""
+    query = random_budgeted(rng, checks=checks)
+    parts = list(query.pattern[1]) if query.pattern[0] == "cat" else [query.pattern]
+    for name in "MN"[: rng.choice([1, 1, 2])]:
+        parts.insert(rng.randrange(len(parts) + 1), ("neg", name))
+        query.takes[name] = set(rng.sample(LETTERS, rng.choice([1, 1, 2])))
+        if rng.random() < 0.3:
+            query.weights[f"~{name}"] = Fraction(rng.choice([1, 2]), 2)
+    query.pattern = ("cat", parts)
+    return query
+
+
 def _grouped(rng, names):
     parts = [("var", rng.choice(names)) for _ in range(rng.choice([1, 2]))]
     inner = approx_cases._letters(rng, names[:2])
@@ -98,8 +117,8 @@ def _greedy(form):
 
 
 def clause(query: oracle.Budgeted, options: str, measures: str) -> str:
-    names = sorted({name for name, _, _ in oracle.Places(query.pattern, query.weights).variable.values()})
-    weights = ", ".join(f"{name} {float(weight)}" for name, weight in query.weights.items() if name in names)
+    names = sorted({name for name, _, _ in oracle.Places(query.pattern, query.weights).variable.values()} | set(pattern.variables(query.pattern)))
+    weights = ", ".join(f"{name} {float(weight)}" for name, weight in query.weights.items() if name.strip("~") in names)
     listed = {name: ", ".join(f"'{letter}'" for letter in sorted(query.takes[name])) for name in names}
     budget = f"BUDGET {query.checks} CHECKS" if query.checks else ""
     budget += " USING HISTORY h" if query.history is not None else ""
@@ -189,10 +208,10 @@ def random_streams(rng, count) -> list[tuple[str, list[int]]]:
     return found
 
 
-def compare_choices(rng, queries, count, *, with_history, published=True, explore=False) -> Counter:
+def compare_choices(rng, queries, count, *, with_history, published=True, explore=False, some_query=random_budgeted) -> Counter:
     tally: Counter = Counter()
     for _ in range(queries):
-        query = random_budgeted(rng)
+        query = some_query(rng)
         if with_history:
             query.intervals = rng.choice([1, 1, 2, 4])
             query.history = random_history(rng, query) | {(1, Fraction(0), query.intervals, query.intervals - 1): (7, (0,))}
@@ -232,6 +251,12 @@ def compare_choices(rng, queries, count, *, with_history, published=True, explor
 def test_choices_without_history(seed):
     tally = compare_choices(random.Random(f"plain order {seed}"), 40, 12, with_history=False)
     assert tally["matched"] >= 0.35 * tally["pairs"] and tally["left"] >= 0.4 * tally["pairs"]
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
+def test_choices_beside_a_negation(seed):
+    tally = compare_choices(random.Random(f"hindered {seed}"), 16, 8, with_history=seed % 2 > 0, published=seed % 4 == 1, some_query=random_hindered)
+    assert tally["matched"] >= 0.2 * tally["pairs"] and tally["left"] >= 0.25 * tally["pairs"]
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))

@@ -1,5 +1,6 @@
 """Under few checks, with agents and without: what is COMPLETE() is told without a budget just so, and what is told at all is a
-match."""
+match. With a negation the clause without a budget goes through all matches, and of several ways to one match it may tell another
+one."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
@@ -17,31 +19,31 @@ from tests.property.test_budget import budgeted_case
 from tests.selection import first
 
 
-def matches(rows) -> list[tuple[bool, tuple]]:
-    """Each match of a partition's output rows as (complete, its rows without their number)."""
+def matches(rows, but=()) -> list[tuple[bool, tuple]]:
+    """Each match of a partition's output rows as (complete, its rows without their number, and without some columns)."""
     found: dict = {}
     for row in rows:
         found.setdefault(row["m"], []).append(row)
-    return [(some[0].get("complete", True), tuple(repr(sorted((n, v) for n, v in row.items() if n not in ("m", "complete", "missing"))) for row in some)) for some in found.values()]
+    return [(some[0].get("complete", True), tuple(repr(sorted((n, v) for n, v in row.items() if n not in ("m", "complete", *but))) for row in some)) for some in found.values()]
 
 
-def compare(rng, pairs) -> Counter:
+def compare(rng, pairs, shapes=("letters", "plain"), but=()) -> Counter:
     tally: Counter = Counter()
     while tally["pairs"] < pairs:
-        case = budgeted_case(rng).with_(checks=0)
+        case = budgeted_case(rng, shapes).with_(checks=0)
         if case.report == BUNDLES:
             continue  # what is complete of one may be a part of a greater one
         under = case.with_(checks=rng.choice([1, 1, 2, 3]), complete=True, explore=rng.random() < 0.6)
         try:
-            make_plan(parse_clause(under.to_sql()))
+            strategy_of(make_plan(parse_clause(under.to_sql())))
         except ClauseError as error:
             assert error.error_class in ("SPARKCEP.BUDGET", "SPARKCEP.PATTERN_TOO_COMPLEX"), error
             continue
         some = dict(enumerate(approx_cases.partitions(rng, case, 24)))
         told, every, got = (approx_cases.run(one, some) for one in (case, case.with_(report=ALL), under))
         for p in some:
-            wanted = Counter(match for _, match in matches(told.get(p, [])))
-            have = matches(got.get(p, []))
+            wanted = Counter(match for _, match in matches(told.get(p, []), but))
+            have = matches(got.get(p, []), but)
             complete = Counter(match for done, match in have if done)
             assert not complete - wanted, f"{under.to_sql()}\n{some[p]}\n{complete - wanted}"
             places = {(row["first"], row["last"]) for row in every.get(p, [])}
@@ -56,3 +58,9 @@ def compare(rng, pairs) -> Counter:
 def test_complete_matches_are_those_without_a_budget(seed):
     tally = compare(random.Random(f"complete {seed}"), 1200)
     assert tally["complete"] >= 150 and tally["lost"] >= 150
+
+
+@pytest.mark.parametrize("seed", first(range(6), wider=1))
+def test_complete_matches_with_a_negation_have_the_same_rows_and_errors(seed):
+    tally = compare(random.Random(f"complete without {seed}"), 600, ("negation",), ("missing", "label", "id"))
+    assert tally["complete"] >= 100 and tally["lost"] >= 100

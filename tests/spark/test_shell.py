@@ -100,8 +100,10 @@ def test_errors_of_the_analysis_are_told_as_ours(shell):
     column = f"SELECT * FROM quotes {wrong}".index("B.price > sum") + 1
     assert out == (
         "[SPARKCEP.DATATYPE_MISMATCH] SUM needs a number, not string "
-        f"(line 1, column {column}: 'B.price > sum(A.sym)') SQLSTATE: 42K0E\n"
+        f"(line 1, column {column}: 'B.price > sum(A.sym)') SQLSTATE: 42K0E\n\n"
+        f"== SQL (line 1, position {column}) ==\nSELECT * FROM quotes {wrong}\n{' ' * (column - 1)}{'^' * len('B.price > sum(A.sym)')}\n"
     )
+    assert "did you mean MATCH_RECOGNIZE?" in shell.run(f"SELECT * FROM quotes {MATCH.replace('NIZE', 'NISE')}")
 
 
 def test_errors_of_a_running_query(shell):

@@ -14,8 +14,11 @@ hive = pytest.importorskip("pyhive.hive")
 
 from sparkcep.clause.lexer import split_statements  # noqa: E402
 from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
+from tests.error_messages import FILES as ERRORS  # noqa: E402
+from tests.error_messages import plain, wrong  # noqa: E402
 from tests.selection import part  # noqa: E402
 from tests.spark.programs import as_hive_writes, environment, helpers, needs_javac, wait_until_gone  # noqa: E402
+from tests.sql_case_files import read_case_file  # noqa: E402
 from tests.test_sql_examples import FILES  # noqa: E402
 
 pytestmark = [needs_javac, pytest.mark.process]
@@ -83,12 +86,36 @@ def test_errors(cursor):
     column = f"FROM quotes {BAD}".index("DEFINE X") + 8
     assert state == "42K0E" and "[SPARKCEP.UNKNOWN_VARIABLE]" in message
     assert message.endswith(f"== SQL (line 2, position {column}) ==\nFROM quotes {BAD}\n{' ' * (column - 1)}^")
-    wrong = MATCH.replace("PATTERN (A)", "PATTERN (A B)").replace("price > 10", "price > 10, B AS B.price > sum(A.sym)")
-    state, message = failure(cursor, f"SELECT * FROM quotes {wrong}")
+    wrong_type = MATCH.replace("PATTERN (A)", "PATTERN (A B)").replace("price > 10", "price > 10, B AS B.price > sum(A.sym)")
+    state, message = failure(cursor, f"SELECT * FROM quotes {wrong_type}")
     assert state == "42K0E" and "[SPARKCEP.DATATYPE_MISMATCH] SUM needs a number, not string (line 1, column " in message
-    assert "Traceback" not in message
+    assert "Traceback" not in message and message.endswith(" " * 20 + "^" * 20)
+    state, message = failure(cursor, f"SELECT * FROM quotes {MATCH.replace('NIZE', 'NISE')}")
+    assert state == "42601" and "did you mean MATCH_RECOGNIZE?" in message
     assert failure(cursor, f"SELECT * FROM nowhere {MATCH}")[0] == "42P01"
     assert rows(cursor, f"SELECT * FROM quotes {MATCH} ORDER BY sym") == FOUND
+
+
+@pytest.mark.slow
+def test_wrong_statements(server):
+    """Each of the corpus has its class; most have the whole message that ``spark.sql`` gives."""
+    same = 0
+    for path in ERRORS:
+        file, cursor = read_case_file(path), server.session()
+        for view in file.views:
+            cursor.execute(view)
+        for case in wrong(file):
+            for key, value in case.settings.items():
+                cursor.execute(f"SET {key}={value}")
+            with pytest.raises(hive.OperationalError) as caught:
+                cursor.execute(case.statements[-1])
+                cursor.fetchall()
+            for key in case.settings:
+                cursor.execute(f"RESET {key}")
+            said = plain(caught.value.args[0].status.errorMessage)
+            assert case.error.whole.partition("]")[0] in said and "Traceback" not in said, (case.name, said)
+            same += case.error.whole in said
+    assert same >= 255
 
 
 def test_sessions_side_by_side(server):

@@ -29,6 +29,7 @@ import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentEx
 import org.apache.spark.sql.catalyst.expressions.PythonUDTFAnalyzeResult;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedPolymorphicPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Function0;
@@ -210,6 +211,8 @@ final class PythonFunctions {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       // Spark's own operator for table functions cannot send two columns of one name
       request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !MatchStrategy.isOn()).put("streaming", streaming);
+      Option<String> statement = CurrentOrigin.get().sqlText();
+      request.put("sql", statement.isDefined() ? statement.get() : "");
       JsonNode answer = asked(request);
       if (answer.has("error")) {
         throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));

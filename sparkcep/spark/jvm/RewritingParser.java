@@ -25,6 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /** Rewrites the text of statements, leaves all other calls to Spark's parser. */
 final class RewritingParser implements InvocationHandler {
   private static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
+  private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -58,8 +59,23 @@ final class RewritingParser implements InvocationHandler {
       if (own != null && cause instanceof ParseException error) {
         throw new Telling.Unparsed(own, error, Telling.message(own, error));
       }
+      if (own == null && cause instanceof ParseException && SparkcepExtensions.isActive() && takesStatement(method, args)) {
+        tellUnbegun((String) args[0]);
+      }
       boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
       throw declared ? cause : asParseException((AnalysisException) cause, args);
+    }
+  }
+
+  /** Raises what keeps a clause from being one in a statement that Spark cannot parse, if that is what is wrong. */
+  private static void tellUnbegun(String text)
+      throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
+    if (PATTERN.matcher(text).find()) {
+      ObjectNode request = JSON.createObjectNode();
+      JsonNode answer = ask(request.put("kind", "unbegun").put("sql", text));
+      if (answer.has("error")) {
+        throw new ClauseException(text, answer.get("error"));
+      }
     }
   }
 
