@@ -81,6 +81,8 @@ def _comments(path: Path) -> list[str]:
 def written(path: Path, spark: Any) -> Iterator[str]:
     """The lines of a file of cases, with the messages that its statements get now."""
     file = read_case_file(path)
+    for stream in file.streams:
+        stream.define(spark)
     for view in file.views:
         spark.sql(view)
     cases = {case.line: case for case in file.cases}

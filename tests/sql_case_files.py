@@ -9,6 +9,9 @@ A file is a sequence of blocks; blank lines and lines that begin with ``#`` may 
     view words                                       a query up to a blank line
     SELECT ...
 
+    stream t (ts TIMESTAMP, i INT) WATERMARK ts      a streaming view, with a watermark on a column or without
+    set: key=value                                   for all cases behind it
+
     case some_name                                   lines that begin with # may stand before the statement
     params: {"low": 3}                               or a list for ? markers; a Python literal
     set: spark.sql.caseSensitive=true                for this case only
@@ -79,10 +82,25 @@ class Case:
     error: ExpectedError | None = None
 
 
+@dataclass(frozen=True)
+class Stream:
+    """A streaming view of rows whose columns are NULL; ``columns``: of each name and type; ``watermark``: the column that has one,
+    or nothing."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    watermark: str
+
+    def define(self, spark) -> None:
+        frame = spark.readStream.format("rate").load().selectExpr(*(f"CAST(NULL AS {kind}) AS {name}" for name, kind in self.columns))
+        (frame.withWatermark(self.watermark, "5 seconds") if self.watermark else frame).createOrReplaceTempView(self.name)
+
+
 @dataclass
 class CaseFile:
     path: Path
     views: list[str] = field(default_factory=list)
+    streams: list[Stream] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
 
 
@@ -131,6 +149,7 @@ class _Reader:
         self.lines = text.split("\n")
         self.at = 0
         self.relations: set[str] = set()
+        self.all = Case("", 0, [])  # has the settings of all cases
 
     def error(self, message: str, at: int | None = None) -> CaseFileError:
         return CaseFileError(f"{self.file.path}:{(self.at if at is None else at) + 1}: {message}")
@@ -144,10 +163,15 @@ class _Reader:
                 self._table()
             elif line.startswith("view "):
                 self._view()
+            elif line.startswith("stream "):
+                self._stream()
+            elif line.startswith("set: "):
+                self._option(self.all, "set", line.removeprefix("set: "))
+                self.at += 1
             elif line.startswith("case "):
                 self._case()
             else:
-                raise self.error(f"expected 'table', 'view', 'case', a comment or a blank line, not: {line}")
+                raise self.error(f"expected 'table', 'view', 'stream', 'case', a comment or a blank line, not: {line}")
         if not self.file.cases:
             raise self.error("the file has no case")
         return self.file
@@ -170,12 +194,7 @@ class _Reader:
         if not head:
             raise self.error("expected 'table name (column TYPE, ...)'")
         start = self._relation(head[1])
-        columns = []
-        for text in split_top_level(head[2], ","):
-            column = re.fullmatch(r"(`(?:[^`]|``)+`|\w+)\s+(\S.*)", text)
-            if not column:
-                raise self.error(f"expected 'column TYPE', not: {text}")
-            columns.append((column[1], column[2]))
+        columns = self._columns(head[2])
         self.at += 1
         rows = []
         for number, line in self._block():
@@ -192,6 +211,23 @@ class _Reader:
         else:
             nulls = ", ".join(f"NULL AS col{i + 1}" for i in range(len(columns)))
             self.file.views.append(f"{start}SELECT {casts} FROM (SELECT {nulls}) WHERE false")
+
+    def _columns(self, text: str) -> list[tuple[str, str]]:
+        columns = []
+        for part in split_top_level(text, ","):
+            column = re.fullmatch(r"(`(?:[^`]|``)+`|\w+)\s+(\S.*)", part)
+            if not column:
+                raise self.error(f"expected 'column TYPE', not: {part}")
+            columns.append((column[1], column[2]))
+        return columns
+
+    def _stream(self) -> None:
+        head = re.fullmatch(r"stream (\w+) \((.+)\)(?: WATERMARK (\w+))?\s*", self.lines[self.at])
+        if not head:
+            raise self.error("expected 'stream name (column TYPE, ...) WATERMARK column'")
+        self._relation(head[1])
+        self.file.streams.append(Stream(head[1], tuple(self._columns(head[2])), head[3] or ""))
+        self.at += 1
 
     def _view(self) -> None:
         head = re.fullmatch(r"view (\w+)\s*", self.lines[self.at])
@@ -210,7 +246,7 @@ class _Reader:
             raise self.error("expected 'case name' with a name of letters, digits and _")
         if any(case.name == head[1] for case in self.file.cases):
             raise self.error(f"case {head[1]} is there twice")
-        case = Case(head[1], self.at + 1, [])
+        case = Case(head[1], self.at + 1, [], settings=dict(self.all.settings))
         self.at += 1
         sql = []
         while self.at < len(self.lines) and self.lines[self.at].rstrip() != "----":

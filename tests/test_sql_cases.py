@@ -50,6 +50,8 @@ class Views:
             for table in self.spark.catalog.listTables():
                 if table.isTemporary:
                     self.spark.catalog.dropTempView(table.name)
+            for stream in file.streams:
+                stream.define(self.spark)
             for statement in file.views:
                 self.spark.sql(statement)
             self.loaded = file.path
@@ -160,13 +162,14 @@ def test_there_are_cases():
 GOOD_TABLE = "table t (a STRING, b INT)\nx | 1\n\n"
 MALFORMED = [
     ("", "the file has no case"),
-    ("something\n", "expected 'table', 'view', 'case'"),
+    ("something\n", "expected 'table', 'view', 'stream', 'case'"),
     ("table t a INT\n1\n", "expected 'table name"),
     ("table t (a)\n1\n", "expected 'column TYPE'"),
     ("table t (a INT, b INT)\n1\n", "2 columns but 1 cells"),
     ("table t (a INT, b INT)\n1 | \n", "an empty cell"),
     (GOOD_TABLE + GOOD_TABLE, "t is there twice"),
     ("view v\n\n", "view v has no query"),
+    ("stream s a INT\n", "expected 'stream name"),
     ("case two words\nSELECT 1\n----\n1\n", "expected 'case name'"),
     ("case a\nSELECT 1\n----\n1\n\ncase a\nSELECT 1\n----\n1\n", "case a is there twice"),
     ("case a\nSELECT 1\n", "case a has no line ----"),

@@ -39,6 +39,8 @@ def check_stream(plan: Plan) -> None:
     for message, there in _families(plan):
         if there:
             raise _wrong(plan, message, UNSUPPORTED)
+    if plan.ranking is not None and plan.ranking.top and plan.slide is None:
+        raise _wrong(plan, "TOP k without SLIDE ranks a partition as a whole, which a stream never ends; rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
     strategy = placed_strategy(plan)
     if strategy.question in _QUESTIONS:
         _check_last_rows(plan, strategy)
@@ -130,7 +132,7 @@ def _numbers_asked(plan: Plan) -> bool:
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, why and what would be right, and whether the clause has it."""
-    top, automaton, approximate = plan.ranking is not None and plan.ranking.top > 0, plan.automaton, plan.approximate
+    automaton, approximate = plan.automaton, plan.approximate
     whole = "has Spark number the rows of whole partitions, which a stream does not have"
     return [
         (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
@@ -138,7 +140,6 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
             f"an arc ON EXPIRY {YET}; what does not come is told by a negation, as EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~B) WINDOW INTERVAL '1' HOUR",
             automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs),
         ),
-        ("TOP k without SLIDE ranks a partition as a whole, which a stream never ends; write WINDOW and SLIDE, or rank a table of the matches", top and plan.slide is None),
         (
             "MATCH HISTORY counts what all rows of a partition led to, which is not known before its end; record it over a table of past rows",
             approximate is not None and approximate.report == HISTORY,
@@ -242,9 +243,10 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
 
 
 def _placeless(value: object) -> object:
-    """A part of a plan without its places."""
+    """A part of a plan without its places, and without members that say nothing: an older version may not have had these."""
     if isinstance(value, dict):
-        return {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "column_at", "text") and "line" in value)}
+        parts = {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "column_at", "text") and "line" in value)}
+        return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 
 

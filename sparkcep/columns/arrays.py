@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import MatchRuntimeError
+
+_SORTED_BITS = 63  # of a number by which rows are sorted
 
 
 def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -205,3 +208,24 @@ def equal_codes(lists: list[list[pa.Array]]) -> np.ndarray | None:
         paired = np.unique(np.stack([codes.ravel(), found.ravel()]), axis=1, return_inverse=True)[1]
         codes = np.where(missing, -1, paired.reshape(codes.shape))
     return codes
+
+
+def stable_order(by: Sequence[np.ndarray]) -> np.ndarray:
+    """int64 (rows): their places sorted by the first of ``by``, then the next; rows that tie stay as they came.
+
+    Where the values lie so close together that they fit one number with the row's place behind them, these are sorted, which is
+    several times as fast as numpy's sort by many.
+    """
+    rows = len(by[0])
+    if rows == 0:
+        return np.zeros(0, dtype=np.int64)
+    if all(np.issubdtype(values.dtype, np.integer) for values in by):
+        lows = [int(values.min()) for values in by]
+        bits = [(int(values.max()) - low).bit_length() for values, low in zip(by, lows, strict=True)]
+        place = (rows - 1).bit_length()
+        if sum(bits) + place < _SORTED_BITS:
+            packed = np.zeros(rows, dtype=np.int64)
+            for values, low, width in zip(by, lows, bits, strict=True):
+                packed = (packed << width) | (values.astype(np.int64) - low)
+            return np.sort((packed << place) | np.arange(rows)) & ((1 << place) - 1)
+    return np.lexsort(by[::-1])

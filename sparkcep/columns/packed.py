@@ -27,8 +27,26 @@ class Sections:
     def __init__(self, values: np.ndarray, bounds: np.ndarray) -> None:
         values = np.ascontiguousarray(values)
         self.data = values.view(BYTE).reshape(-1)
-        self.until = (bounds * values.itemsize).tolist() if len(values) else [0] * len(bounds)
+        self.until = bounds * values.itemsize if len(values) else np.zeros(len(bounds), dtype=np.int64)
         self.sizes = np.diff(self.until)
+
+    def pieces(self) -> pa.Array:
+        """The bytes of each piece."""
+        return pa.Array.from_buffers(pa.large_binary(), len(self.until) - 1, [None, pa.py_buffer(self.until), pa.py_buffer(self.data)])
+
+
+def slices(whole: pa.Buffer, begin: np.ndarray, end: np.ndarray) -> pa.Array:
+    """The bytes from each ``begin`` to its ``end``, of which none begins before the one before it has ended; they lie together."""
+    ends = np.append(np.stack([begin, end], axis=1).ravel(), end[-1:]).astype(np.int64)
+    among = pa.Array.from_buffers(pa.large_binary(), 2 * len(begin), [None, pa.py_buffer(ends), whole])
+    return among.take(pa.array(np.arange(0, 2 * len(begin), 2)))
+
+
+def bytes_of(column: pa.Array) -> tuple[pa.Buffer, np.ndarray]:
+    """The memory of a column of bytes, of type large_binary, and where in it each value begins; int64 (values + 1)."""
+    _, ends, data = column.buffers()
+    begins = np.frombuffer(ends, dtype=np.int64, count=len(column) + 1, offset=8 * column.offset) if len(column) else np.zeros(1, dtype=np.int64)
+    return data if data is not None else pa.py_buffer(b""), begins
 
 
 def described(t: pa.DataType) -> str:

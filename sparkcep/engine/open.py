@@ -151,7 +151,7 @@ class OpenPartitions:
         written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
         return [next(written) if goes else b"" for goes in going.tolist()]
 
-    def joined(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> tuple[Chunk, Any]:
+    def joined(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes] | pa.Array, going: np.ndarray) -> tuple[Chunk, Any]:
         """Of each partition first the kept rows, then those that came; and what is known of it."""
         open, kept = self.bytes.read(states)
         old = open.rows

@@ -48,7 +48,7 @@ class Prepared:
 class Task:
     """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
     of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``totals``: what the checks of a
-    budget came to."""
+    budget came to; ``matches``: how many were told."""
 
     prepared: Prepared
     limits: Limits
@@ -58,6 +58,7 @@ class Task:
     ran: set[str] = field(default_factory=set)
     looks: int = 0
     totals: Totals = field(default_factory=Totals)
+    matches: int = 0
 
     @staticmethod
     def of(prepared: Prepared, limits: Limits | None) -> Task:

@@ -66,11 +66,11 @@ class RevisedStream(Stream):
         self.told = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), ToldForm())
         self.counting = any(leaf.spec.kind == "change_number" for leaf in self.plan.leaves)
 
-    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes], watermark: int) -> Generator[pa.Table, None, Kept]:
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
         """Yields what changes of the matches by the rows that came, and returns what is kept of the keys: as :class:`Stream` has
         it."""
         parts = len(states)
-        inner, outer = parted(states)
+        inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
         waiting, told_bytes = parted(outer)
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
@@ -84,7 +84,7 @@ class RevisedStream(Stream):
         at, time = self.in_order(table, of)
         now, later = at[time[at] <= watermark], at[time[at] > watermark]
         self.tables.count = 0
-        final, inner, due, count = self._settled(table, of, now, inner, watermark)
+        final, inner, due, count, held = self._settled(table, of, now, inner, watermark)
         limit = self._limit(watermark)
         seen = later[time[later] <= limit]
         guessed = self._guessed(table, of, seen, inner)
@@ -97,15 +97,14 @@ class RevisedStream(Stream):
         waits = np.bincount(of[later], minlength=parts)
         if not self.counting:
             number = np.zeros_like(number)
-        outer = self.pending.written(Open.of(waits), table.take(pa.array(later)), waits)
-        remembered = self.told.written(Told(sizes, number), kept, sizes)
+        outer = self.pending.column(Open.of(waits), table.take(pa.array(later)), waits)
+        remembered = self.told.column(Told(sizes, number), kept, sizes)
         some = np.flatnonzero(waits)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waits) - waits)[some]]])
         if limit < _EVER:
-            held = later[time[later] > limit]
-            np.minimum.at(due, of[held], time[held] - (limit - watermark))
-        states = [whole(a, whole(b, c)) for a, b, c in zip(inner, outer, remembered, strict=True)]
-        return Kept(states, due, count, len(later))
+            unseen = later[time[later] > limit]
+            np.minimum.at(due, of[unseen], time[unseen] - (limit - watermark))
+        return Kept(whole(inner, whole(outer, remembered)), due, count, len(later), (count - held, len(later) - pending.num_rows))
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -153,20 +152,21 @@ class RevisedStream(Stream):
 
     # -- matches ------------------------------------------------------------------------------------------------------
 
-    def _settled(self, table: pa.Table, of: np.ndarray, now: np.ndarray, inner: list[bytes], watermark: int):
-        """The matches that end at rows which the watermark has passed; and what the search keeps, when it is due, and how many
-        rows that is."""
+    def _settled(self, table: pa.Table, of: np.ndarray, now: np.ndarray, inner: pa.Array, watermark: int):
+        """The matches that end at rows which the watermark has passed; and what the search keeps, when it is due, how many rows
+        that is, and how many it was."""
         parts, found = len(inner), self._matches([])
         due, count = np.full(parts, NOTHING_DUE), 0
         chunk, open = self.engine.joined(table.take(pa.array(now)), np.bincount(of[now], minlength=parts), inner, np.ones(parts, dtype=bool))
+        held = int(open.rows.sum())
         if chunk.rows:
             found, left = self._searched(self.known(chunk, watermark), open)
             last = chunk.table.take(pa.array(left.rows))
-            inner = self.engine.bytes.written(self.remembered(left.open), last, left.open.rows)
+            inner = self.engine.bytes.column(self.remembered(left.open), last, left.open.rows)
             due, count = self.ends(last, left.open, watermark), len(left.rows)
-        return found, inner, due, count
+        return found, inner, due, count, held
 
-    def _guessed(self, table: pa.Table, of: np.ndarray, seen: np.ndarray, inner: list[bytes]) -> pa.Table:
+    def _guessed(self, table: pa.Table, of: np.ndarray, seen: np.ndarray, inner: pa.Array) -> pa.Table:
         """The matches that end at rows behind the watermark, as far as rows are there."""
         if not len(seen):
             return self._matches([])

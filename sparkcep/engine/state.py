@@ -25,14 +25,16 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkcep.columns.packed import Sections, described, packed, section_count, unpacked
+from sparkcep.columns.packed import Sections, bytes_of, described, packed, section_count, slices, unpacked
 from sparkcep.errors import MatchRuntimeError
 
 FORMAT = 1
 _MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
 LISTED, WHOLE, CHEAPEST = 1, 2, 3  # kinds of search
 PENDING, TOLD = 100, 101  # rows that are not searched yet; output rows of matches that may still go
+NO_BYTES = pa.scalar(b"", pa.large_binary())
 
 
 class Form(Protocol):
@@ -66,6 +68,10 @@ class StateBytes:
 
     def written(self, open, table: pa.Table, rows: np.ndarray) -> list[bytes]:
         """The state of each partition. ``table``: the kept rows, of which each has ``rows``."""
+        return self.column(open, table, rows).to_pylist()
+
+    def column(self, open, table: pa.Table, rows: np.ndarray) -> pa.Array:
+        """The same as a column of type large_binary."""
         numbers, arrays = self.form.written(open)
         bounds = np.concatenate([[0], np.cumsum(rows)])
         sections = [Sections(values, np.concatenate([[0], np.cumsum(counts)])) for values, counts in arrays]
@@ -74,34 +80,36 @@ class StateBytes:
         heads["rows"], heads["numbers"] = rows, numbers
         for i, section in enumerate(sections):
             heads["sections"][:, i] = section.sizes
-        known = ((rows > 0) | numbers.any(axis=1)).tolist()
-        text, width = heads.tobytes(), self.head.itemsize
-        views = [(memoryview(section.data), section.until) for section in sections if len(section.data)]
-        return [
-            b"".join([text[i * width : (i + 1) * width], *(view[until[i] : until[i + 1]] for view, until in views)]) if known[i] else b""
-            for i in range(len(rows))
-        ]
+        known = (rows > 0) | numbers.any(axis=1)
+        pieces = [Sections(heads, np.arange(len(rows) + 1)).pieces(), *(section.pieces() for section in sections if len(section.data))]
+        whole = pc.binary_join_element_wise(*pieces, NO_BYTES)
+        return whole if known.all() else pc.if_else(pa.array(known), whole, NO_BYTES)
 
-    def read(self, states: Sequence[bytes]) -> tuple[object, pa.Table]:
+    def read(self, states: Sequence[bytes] | pa.Array) -> tuple[object, pa.Table]:
         """What a search knows of open partitions, and their kept rows. Raises MatchRuntimeError for bytes that are not its own."""
-        width, nothing = self.head.itemsize, self.nothing.tobytes()
-        begun = [state or nothing for state in states]
-        for state in begun:
-            if len(state) < width or not state.startswith(self.begin):
-                raise self._wrong(state)
-        heads = np.frombuffer(b"".join([state[:width] for state in begun]), dtype=self.head)
+        width, count = self.head.itemsize, len(states)
+        begun = states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary())
+        begun = pc.if_else(pc.equal(begun, NO_BYTES), pa.scalar(self.nothing.tobytes(), pa.large_binary()), begun)
+        data, begins = bytes_of(begun)
+        short = np.diff(begins) < width
+        if short.any():
+            raise self._wrong(begun[int(np.argmax(short))].as_py())
+        heads = np.frombuffer(bytes_of(slices(data, begins[:-1], begins[:-1] + width))[0] if count else b"", dtype=self.head, count=count)
+        other = heads["begin"] != self.nothing["begin"]
+        if other.any():
+            raise self._wrong(begun[int(np.argmax(other))].as_py())
         rows = heads["rows"].astype(np.int64)
         sizes = heads["sections"].astype(np.int64)
-        until = (width + np.concatenate([np.zeros((len(begun), 1), dtype=np.int64), np.cumsum(sizes, axis=1)], axis=1))
-        if list(map(len, begun)) != until[:, -1].tolist():
+        until = begins[:-1, None] + width + np.concatenate([np.zeros((count, 1), dtype=np.int64), np.cumsum(sizes, axis=1)], axis=1)
+        if not np.array_equal(begins[1:], until[:, -1]):
             raise self._wrong(b"")
-        ends = until.T.tolist()
         sections = []
         for i in range(self.sections):
-            data = b"".join([state[a:b] for state, a, b in zip(begun, ends[i], ends[i + 1], strict=True)]) if sizes[:, i].any() else b""
-            sections.append((data, sizes[:, i]))
+            size = sizes[:, i]
+            section = bytes_of(slices(data, until[:, i], until[:, i + 1]))[0].slice(0, int(size.sum())) if size.any() else b""
+            sections.append((section, size))
         mine = len(self.form.arrays)
-        arrays = [(np.frombuffer(data, dtype=t), count // t.itemsize) for (data, count), t in zip(sections[:mine], self.form.arrays, strict=True)]
+        arrays = [(np.frombuffer(section, dtype=t), count // t.itemsize) for (section, count), t in zip(sections[:mine], self.form.arrays, strict=True)]
         try:
             return self.form.read(rows, heads["numbers"].astype(np.int64), arrays), unpacked(self.schema, sections[mine:], rows)
         except (ValueError, pa.ArrowInvalid) as error:

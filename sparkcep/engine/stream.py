@@ -7,7 +7,6 @@ partitions are open, so that it tells only what no row to come can change.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.automaton.streams import counts_positions
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import null_marks, stable_order, words
+from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
 from sparkcep.engine.again import Again
 from sparkcep.engine.buffer import Chunk
@@ -30,7 +30,7 @@ from sparkcep.engine.listing import Open, WholeForm
 from sparkcep.engine.open import OpenPartitions
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.proxies import Open as OpenRuns
-from sparkcep.engine.state import PENDING, StateBytes
+from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes
 from sparkcep.engine.tables import Tables
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
@@ -39,7 +39,7 @@ from sparkcep.search.codes import E_PART
 
 NOTHING_DUE = np.iinfo(np.int64).max
 NO_BOUND = Window(NO_WINDOW, "", "", 0, 0, "")
-_HEAD = struct.Struct("<I")
+_HEAD = 4  # bytes before the engine's, which say how many these are
 
 
 class PendingForm(WholeForm):
@@ -50,14 +50,20 @@ class PendingForm(WholeForm):
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of keys: ``states``, b"" where nothing is; ``due`` int64: the watermark (in microseconds) at which the key has
-    something to decide though no row of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps, and how
-    many are not released."""
+    """What is kept of keys: ``column`` of bytes, none where nothing is; ``due`` int64: the watermark (in microseconds) at which the
+    key has something to decide though no row of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps,
+    and how many are not released; ``more``: by how many both are more than before."""
 
-    states: list[bytes]
+    column: pa.Array
     due: np.ndarray
     rows: int
     pending: int
+    more: tuple[int, int]
+
+    @property
+    def states(self) -> list[bytes]:
+        """The state of each key."""
+        return self.column.to_pylist()
 
 
 class Stream:
@@ -78,15 +84,15 @@ class Stream:
         self.anchored = has(self.plan.pattern, "start")
         self.placed = counts_positions(self.plan)
 
-    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes], watermark: int) -> Generator[pa.Table, None, Kept]:
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
 
         ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what
-        the last call gave, b"" for a new one; ``watermark``: in microseconds; rows at or before the one before it are not among
-        ``rows``.
+        the last call gave, b"" for a new one, as they are or as a column of type large_binary; ``watermark``: in microseconds. Rows
+        at or before the watermark of the call before are not among ``rows``.
         """
         parts = len(states)
-        inner, outer = parted(states)
+        inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
         if not timed.all():
@@ -96,21 +102,22 @@ class Stream:
         open, waiting = self.pending.read(outer)
         table = pa.concat_tables([waiting, rows.cast(self.schema)]).combine_chunks()
         of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
+        before = waiting.num_rows
         at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
         chunk, open = self.engine.joined(table.take(pa.array(now)), np.bincount(of[now], minlength=parts), inner, np.ones(parts, dtype=bool))
-        due, kept = np.full(parts, NOTHING_DUE), 0
+        due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
         if chunk.rows:
             left = yield from self.engine.passage.over(self.known(chunk, watermark), open)
             last = chunk.table.take(pa.array(left.rows))
-            inner = self.engine.bytes.written(self.remembered(left.open), last, left.open.rows)
+            inner = self.engine.bytes.column(self.remembered(left.open), last, left.open.rows)
             due, kept = self.ends(last, left.open, watermark), len(left.rows)
         waiting = np.bincount(of[later], minlength=parts)
-        outer = self.pending.written(Open.of(waiting), table.take(pa.array(later)), waiting)
+        outer = self.pending.column(Open.of(waiting), table.take(pa.array(later)), waiting)
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
-        return Kept([whole(a, b) for a, b in zip(inner, outer, strict=True)], due, kept, len(later))
+        return Kept(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
 
     def in_order(self, table: pa.Table, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """int64 (rows): rows ``of`` keys in the clause's order, and the time of each row."""
@@ -209,20 +216,28 @@ def whole_micros(size: str) -> int:
     return -(-exact.numerator // exact.denominator)
 
 
-def parted(states: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The engine's bytes of each state, and those of the rows that are not released."""
-    inner, outer = [], []
-    for state in states:
-        size = _HEAD.unpack_from(state)[0] if len(state) >= _HEAD.size else 0
-        if state and len(state) < _HEAD.size + size:
-            raise MatchRuntimeError("STATE_FORMAT", "the state of a key cannot be read: its bytes are damaged; begin with a new checkpoint")
-        inner.append(state[_HEAD.size : _HEAD.size + size])
-        outer.append(state[_HEAD.size + size :])
-    return inner, outer
+    data, ends = bytes_of(states)
+    begins, ends = ends[:-1], ends[1:]
+    known = np.flatnonzero(ends > begins)
+    sizes = np.zeros(len(begins), dtype=np.int64)
+    if (ends - begins >= _HEAD)[known].all():
+        sizes[known] = np.frombuffer(bytes_of(slices(data, begins[known], begins[known] + _HEAD))[0], dtype="<u4", count=len(known))
+    at = begins.copy()
+    at[known] += _HEAD
+    if (at + sizes > ends).any():
+        raise MatchRuntimeError("STATE_FORMAT", "the state of a key cannot be read: its bytes are damaged; begin with a new checkpoint")
+    return slices(data, at, at + sizes), slices(data, at + sizes, ends)
 
 
-def whole(inner: bytes, outer: bytes) -> bytes:
-    return _HEAD.pack(len(inner)) + inner + outer if inner or outer else b""
+def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
+    """The two put together again, as columns of bytes."""
+    sizes = np.diff(bytes_of(inner)[1])
+    head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
+    both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
+    nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
+    return pc.if_else(pa.array(nothing), NO_BYTES, both)
 
 
 def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -> np.ndarray:
@@ -233,7 +248,7 @@ def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -
         values = np.where(null == 1, 0, ~values if item.descending else values)
         first = not item.descending if item.nulls_first is None else item.nulls_first
         by += [null ^ 1 if first else null, values] if null.any() else [values]
-    return np.lexsort([*reversed(by), keys])
+    return stable_order([keys, *by])
 
 
 def _places(column: pa.Array) -> np.ndarray:

@@ -38,6 +38,7 @@ class Tables:
         if plan.slide and "window_start" not in found.by_event:
             found = self._in_windows(chunk, found)
         events, labels, by_event = found.events, found.labels, dict(found.by_event)
+        self.task.matches += int(np.count_nonzero(events[:, codes.E_ROWS] >= 0))
         score = next((spec for spec in self.leaves.values() if spec.kind == "score"), None)
         if score is not None:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))

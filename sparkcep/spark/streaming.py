@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +15,19 @@ import pyarrow as pa
 from sparkcep.automaton.streams import check_stream, check_table, different, warnings
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
+from sparkcep.version import __version__
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from sparkcep.engine.stream import Stream
 
 log = logging.getLogger("sparkcep")
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 _OWN = 3  # columns before those of the rows: number of the key, state, watermark
+_PIECE = 1 << 28  # bytes of states in a batch
 
 
 # -- before a query starts ----------------------------------------------------------------------------------------------
@@ -78,13 +85,18 @@ def _check_restarted(asked: dict[str, Any]) -> None:
     if asked["before"] is None:
         raise _wrong(plan, "the checkpoint has a state of which no statement is known; begin with a new checkpoint", UNSUPPORTED)
     before = json.loads(asked["before"])
+    made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
+    if before.get("format", 1) != now["format"]:
+        raise _wrong(
+            plan, f"the checkpoint's state is of format {before.get('format', 1)}, which sparkcep {_FORMATS.get(before.get('format', 1), made_by)} reads and writes; this version, {__version__}, "
+            f"reads format {now['format']}, of sparkcep {_FORMATS[now['format']]}; begin with a new checkpoint, or go on with that version", UNSUPPORTED,
+        )
     found = different(json.loads(before["plan"]), json.loads(now["plan"]), json.loads(before["texts"]), json.loads(now["texts"]))
     if before["where"] != now["where"]:
         found.append("the keys that WHERE above the clause wants")
     if not found and before["columns"] != now["columns"]:
         found = ["the columns that are kept of each row"]
     if found:
-        made_by = json.loads(before["plan"]).get("made_by", "")
         raise _wrong(
             plan, f"the checkpoint is of another statement (of {made_by}), with whose state this one cannot go on: {', '.join(found)} differ; begin with a new checkpoint, or "
             "run the statement as it was", UNSUPPORTED,
@@ -117,52 +129,95 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
         batches: as MatchStateExec.java says.
 
     Yields:
-        Columns as :func:`sparkcep.engine.prepared.output_schema` has them, then the number of a key, its state and when it is due.
+        Columns as :func:`sparkcep.engine.prepared.output_schema` has them, then the number of a key, its state and when it is due;
+        last the number -1 with four int64 as bytes: by how many rows more are kept, and wait, than before, matches, microseconds.
     """
     import numpy as np
+    import pyarrow.compute as pc
 
+    from sparkcep.engine.state import NO_BYTES
     from sparkcep.engine.stream import NOTHING_DUE
     from sparkcep.spark.table_function import told_alone
 
-    came = pa.Table.from_batches(list(batches)).combine_chunks()
+    came = pa.Table.from_batches(list(batches))
+    began, waited = time.perf_counter(), 0.0
     number = came.column(0).to_numpy()
     watermark = came.column(2)[0].as_py()
-    key = np.where(number < 0, -1 - number, number)
-    first = np.unique(key, return_index=True)[1]  # keys are numbered as they come, and the first row of each has its state
-    states = [state or b"" for state in came.column(1).take(pa.array(first)).to_pylist()]
-    of_rows = np.flatnonzero(number >= 0)
-    rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).take(pa.array(of_rows)).combine_chunks()
+    count = int(np.count_nonzero(number >= 0))  # rows come first, then states
+    keys = int(np.where(number < 0, -1 - number, number).max()) + 1
+    rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
+    states = _states(came.column(1).slice(count), -1 - number[count:], keys)
     rows = _input(rows, columns, sent, ordered)
     stream = _stream(plan, rows.schema, ordered)
     out = stream.engine.task.prepared.output_schema
-    nothing = {"k": pa.int32(), "state": pa.binary(), "due": pa.int64()}
+    names = [*map(str, range(len(out) + _OWN))]
 
     def of_matches(table: pa.Table) -> list[pa.RecordBatch]:
-        return pa.Table.from_arrays([*table.columns, *(pa.nulls(table.num_rows, t) for t in nothing.values())], names=[*map(str, range(len(out) + 3))]).to_batches()
+        nothing = (pa.nulls(table.num_rows, t) for t in (pa.int32(), pa.binary(), pa.int64()))
+        return pa.Table.from_arrays([*table.columns, *nothing], names=names).to_batches()
 
-    advance = stream.advance(rows, key[of_rows].astype(np.int64), states, watermark)
+    def of_key(*columns: pa.Array) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([*(pa.nulls(len(columns[0]), field.type) for field in out), *columns], names=names)
+
+    advance, before = stream.advance(rows, number[:count].astype(np.int64), states, watermark), stream.engine.task.matches
     kept = None
     with told_alone(stream.plan):
         while kept is None:
             try:
-                yield from of_matches(next(advance))
+                table = next(advance)
             except StopIteration as done:
                 kept = done.value
-    due = pa.array(kept.due, mask=kept.due == NOTHING_DUE)
-    told = pa.array([state or None for state in kept.states], pa.binary())
-    numbers = pa.array(np.arange(len(states)), pa.int32())
-    empty = [pa.nulls(len(states), field.type) for field in out]
-    yield from pa.Table.from_arrays([*empty, numbers, told, due], names=[*map(str, range(len(out) + 3))]).to_batches()
+            else:
+                asked = time.perf_counter()
+                yield from of_matches(table)
+                waited += time.perf_counter() - asked
+    for begin, end in _pieces(kept.column):
+        due = pa.array(kept.due[begin:end], mask=kept.due[begin:end] == NOTHING_DUE)
+        state = kept.column.slice(begin, end - begin)
+        state = pc.if_else(pc.equal(state, NO_BYTES), pa.scalar(None, state.type), state).cast(pa.binary())
+        yield of_key(pa.array(np.arange(begin, end), pa.int32()), state, due)
+    counted = struct.pack("<4q", *kept.more, stream.engine.task.matches - before, round((time.perf_counter() - began - waited) * 1e6))
+    yield of_key(pa.array([-1], pa.int32()), pa.array([counted], pa.binary()), pa.nulls(1, pa.int64()))
+
+
+def _states(came: pa.ChunkedArray, keys: np.ndarray, count: int) -> pa.Array:
+    """The state of each of ``count`` keys, empty where none came; ``keys`` int64: of which key each is."""
+    import numpy as np
+
+    from sparkcep.engine.state import NO_BYTES
+
+    place = np.full(count, len(came), dtype=np.int64)
+    place[keys] = np.arange(len(came))
+    all = pa.chunked_array([*came.cast(pa.large_binary()).fill_null(b"").chunks, pa.array([b""], pa.large_binary())], NO_BYTES.type)
+    return all.combine_chunks().take(pa.array(place))
+
+
+def _pieces(states: pa.Array) -> Iterator[tuple[int, int]]:
+    """From where to where they go into one batch, whose states have less than 2 GiB together unless one alone has more."""
+    import numpy as np
+
+    from sparkcep.columns.packed import bytes_of
+
+    ends, begin = bytes_of(states)[1], 0
+    while begin < len(states):
+        end = max(begin + 1, int(np.searchsorted(ends, ends[begin] + _PIECE, side="right")) - 1)
+        yield begin, end
+        begin = end
 
 
 def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: int) -> pa.Table:
     """The plan's input columns and those of ORDER BY."""
     from sparkcep.columns.shipped import unpacked
 
-    count = len(sent)
-    batch = rows.to_batches()[0] if rows.num_rows else pa.RecordBatch.from_arrays([c.combine_chunks() for c in rows.columns], names=rows.schema.names)
-    shipped = unpacked(pa.RecordBatch.from_arrays(batch.columns[:count], names=sent), [tuple(column) for column in columns])
-    return pa.Table.from_arrays([*shipped.columns, *batch.columns[count:]], names=[*shipped.schema.names, *_order_names(ordered)])
+    count, names = len(sent), [*(name for name, *_ in columns), *_order_names(ordered)]
+
+    def own(batch: pa.RecordBatch) -> pa.RecordBatch:
+        shipped = unpacked(pa.RecordBatch.from_arrays(batch.columns[:count], names=sent), [tuple(column) for column in columns])
+        return pa.RecordBatch.from_arrays([*shipped.columns, *batch.columns[count:]], names=names)
+
+    # without a row it has a batch all the same, which has the columns
+    batches = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in rows.schema], names=rows.schema.names)]
+    return pa.Table.from_batches([own(batch) for batch in batches])
 
 
 def _order_names(ordered: int) -> list[str]:

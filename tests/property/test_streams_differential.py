@@ -397,7 +397,7 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
         for i, state in zip(np.flatnonzero(due), now.states, strict=True):
             states[i] = state
         dues[due] = now.due
-        left = replace(left, states=states, due=dues)
+        left = replace(left, column=pa.array(states, pa.large_binary()), due=dues)
     assert turns
     if plan.rows == "unmatched" and plan.automaton is not None:  # no row is left untold
         found, whole = (by_partition(plan, some) for some in (pa.concat_tables(told), batch(plan, table, np.ones(table.num_rows, dtype=bool))))

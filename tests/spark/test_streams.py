@@ -8,10 +8,6 @@ import json
 import os
 import random
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -132,6 +128,10 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     assert sorted(map(str, got)) == sorted(map(str, wanted))
     assert all(operator["operatorName"] == "matchRecognize" and not operator["numRowsDroppedByWatermark"] for p in progress for operator in p["stateOperators"])
     assert len(progress) > 4
+    if name == "v":
+        counted = [p["stateOperators"][0]["customMetrics"] for p in progress]
+        assert sum(c["matches"] for c in counted) == spark.read.parquet(str(tmp_path / "out")).count()
+        assert max(c["pendingRows"] for c in counted) > 5 and max(c["keptRows"] for c in counted) > 5 and sum(c["engineTimeMs"] for c in counted) > 0
 
 
 def behind(row) -> bool:
@@ -182,9 +182,11 @@ def test_keys_are_let_go(spark, tmp_path):
     text = "SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts MEASURES FIRST(n) AS a, LAST(n) AS b EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) " \
         "WINDOW INTERVAL '1' MINUTE DEFINE A AS price = 0, B AS price = 1)"
     progress = ran(spark.sql(text), tmp_path)
-    print([(p["eventTime"], p["stateOperators"][0]["numRowsTotal"], p["stateOperators"][0]["customMetrics"]["keysSearched"]) for p in progress])
-    totals = [p["stateOperators"][0]["numRowsTotal"] for p in progress]
-    assert max(totals) >= 120 and totals[-1] == 0, totals
+    operators = [p["stateOperators"][0] for p in progress]
+    assert max(operator["numRowsTotal"] for operator in operators) >= 60
+    for name in ("openKeys", "keptRows", "pendingRows", "stateBytes"):
+        counted = [operator["customMetrics"][name] for operator in operators]
+        assert counted[-1] == 0 and (max(counted) >= 60 or name == "keptRows"), (name, counted)
 
 
 # -- errors -------------------------------------------------------------------------------------------------------------
@@ -306,47 +308,3 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     told = names["query"]._jsq.explainInternal(False)
     line = re.search(r"```\n(MatchRecognize match_recognize\(.*\))\n```", page)[1]
     assert line.partition("(")[2].rstrip(")") in told
-
-
-# -- faults -------------------------------------------------------------------------------------------------------------
-
-PROGRAM = '''
-import sys
-from pyspark.sql import SparkSession
-import sparkcep
-from tests.spark.test_streams import PROVIDER, ROCKSDB, STATEMENTS, stream
-from pathlib import Path
-
-folder = Path(sys.argv[1])
-builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").config(PROVIDER, ROCKSDB)
-spark = sparkcep.enable(builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate(), warm=False)
-spark.conf.set("spark.sql.session.timeZone", "UTC")
-stream(spark, folder / "in").createOrReplaceTempView("ticks_stream")
-query = spark.sql(STATEMENTS["v"].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
-query.option("checkpointLocation", str(folder / "out.checkpoint")).trigger(availableNow=True).start().awaitTermination()
-'''
-
-
-@pytest.mark.slow
-@pytest.mark.process
-def test_a_query_that_is_killed_goes_on(spark, tmp_path):
-    """Driver, JVM and workers are killed while a micro-batch runs, some times over; nothing is missing and nothing comes twice."""
-    source, rows, rng = tmp_path / "in", rows_of(11, 2000), random.Random(11)
-    source.mkdir()
-    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
-    for number, piece in enumerate([*pieces(rows, rng, 9), closing(keys)]):
-        put(source, number, piece)
-    logs, kills = tmp_path / "out.checkpoint", 0
-    for at in (1, 3, 4, 6, 8, None):
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=Path(sparkcep.__file__).parents[1])
-        while process.poll() is None and at is not None:
-            if (logs / "offsets" / str(at)).exists() and not (logs / "commits" / str(at)).exists():
-                time.sleep(rng.random() / 2)
-                os.killpg(process.pid, signal.SIGKILL)
-                kills += 1
-                break
-            time.sleep(0.005)
-        assert process.wait(timeout=300) == (0 if at is None else -signal.SIGKILL)
-    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
-    wanted = [row for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row)]
-    assert kills == 5 and written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 100

@@ -49,6 +49,7 @@ import scala.runtime.AbstractPartialFunction;
 final class Streams {
   static final String OPERATOR = "org.sparkcep.MatchStateExec";
   static final String STATEMENT = "sparkcep.statement"; // metadata of the operator's last column
+  static final int STATE_FORMAT = 2; // of the values in the state store
   private static final String PARENT = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec";
   private static final int PARAMETERS = 17; // of its constructor in the version that the operator was written for
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
@@ -385,7 +386,7 @@ final class Streams {
       Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
       SparkPlan nothing) {
     ObjectNode statement = JsonNodeFactory.instance.objectNode();
-    statement.put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
+    statement.put("format", STATE_FORMAT).put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
     ArrayNode columns = statement.putArray("columns");
     int sent = parts.columns().size() - parts.keys().size();
     for (int i = 0; i < sent; i++) {

@@ -12,7 +12,6 @@ import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
@@ -20,6 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
 import org.apache.spark.sql.catalyst.plans.physical.UnspecifiedDistribution$;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
@@ -34,7 +34,6 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateVariableInfo;
 import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec;
-import org.apache.spark.sql.execution.streaming.state.RangeKeyScanStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResult;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.execution.streaming.state.StateStoreColFamilySchema;
@@ -62,25 +61,30 @@ import scala.runtime.AbstractFunction2;
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python go the key's number in the task, its state (beside its first row), the watermark (beside the first of all), then the
- * columns of the rows. A key that is due, of which no row came, has the number -1 - k. Back come rows of matches, whose {@code __k}
- * is NULL, and then for each key its number, its state or NULL, and the watermark at which it is due or NULL.
+ * <p>To Python go rows: number of the key in the task, nothing, the watermark (beside the first of all), then the row's columns.
+ * Behind them comes for each key that has a state, or is due, its number as -1 - k and the state. Back come rows of matches, whose
+ * {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at which it is due or NULL, and last -1
+ * and what is counted ({@link Counts}).
  */
 public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final long serialVersionUID = 1L;
   private static final String STATE = "match";
   private static final String TIMERS = "timers";
-  private static final int FORMAT = 1; // of the values in the state store
+  private static final String COUNTS = "counts";
+  private static final int FORMAT = Streams.STATE_FORMAT;
   private static final int HEAD = 3; // columns before those of a row
   private static final String UNTIMED = "rowsWithoutTime";
   private static final String KEYS = "keysSearched";
+  private static final String ENGINE = "engineTimeMs";
+  private static final String TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows";
+  private static final int TOGETHER = 1024; // so many states are read at once
 
   public MatchStateExec(
       Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
       Option<Object> batchTime, Option<Object> beforeTime, Option<Object> late, Option<Object> eviction, Enumeration.Value facing, SparkPlan child,
       boolean streaming, boolean hasInitial, SparkPlan initial, Seq<Attribute> initialGrouping, StructType initialSchema) {
-    super(
-        function, grouping, out, mode, time, info, batchTime, beforeTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping,
+    super( // timers are its own: Spark would make code for some of each of a plan's many copies
+        function, grouping, out, mode, TimeMode.None(), info, batchTime, beforeTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping,
         initialSchema);
   }
 
@@ -93,6 +97,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return new MatchStateExec(
         function, grouping, out, mode, time, info, batchTime, beforeTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping,
         initialSchema);
+  }
+
+  /** What Spark keeps beside the state, and asks whether a micro-batch without rows is needed. */
+  @Override
+  public TimeMode timeMode() {
+    return TimeMode.EventTime();
   }
 
   @Override
@@ -121,7 +131,13 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   public Seq<StatefulOperatorCustomMetric> customStatefulOperatorMetrics() {
     return MatchStrategy.seq(List.of(
         new StatefulOperatorCustomSumMetric(UNTIMED, "rows whose time is NULL, which are dropped"),
-        new StatefulOperatorCustomSumMetric(KEYS, "keys that were searched")));
+        new StatefulOperatorCustomSumMetric(KEYS, "keys that were searched"),
+        new StatefulOperatorCustomSumMetric(Counts.OPEN, "keys of which something is kept"),
+        new StatefulOperatorCustomSumMetric(Counts.KEPT, "rows kept that the watermark has released"),
+        new StatefulOperatorCustomSumMetric(Counts.PENDING, "rows kept that wait for the watermark"),
+        new StatefulOperatorCustomSumMetric(Counts.BYTES, "bytes of the states"),
+        new StatefulOperatorCustomSumMetric(Counts.MATCHES, "matches told"),
+        new StatefulOperatorCustomSumMetric(ENGINE, "milliseconds of the engine")));
   }
 
   // -- the state store
@@ -134,35 +150,34 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return new StructType().add("format", DataTypes.IntegerType).add("due", DataTypes.LongType).add("state", DataTypes.BinaryType);
   }
 
-  StructType timerSchema() {
-    StructType schema = new StructType().add("due", DataTypes.LongType, false);
-    for (StructField field : keySchema().fields()) {
-      schema = schema.add(field);
-    }
-    return schema;
+  /** A timer: its time as {@link Timer} writes it, and the bytes of the key. */
+  static StructType timerSchema() {
+    return new StructType().add("due", DataTypes.LongType, false).add("key", DataTypes.BinaryType, false);
   }
 
   static StructType nothingSchema() {
     return new StructType().add("value", DataTypes.BinaryType);
   }
 
-  private NoPrefixKeyStateEncoderSpec keyEncoder() {
-    return new NoPrefixKeyStateEncoderSpec(keySchema());
+  static StructType countedSchema() {
+    return new StructType().add("of", DataTypes.IntegerType, false);
   }
 
-  @SuppressWarnings({"unchecked", "rawtypes"})
-  private RangeKeyScanStateEncoderSpec timerEncoder() {
-    return new RangeKeyScanStateEncoderSpec(timerSchema(), (Seq) MatchStrategy.seq(List.<Object>of(0)));
+  private NoPrefixKeyStateEncoderSpec keyEncoder() {
+    return new NoPrefixKeyStateEncoderSpec(keySchema());
   }
 
   @Override
   public scala.collection.immutable.Map<String, StateStoreColFamilySchema> getColFamilySchemas(boolean nullable) {
     scala.collection.immutable.Map<String, StateStoreColFamilySchema> families = Map$.MODULE$.<String, StateStoreColFamilySchema>empty();
+    families = families.updated(STATE, family(STATE, keySchema(), valueSchema()));
+    families = families.updated(TIMERS, family(TIMERS, timerSchema(), nothingSchema()));
+    return families.updated(COUNTS, family(COUNTS, countedSchema(), Counts.schema()));
+  }
+
+  private static StateStoreColFamilySchema family(String name, StructType key, StructType value) {
     short first = 0;
-    families = families.updated(
-        STATE, new StateStoreColFamilySchema(STATE, first, keySchema(), first, valueSchema(), Option.apply(keyEncoder()), Option.empty()));
-    return families.updated(
-        TIMERS, new StateStoreColFamilySchema(TIMERS, first, timerSchema(), first, nothingSchema(), Option.apply(timerEncoder()), Option.empty()));
+    return new StateStoreColFamilySchema(name, first, key, first, value, Option.apply(new NoPrefixKeyStateEncoderSpec(key)), Option.empty());
   }
 
   @Override
@@ -190,7 +205,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     metrics();
     ClassTag<InternalRow> tag = ClassTag$.MODULE$.apply(InternalRow.class);
     var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(left().execute(), tag);
-    org.apache.spark.sql.classic.SparkSession session = session();
+    org.apache.spark.sql.classic.SparkSession session = session(); // a query's own
+    session.sessionState().conf().setConfString(TRACKED, "false"); // a read for each write: Counts knows
     return rows.mapPartitionsWithStateStore(
         getStateInfo(), keySchema(), valueSchema(), keyEncoder(), session.sessionState(), Option.apply(session.streams().stateStoreCoordinator()), true,
         Map$.MODULE$.<String, String>empty(), false, new Task(this, evaluators()), tag);
@@ -251,25 +267,30 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     public Iterator<InternalRow> apply(StateStore store, Iterator<InternalRow> rows) {
       long began = System.nanoTime();
       store.createColFamilyIfAbsent(STATE, operator.keySchema(), valueSchema(), operator.keyEncoder(), false, false);
-      store.createColFamilyIfAbsent(TIMERS, operator.timerSchema(), nothingSchema(), operator.timerEncoder(), false, false);
+      store.createColFamilyIfAbsent(TIMERS, timerSchema(), nothingSchema(), new NoPrefixKeyStateEncoderSpec(timerSchema()), false, false);
+      store.createColFamilyIfAbsent(COUNTS, countedSchema(), Counts.schema(), new NoPrefixKeyStateEncoderSpec(countedSchema()), false, false);
+      Counts counts = Counts.read(store, COUNTS);
       Input input = new Input(operator, store, rows);
       if (!input.hasNext()) {
-        finish(store, began);
+        finish(store, counts, began);
         return scala.collection.Iterator$.MODULE$.<InternalRow>empty();
       }
       List<Iterator<InternalRow>> inputs = new ArrayList<>();
       inputs.add(input);
       @SuppressWarnings({"unchecked", "rawtypes"})
       Iterator<InternalRow> out = factory.createEvaluator().eval(TaskContext.getPartitionId(), (Seq) MatchStrategy.seq(inputs));
-      return new Output(this, store, input, out, began);
+      return new Output(this, store, counts, input, out, began);
     }
 
-    void finish(StateStore store, long began) {
+    void finish(StateStore store, Counts counts, long began) {
+      counts.write(store, COUNTS);
       long searched = System.nanoTime();
       operator.longMetric("allUpdatesTimeMs").add((searched - began) / 1_000_000);
       store.commit();
       operator.longMetric("commitTimeMs").add((System.nanoTime() - searched) / 1_000_000);
       operator.setStoreMetrics(store, true);
+      operator.longMetric("numTotalStateRows").add(counts.open()); // which Spark is told not to count: that costs a read for each write
+      counts.each((name, number) -> operator.longMetric(name).add(number));
       operator.setOperatorMetrics(1);
     }
   }
@@ -291,17 +312,17 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   }
 
   /**
-   * The rows that are not late, with the number of their key, and then the keys that are due. All are read before the first row
-   * comes back.
+   * The rows that are not late, with the number of their key, then the states of their keys and of those that are due. All are read
+   * before the first row comes back.
    */
   private static final class Input extends AbstractIterator<InternalRow> {
     final List<UnsafeRow> keys = new ArrayList<>();
-    final List<Long> dues = new ArrayList<>(); // of each key, as its state says; null where it is not due
+    private final List<UnsafeRow> values = new ArrayList<>(); // of each key, as the store has it; null where nothing is kept
     private final Map<UnsafeRow, Integer> numbers = new HashMap<>();
     private final StateStore store;
     private final Iterator<InternalRow> rows;
     private final UnsafeProjection keyOf;
-    private final UnsafeProjection keyOfTimer;
+    private final int fields; // of a key
     private final GenericInternalRow head = new GenericInternalRow(HEAD);
     private final GenericInternalRow nothing;
     private final Sent joined;
@@ -312,11 +333,10 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private final SQLMetric dropped;
     private final SQLMetric untimed;
     private final SQLMetric searched;
-    private StateStoreIterator<UnsafeRowPair> timers;
     private InternalRow row;
-    private UnsafeRow due;
     private boolean first = true;
-    private boolean done;
+    private int came = -1; // how many keys have rows, once these have passed
+    private int told; // how many keys have been looked at behind the rows
 
     Input(MatchStateExec operator, StateStore store, Iterator<InternalRow> rows) {
       this.store = store;
@@ -324,14 +344,9 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       @SuppressWarnings({"unchecked", "rawtypes"})
       UnsafeProjection projection = UnsafeProjection.create((Seq) operator.groupingAttributes(), operator.left().output());
       keyOf = projection;
-      List<Expression> fields = new ArrayList<>();
-      StructField[] all = operator.keySchema().fields();
-      for (int i = 0; i < all.length; i++) {
-        fields.add(new BoundReference(i + 1, all[i].dataType(), all[i].nullable()));
-      }
-      keyOfTimer = UnsafeProjection.create(MatchStrategy.seq(fields));
+      fields = operator.groupingAttributes().size();
       nothing = new GenericInternalRow(operator.left().output().size());
-      joined = new Sent(HEAD + nothing.numFields() - operator.groupingAttributes().size());
+      joined = new Sent(HEAD + nothing.numFields() - fields);
       time = operator.time();
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
@@ -345,9 +360,20 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       return millis.isDefined() ? Math.multiplyExact((Long) millis.get(), 1000L) : Long.MIN_VALUE;
     }
 
+    /** What is kept of a key; null where nothing is. */
+    UnsafeRow value(int key) {
+      return values.get(key);
+    }
+
+    /** The watermark at which a key is due; null where none is. */
+    Long due(int key) {
+      UnsafeRow value = values.get(key);
+      return value == null || value.isNullAt(1) ? null : value.getLong(1);
+    }
+
     @Override
     public boolean hasNext() {
-      while (row == null && rows.hasNext()) {
+      while (row == null && came < 0 && rows.hasNext()) {
         InternalRow next = rows.next();
         if (next.isNullAt(time)) {
           untimed.add(1);
@@ -358,29 +384,51 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
           row = next;
         }
       }
-      if (row != null || due != null) {
+      if (row != null) {
         return true;
       }
-      if (done) {
-        return false;
+      if (came < 0) {
+        came = keys.size();
+        addDue();
+        readStates();
+        searched.add(keys.size());
       }
-      if (timers == null) {
-        timers = store.iterator(TIMERS);
+      while (told < came && values.get(told) == null) {
+        told++;
       }
-      while (timers.hasNext()) {
-        UnsafeRow timer = timers.next().key();
-        if (timer.getLong(0) > watermark) {
-          break;
+      return told < keys.size();
+    }
+
+    private void addDue() {
+      try (StateStoreIterator<UnsafeRowPair> timers = store.iterator(TIMERS)) {
+        while (timers.hasNext()) {
+          UnsafeRow timer = timers.next().key();
+          if (Timer.due(timer) > watermark) {
+            break;
+          }
+          UnsafeRow key = new UnsafeRow(fields);
+          byte[] bytes = timer.getBinary(1);
+          key.pointTo(bytes, bytes.length);
+          if (numbers.putIfAbsent(key, keys.size()) == null) {
+            keys.add(key);
+          }
         }
-        UnsafeRow key = keyOfTimer.apply(timer);
-        if (!numbers.containsKey(key)) {
-          due = key.copy();
-          return true;
+      }
+    }
+
+    /** Many at a time. */
+    private void readStates() {
+      for (int from = 0; from < keys.size(); from += TOGETHER) {
+        UnsafeRow[] some = keys.subList(from, Math.min(from + TOGETHER, keys.size())).toArray(new UnsafeRow[0]);
+        Iterator<UnsafeRow> found = store.multiGet(some, STATE);
+        while (found.hasNext()) {
+          UnsafeRow value = found.next();
+          if (value != null && value.getInt(0) != FORMAT) {
+            throw new IllegalStateException("the state of a key is of format " + value.getInt(0) + ", and this version of sparkcep reads format " + FORMAT);
+          }
+          values.add(value == null ? null : value.copy());
         }
       }
-      timers.close();
-      done = true;
-      return false;
     }
 
     @Override
@@ -388,31 +436,30 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       if (!hasNext()) {
         throw new NoSuchElementException();
       }
-      boolean came = row != null;
-      InternalRow given = came ? row : nothing;
-      UnsafeRow key = came ? keyOf.apply(row) : due;
-      row = null;
-      due = came ? due : null;
-      Integer number = numbers.get(key);
-      Object state = null;
-      if (number == null) {
-        UnsafeRow own = key.copy();
-        number = keys.size();
-        keys.add(own);
-        numbers.put(own, number);
-        searched.add(1);
-        UnsafeRow value = store.get(own, STATE);
-        if (value != null && value.getInt(0) != FORMAT) {
-          throw new IllegalStateException("the state of a key is of format " + value.getInt(0) + ", and this version of sparkcep reads format " + FORMAT);
-        }
-        dues.add(value == null || value.isNullAt(1) ? null : value.getLong(1));
-        state = value == null ? null : value.getBinary(2);
+      InternalRow given = row == null ? nothing : row;
+      if (row == null) {
+        UnsafeRow value = values.get(told);
+        head.update(0, -1 - told++);
+        head.update(1, value == null ? null : value.getBinary(2));
+      } else {
+        head.update(0, number(keyOf.apply(row)));
+        head.update(1, null);
       }
-      head.update(0, came ? number : -1 - number);
-      head.update(1, state);
+      row = null;
       head.update(2, first ? (Object) watermark : null);
       first = false;
       return joined.apply(head, given);
+    }
+
+    private int number(UnsafeRow key) {
+      Integer known = numbers.get(key);
+      if (known != null) {
+        return known;
+      }
+      UnsafeRow own = key.copy();
+      numbers.put(own, keys.size());
+      keys.add(own);
+      return keys.size() - 1;
     }
   }
 
@@ -420,35 +467,29 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final class Output extends AbstractIterator<InternalRow> {
     private final Task task;
     private final StateStore store;
+    private final Counts counts;
     private final Input input;
     private final Iterator<InternalRow> rows;
     private final long began;
     private final int at; // of the first of the last three columns
     private final UnsafeProjection valueOf = UnsafeProjection.create(new DataType[] {DataTypes.IntegerType, DataTypes.LongType, DataTypes.BinaryType});
-    private final UnsafeProjection timerOf;
     private final UnsafeRow none;
     private final SQLMetric updated;
     private final SQLMetric removed;
     private final SQLMetric given;
     private final GenericInternalRow value = new GenericInternalRow(3);
-    private final GenericInternalRow expiry = new GenericInternalRow(1);
-    private final JoinedRow joined = new JoinedRow();
+    private final Timer timer = new Timer();
     private InternalRow ready;
     private boolean done;
 
-    Output(Task task, StateStore store, Input input, Iterator<InternalRow> rows, long began) {
+    Output(Task task, StateStore store, Counts counts, Input input, Iterator<InternalRow> rows, long began) {
       this.task = task;
       this.store = store;
+      this.counts = counts;
       this.input = input;
       this.rows = rows;
       this.began = began;
       at = task.operator.output().size() - 3;
-      StructField[] fields = task.operator.timerSchema().fields();
-      DataType[] types = new DataType[fields.length];
-      for (int i = 0; i < fields.length; i++) {
-        types[i] = fields[i].dataType();
-      }
-      timerOf = UnsafeProjection.create(types);
       none = UnsafeProjection.create(new DataType[] {DataTypes.BinaryType}).apply(new GenericInternalRow(new Object[] {new byte[0]})).copy();
       updated = task.operator.longMetric("numUpdatedStateRows");
       removed = task.operator.longMetric("numRemovedStateRows");
@@ -460,13 +501,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       while (ready == null && !done) {
         if (!rows.hasNext()) {
           done = true;
-          task.finish(store, began);
+          task.finish(store, counts, began);
           break;
         }
         InternalRow row = rows.next();
         if (row.isNullAt(at)) {
           ready = row;
           given.add(1);
+        } else if (row.getInt(at) < 0) {
+          task.operator.longMetric(ENGINE).add(counts.told(row.getBinary(at + 1)));
         } else {
           keep(row);
         }
@@ -475,30 +518,30 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
 
     private void keep(InternalRow row) {
-      UnsafeRow key = input.keys.get(row.getInt(at));
-      Long before = input.dues.get(row.getInt(at));
+      int number = row.getInt(at);
+      UnsafeRow key = input.keys.get(number);
+      UnsafeRow old = input.value(number);
+      Long before = input.due(number);
       Long due = row.isNullAt(at + 2) ? null : row.getLong(at + 2);
-      if (row.isNullAt(at + 1)) {
-        store.remove(key, STATE);
-        removed.add(1);
-      } else {
+      counts.forget(old == null ? null : old.getBinary(2));
+      if (!row.isNullAt(at + 1)) {
+        byte[] state = row.getBinary(at + 1);
+        counts.keep(state);
         value.update(0, FORMAT);
         value.update(1, due);
-        value.update(2, row.getBinary(at + 1));
+        value.update(2, state);
         store.put(key, valueOf.apply(value), STATE);
         updated.add(1);
+      } else if (old != null) {
+        store.remove(key, STATE);
+        removed.add(1);
       }
       if (before != null && !before.equals(due)) {
-        store.remove(timer(before, key), TIMERS);
+        store.remove(timer.of(before, key), TIMERS);
       }
       if (due != null && !due.equals(before)) {
-        store.put(timer(due, key), none, TIMERS);
+        store.put(timer.of(due, key), none, TIMERS);
       }
-    }
-
-    private UnsafeRow timer(long due, UnsafeRow key) {
-      expiry.update(0, due);
-      return timerOf.apply(joined.apply(expiry, key));
     }
 
     @Override
@@ -509,6 +552,22 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       InternalRow row = ready;
       ready = null;
       return row;
+    }
+  }
+  /** Writes timers, whose bytes are in the order of their times: the highest byte first, and its sign turned. */
+  private static final class Timer {
+    private final UnsafeRowWriter writer = new UnsafeRowWriter(2, 64);
+
+    UnsafeRow of(long due, UnsafeRow key) {
+      writer.reset();
+      writer.zeroOutNullBytes();
+      writer.write(0, Long.reverseBytes(due ^ Long.MIN_VALUE));
+      writer.write(1, key.getBytes());
+      return writer.getRow();
+    }
+
+    static long due(UnsafeRow timer) {
+      return Long.reverseBytes(timer.getLong(0)) ^ Long.MIN_VALUE;
     }
   }
 }

@@ -31,6 +31,7 @@ public abstract class TransformWithStateInPySparkExec extends SparkPlan {
   public Option<Object> eventTimeWatermarkForEviction() { return null; }
   public Option<Object> eventTimeWatermarkForLateEvents() { return null; }
   public OutputMode outputMode() { return null; }
+  public TimeMode timeMode() { return null; }
   public Seq<StatefulOperatorCustomMetric> customStatefulOperatorMetrics() { return null; }
   public Option<BasePredicate> watermarkPredicateForDataForLateEvents() { return null; }
   public Iterator<InternalRow> applyRemovingRowsOlderThanWatermark(Iterator<InternalRow> i, BasePredicate p) { return null; }

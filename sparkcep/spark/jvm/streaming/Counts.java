@@ -1,0 +1,99 @@
+package org.sparkcep;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.function.BiConsumer;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * What is kept in one part of the state, counted on from micro-batch to micro-batch in a row of the state's own: else one would go
+ * through all of it.
+ */
+final class Counts {
+  static final String OPEN = "openKeys";
+  static final String KEPT = "keptRows";
+  static final String PENDING = "pendingRows";
+  static final String BYTES = "stateBytes";
+  static final String MATCHES = "matches";
+  private static final int FIELDS = 4;
+  private static final UnsafeRow ALL = row(new Object[] {0}, DataTypes.IntegerType);
+
+  private final long[] counted = new long[FIELDS];
+  private final long[] before;
+  private long matches;
+
+  private Counts(long[] before) {
+    this.before = before;
+    System.arraycopy(before, 0, counted, 0, FIELDS);
+  }
+
+  static StructType schema() {
+    StructType schema = new StructType();
+    for (String name : new String[] {OPEN, KEPT, PENDING, BYTES}) {
+      schema = schema.add(name, DataTypes.LongType, false);
+    }
+    return schema;
+  }
+
+  static Counts read(StateStore store, String family) {
+    UnsafeRow known = store.get(ALL, family);
+    long[] before = new long[FIELDS];
+    for (int i = 0; known != null && i < FIELDS; i++) {
+      before[i] = known.getLong(i);
+    }
+    return new Counts(before);
+  }
+
+  void write(StateStore store, String family) {
+    if (!java.util.Arrays.equals(before, counted)) {
+      store.put(
+          ALL, row(new Object[] {counted[0], counted[1], counted[2], counted[3]}, DataTypes.LongType, DataTypes.LongType, DataTypes.LongType, DataTypes.LongType),
+          family);
+    }
+  }
+
+  private static UnsafeRow row(Object[] values, DataType... types) {
+    return UnsafeProjection.create(types).apply(new GenericInternalRow(values)).copy();
+  }
+
+  long open() {
+    return counted[0];
+  }
+
+  /** A key's state is no longer what it was; null where it had none. */
+  void forget(byte[] state) {
+    counted[0] -= state == null ? 0 : 1;
+    counted[3] -= state == null ? 0 : state.length;
+  }
+
+  void keep(byte[] state) {
+    counted[0]++;
+    counted[3] += state.length;
+  }
+
+  /**
+   * What Python counted: by how many rows more are kept, and wait, than before, how many matches it told, and how many microseconds
+   * it took. Returns milliseconds.
+   */
+  long told(byte[] numbers) {
+    ByteBuffer read = ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN);
+    counted[1] += read.getLong();
+    counted[2] += read.getLong();
+    matches += read.getLong();
+    return Math.round(read.getLong() / 1000.0);
+  }
+
+  void each(BiConsumer<String, Long> metric) {
+    metric.accept(OPEN, counted[0]);
+    metric.accept(KEPT, counted[1]);
+    metric.accept(PENDING, counted[2]);
+    metric.accept(BYTES, counted[3]);
+    metric.accept(MATCHES, matches);
+  }
+}

@@ -1,0 +1,203 @@
+"""A clause over a stream under faults: processes that are killed, keys that come and go for long, checkpoints that were kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import sparkcep  # noqa: E402
+from tests.spark import kept_checkpoint  # noqa: E402
+from tests.spark.test_streams import (  # noqa: E402
+    PROVIDER,
+    ROCKSDB,
+    SCHEMA,
+    STATEMENTS,
+    behind,
+    closing,
+    pieces,
+    put,
+    ran,
+    rows_of,
+    stream,
+    written,
+)
+
+PROGRAM = '''
+import sys
+from pyspark.sql import SparkSession
+import sparkcep
+from tests.spark.test_streams import PROVIDER, ROCKSDB, STATEMENTS, stream
+from pathlib import Path
+
+folder, master = Path(sys.argv[1]), sys.argv[2]
+builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").config(PROVIDER, ROCKSDB)
+builder = builder.config("spark.executor.memory", "1g").config("spark.sql.session.timeZone", "UTC")
+spark = sparkcep.enable(builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate(), warm=False)
+stream(spark, folder / "in").createOrReplaceTempView("ticks_stream")
+query = spark.sql(STATEMENTS["v"].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
+query.option("checkpointLocation", str(folder / "out.checkpoint")).trigger(availableNow=True).start().awaitTermination()
+'''
+
+
+@pytest.fixture(autouse=True)
+def rocksdb(spark):
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield
+    spark.conf.unset(PROVIDER)
+
+
+class Run:
+    """A query in a process group of its own, over the files of a folder."""
+
+    def __init__(self, folder: Path, master: str) -> None:
+        self.logs = folder / "out.checkpoint"
+        with (folder / "log").open("ab") as log:
+            command = [sys.executable, "-c", PROGRAM, str(folder), master]
+            self.process = subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, cwd=Path(sparkcep.__file__).parents[1])
+
+    def under_way(self, batch: int) -> bool:
+        """Whether the offsets of a micro-batch are written, and that it is committed is not."""
+        return (self.logs / "offsets" / str(batch)).exists() and not (self.logs / "commits" / str(batch)).exists()
+
+    def kept(self, batch: int) -> bool:
+        """The same, and a part of its state is written."""
+        return self.under_way(batch) and any((self.logs / "state" / "0").glob(f"*/{batch + 1}.zip"))
+
+    def wait(self, until: Callable[[], bool]) -> bool:
+        """Waits until something is true, which it is before the query ends."""
+        while self.process.poll() is None:
+            if until():
+                return True
+            time.sleep(0.003)
+        raise AssertionError((self.logs.parent / "log").read_text()[-3000:])
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+    def kill(self) -> None:
+        """The driver, its JVM and workers."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        assert self.process.wait(60) == -signal.SIGKILL
+
+    def kill_one(self, words: str) -> bool:
+        """One process of the group whose command has these words, if there is one."""
+        found = []
+        for line in subprocess.run(["ps", "-A", "-ww", "-o", "pid=,pgid=,args="], capture_output=True, text=True, check=True).stdout.splitlines():
+            pid, group, command = line.split(None, 2)
+            if int(group) == self.process.pid and words in command:
+                found.append(int(pid))
+        if found:
+            os.kill(max(found), signal.SIGKILL)  # of daemon and worker the one that began last
+        return bool(found)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_twenty_kills(spark, tmp_path):
+    """Drivers are killed when offsets are written, and when state is, workers and executors in between; nothing is missing and
+    nothing comes twice."""
+    source, rows, rng = tmp_path / "in", rows_of(11, 3000), random.Random(11)
+    source.mkdir()
+    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
+    for number, piece in enumerate([*pieces(rows, rng, 29), closing(keys)]):
+        put(source, number, piece)
+    kills = {"driver, offsets": 0, "driver, state": 0, "worker": 0, "executor": 0}
+    for batch in range(1, 13):
+        what = "driver, offsets" if batch % 2 else "driver, state"
+        with Run(tmp_path, "local[2]") as run:
+            run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
+            if batch % 2:
+                time.sleep(rng.random() / 3)
+            run.kill()
+        kills[what] += 1
+    with Run(tmp_path, "local[2,4]") as run:
+        for batch in (15, 17, 19, 21):
+            run.wait(partial(run.under_way, batch))
+            kills["worker"] += run.wait(lambda: run.kill_one("sparkcep.spark.daemon") or run.kill_one("pyspark.daemon"))
+        run.wait(lambda: (run.logs / "commits" / "21").exists())
+    with Run(tmp_path, "local-cluster[2,1,1024]") as run:
+        for batch in (23, 25, 26, 27):
+            run.wait(partial(run.under_way, batch))
+            kills["executor"] += run.wait(lambda: run.kill_one("CoarseGrainedExecutorBackend"))
+        assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
+    assert list(kills.values()) == [6, 6, 4, 4]
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = [row for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row)]
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 100
+
+
+@pytest.mark.slow
+def test_keys_come_and_go_for_long(spark, tmp_path):
+    """Each micro-batch has keys of its own for a while; the state stays as large as these, and is nothing in the end."""
+    source, rng, batches, width = tmp_path / "in", random.Random(5), 60, 200
+    source.mkdir()
+    for number in range(batches):
+        begin = 30 * number
+        put(source, number, [
+            {"symbol": f"{rng.randint(0, width) + number * width // 4}", "at": 1 + begin + rng.randint(0, 29), "n": i, "price": rng.randint(0, 9), "f": None} for i in range(400)
+        ])
+    put(source, batches, [{"symbol": "last", "at": 10 * batches * 30, "n": 0, "price": 0, "f": None}])
+    put(source, batches + 1, [{"symbol": "last", "at": 20 * batches * 30, "n": 0, "price": 0, "f": None}])
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    query = spark.sql(STATEMENTS["v"].format(t="ticks_stream")).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    try:
+        running = query.trigger(availableNow=True).start()
+        running.awaitTermination()
+    finally:
+        spark.conf.unset("spark.sql.streaming.numRecentProgressUpdates")
+    counted = [p["stateOperators"][0]["customMetrics"] for p in running.recentProgress]
+    assert len(counted) > batches
+    middle, end = counted[10:30], counted[30:batches]
+    for name in ("openKeys", "keptRows", "pendingRows", "stateBytes"):
+        most = [max(c[name] for c in some) for some in (middle, end)]
+        assert 0 < most[1] < 1.5 * most[0], (name, most)
+    # the row that moved the watermark on last is not released
+    assert [counted[-1][name] for name in ("openKeys", "keptRows", "pendingRows")] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("name", kept_checkpoint.STATEMENTS)
+def test_a_kept_checkpoint_is_read(spark, tmp_path, name):
+    """That of the version in which the state's format was made: the query goes on from it as that version would."""
+    wanted = kept_checkpoint.unpacked(name, tmp_path)
+    kept_checkpoint.files(tmp_path / "in")
+    stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
+    progress = ran(spark.sql(STATEMENTS[name].format(t="ticks_stream")), tmp_path)
+    assert progress[0]["batchId"] == kept_checkpoint.BATCHES
+    # the sink's own list of files begins before this folder
+    files = [str(path) for path in (tmp_path / "out").glob("*.parquet")]
+    got = [str(row) for row in spark.read.parquet(*files).collect() if not behind(row)]
+    assert sorted(got) == wanted and len(wanted) > 5
+
+
+def test_a_checkpoint_of_another_format_is_refused(spark, tmp_path):
+    kept_checkpoint.unpacked("v", tmp_path)
+    kept_checkpoint.files(tmp_path / "in")
+    stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
+    path = tmp_path / "out.checkpoint" / "state" / "0" / "_sparkcep" / "statement.json"
+    statement = json.loads(path.read_text())
+    for number, said in ((7, r"format 7, which sparkcep .* reads and writes; this version, .*, reads format 2"), (None, "format 1, which sparkcep 0.1.0 before its release")):
+        changed = {k: v for k, v in (statement | {"format": number}).items() if v is not None}
+        path.write_text(json.dumps(changed))
+        with pytest.raises(Exception, match=rf"SPARKCEP.STREAM.*{said}"):
+            ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
+    shutil.rmtree(path.parent)
+    with pytest.raises(Exception, match="a state of which no statement is known"):
+        ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
