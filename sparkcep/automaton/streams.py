@@ -68,6 +68,7 @@ def _check_changes(plan: Plan) -> None:
     changes = plan.changes
     for there, message in (
         (changes.report != "CHANGES", "CHANGES IN over a stream tells what changes; add REPORT CHANGES (SPECULATE NONE tells decided matches alone, and takes none back)"),
+        (bool(changes.punctuate), f"PUNCTUATE BY {YET}"),
         (bool(changes.arrival), "a stream brings its changes in their order; leave ARRIVAL BY out of CHANGES IN"),
         (bool(changes.consecutive), f"CONSECUTIVE BY {YET}"),
     ):

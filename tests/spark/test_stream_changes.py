@@ -75,6 +75,8 @@ def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_pat
         ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n REPORT CHANGES", "STREAM", "leave ARRIVAL BY out"),
         ("ticks_stream", "", "CHANGES IN op", "STREAM", "add REPORT CHANGES"),
         ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op CONSECUTIVE BY n REPORT CHANGES", "STREAM", "CONSECUTIVE BY does not stream"),
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY n REPORT CHANGES", "AUTOMATON", "over a stream leave PUNCTUATE BY out"),
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n PUNCTUATE BY n REPORT CHANGES", "STREAM", "PUNCTUATE BY does not stream"),
         ("ticks_stream", "CHANGE() AS change, CHANGED_BY() AS b,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "CHANGED_BY() gives the ARRIVAL BY expression"),
         ("ticks_table", "CHANGE() AS change,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "over a table needs the order in which changes come; add ARRIVAL BY"),
     ],
