@@ -276,7 +276,7 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=_ranked(clause), arrival=arrival_of(clause),
+        ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None,
     )
     outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
