@@ -45,7 +45,7 @@ Q1 = _SELECTION + """FIRST(ts) AS since, LAST(ts) AS until, r2 AS v_patterns
 
 
 class Case(NamedTuple):
-    """``share``: how many of the rows come up to two seconds late; of ``rows`` as many as ``--rows`` says go into a run, at most."""
+    """``share``: of how many rows come up to two seconds late; ``rows``: unless ``--rows`` says fewer."""
 
     clause: str
     rows: int = 2_000_000
