@@ -9,7 +9,7 @@ import pytest
 from sparkcep.automaton.net import E_VAR
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.agents import Explorer
-from sparkcep.engine.budgeted import budget_net
+from sparkcep.engine.budgeted import budget_net, shortest
 from sparkcep.engine.open import prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.search import agents as exploring
@@ -67,3 +67,8 @@ def test_a_skip_goes_where_something_may_follow():
         for _, _, on in found.options[first:end]:
             assert on == -1 or spent == 0, (number, spent)
     assert any(on != -1 for _, _, on in found.options) and (found.net.edges[:, E_VAR] >= 0).any()
+
+
+@pytest.mark.parametrize(("pattern", "k", "rows"), [("A B C D", 1, 3), ("A B C D", 2, 2), ("(A B){3} C", 1, 6), ("A B? C+", 1, 1), ("A (B | C D)", 1, 1), ("A+ B{5,}", 2, 4)])
+def test_rows_of_the_shortest_match(pattern, k, rows):
+    assert shortest(explorer(pattern, k).net) == rows

@@ -60,6 +60,7 @@ def test_other_measures_and_places_are_no_other_statement(old, new):
 
 TOP = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH {} PATTERN {} WINDOW INTERVAL '5' SECOND {} PREF MAX (A.x) TOP {} DEFINE A AS x = 1"
 SLIDE = "SLIDE INTERVAL '1' SECOND"
+AUTOMATON = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z AUTOMATON (STATE q0 START, q1 FINAL {}) WINDOW INTERVAL '5' SECOND"
 LAST_ROWS = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z{} EVENT SELECTION SKIP TILL ANY MATCH{} PATTERN (A B) WINDOW INTERVAL '5' SECOND {} DEFINE A AS x = 1"
 
 
@@ -93,7 +94,13 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (TOP.format("ALL MATCHES", "(~A B C)", SLIDE, "3"), "TOP with a negation at an end of the pattern"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x = NEXT(x)"), "TOP with NEXT"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
-        (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS"), "BUDGET does not stream yet"),
+        (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS"), "which checks a BUDGET tries depends on all rows"),
+        (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "add REPORT CHANGES"),
+        (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it over a table of past rows"),
+        (LAST_ROWS.format(", median(x) AS m", "", ""), "give the values as array_agg"),
+        (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "compare the rows outside of it"),
+        (AUTOMATON.format("ARC FROM q0 TO q1 ON EXPIRY"), "what does not come is told by a negation"),
+        (AUTOMATON.format("ARC a() FROM q0 TO q1 ARCS FROM arcs"), "write the arcs into the clause"),
         (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW waits"),
         (LAST_ROWS.format("", "", "APPROX 1").replace("EVENT", "ALL ROWS PER MATCH WITH UNMATCHED ROWS EVENT").replace("x = 1", "x = 1, B AS x > A.x"), "WITH UNMATCHED ROWS for APPROX"),
     ],
@@ -110,3 +117,38 @@ def test_what_is_kept_and_warned_of():
     assert "rows of a match under way, until 7 rows of its key have come" in kept(plan)
     assert [text.partition(":")[0] for text in warnings(plan)] == ["it has WINDOW n ROWS", "NEXT looks 3 rows ahead"]
     assert warnings(make_plan(parse_clause(BEFORE))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LAST_ROWS.format(", array_agg(x) AS m", "", ""),
+        LAST_ROWS.format("", "", "").replace("(A B)", "(A ~B)").replace("x = 1", "x = 1, B AS x = 2"),
+        LAST_ROWS.format(", CHANGE() AS c", " ALL MATCHES CHANGES IN op REPORT CHANGES SPECULATE NONE", ""),
+        AUTOMATON.format("ARC a FROM q0 TO q1").replace("AUTOMATON", "ALL ROWS PER MATCH WITH UNMATCHED ROWS AUTOMATON"),
+    ],
+)
+def test_what_an_error_advises_streams(text):
+    check_stream(make_plan(parse_clause(text)))
+
+
+CHANGELOG = LAST_ROWS.format(", CHANGE() AS c, CHANGE_NUMBER() AS n", " ALL MATCHES CHANGES IN op REPORT CHANGES", "")
+
+
+def test_what_is_kept_of_changes():
+    told = "what was told of matches that rows behind the watermark have, until it has passed their last row"
+    assert {told, "the number of the last change for ever"} <= set(kept(make_plan(parse_clause(CHANGELOG))))
+    assert "the number of the last change for ever" not in kept(make_plan(parse_clause(CHANGELOG.replace(", CHANGE_NUMBER() AS n", ""))))
+
+
+@pytest.mark.parametrize(
+    "old, new, what",
+    [
+        ("REPORT CHANGES", "REPORT CHANGES SPECULATE NONE", ["CHANGES IN, REPORT or SPECULATE"]),
+        (", CHANGE_NUMBER() AS n", ", LAST(x) AS n", ["MEASURES, of which some rows were told under REPORT CHANGES"]),
+        ("PATTERN", "\n\nPATTERN", []),
+    ],
+)
+def test_another_changelog_is_told(old, new, what):
+    (before, texts), (now, _) = stated(CHANGELOG), stated(CHANGELOG.replace(old, new, 1))
+    assert different(before, now, texts, texts) == what

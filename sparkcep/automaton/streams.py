@@ -34,9 +34,11 @@ def check_stream(plan: Plan) -> None:
         raise _wrong(plan, f"over a stream the first expression of ORDER BY ascends: rows come in the order of the watermark; write ORDER BY {plan.order[0].name}")
     if has(plan.pattern, "end"):
         raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out")
-    for what, there in _families(plan):
+    if plan.changes is not None:
+        _check_changes(plan)
+    for message, there in _families(plan):
         if there:
-            raise _wrong(plan, f"{what} {YET}", UNSUPPORTED)
+            raise _wrong(plan, message, UNSUPPORTED)
     if plan.ranking is not None and plan.ranking.top and plan.slide is None:
         raise _wrong(plan, "TOP k without SLIDE ranks a partition as a whole, which a stream never ends; rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
     strategy = placed_strategy(plan)
@@ -51,6 +53,27 @@ def check_stream(plan: Plan) -> None:
     for what, there in (("ALL MATCHES", plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
         if there and window.kind == NO_WINDOW:
             raise _wrong(plan, f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS")
+
+
+def check_table(plan: Plan) -> None:
+    """Raises ClauseError for a clause that only a stream answers."""
+    changes = plan.changes
+    if changes is not None and changes.report == "CHANGES" and not changes.arrival:
+        message = "REPORT CHANGES over a table needs the order in which changes come; add ARRIVAL BY expr to CHANGES IN (a stream brings them in their order)"
+        raise ClauseError("AUTOMATON", message, sqlstate=SEMANTIC, line=changes.line, column=changes.column_at, fragment=changes.text)
+
+
+def _check_changes(plan: Plan) -> None:
+    """Raises ClauseError for changes that a stream does not bring, or that are not told of one."""
+    changes = plan.changes
+    for there, message in (
+        (changes.report != "CHANGES", "CHANGES IN over a stream tells what changes; add REPORT CHANGES (SPECULATE NONE tells decided matches alone, and takes none back)"),
+        (bool(changes.punctuate), f"PUNCTUATE BY {YET}"),
+        (bool(changes.arrival), "a stream brings its changes in their order; leave ARRIVAL BY out of CHANGES IN"),
+        (bool(changes.consecutive), f"CONSECUTIVE BY {YET}"),
+    ):
+        if there:
+            raise ClauseError("STREAM", message, sqlstate=SEMANTIC, line=changes.line, column=changes.column_at, fragment=changes.text)
 
 
 def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
@@ -108,18 +131,32 @@ def _numbers_asked(plan: Plan) -> bool:
 
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
-    """What does not stream, and whether the clause has it."""
-    automaton = plan.automaton
+    """What does not stream, why and what would be right, and whether the clause has it."""
+    automaton, approximate = plan.automaton, plan.approximate
+    whole = "has Spark number the rows of whole partitions, which a stream does not have"
     return [
-        ("CHANGES IN", plan.changes is not None),
-        ("ARCS FROM", plan.arcs is not None),
-        ("an arc ON EXPIRY", automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs)),
-        ("WITH UNMATCHED ROWS of an AUTOMATON", automaton is not None and plan.rows == "unmatched"),
-        ("BUDGET", plan.approximate is not None and plan.approximate.budget is not None),
-        ("MATCH HISTORY", plan.approximate is not None and plan.approximate.report == HISTORY),
-        ("a condition with a Spark function over several rows", bool(plan.ordered_inputs)),
-        ("an aggregate that Spark computes over the rows of a match", any(leaf.spec.kind == "rows" for leaf in plan.leaves)),
-        ("a clause whose partitions are cut into slices (sparkcep.slices = always)", bool(plan.slice)),
+        (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
+        (
+            f"an arc ON EXPIRY {YET}; what does not come is told by a negation, as EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~B) WINDOW INTERVAL '1' HOUR",
+            automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs),
+        ),
+        (
+            "MATCH HISTORY counts what all rows of a partition led to, which is not known before its end; record it over a table of past rows",
+            approximate is not None and approximate.report == HISTORY,
+        ),
+        (
+            "which checks a BUDGET tries depends on all rows of the partition before, of which a stream keeps those of a WINDOW alone; leave BUDGET out, which over a stream "
+            "tells every match, or match over a table", approximate is not None and approximate.budget is not None,
+        ),
+        (
+            "a condition in which Spark computes a function of several rows needs whole partitions; compute what it takes of one row in the function, and compare the rows outside of "
+            "it, as upper(x) = upper(PREV(x)) in place of f(x, PREV(x)), or match over a table", bool(plan.ordered_inputs),
+        ),
+        (
+            "an aggregate that Spark computes over the rows of a match is a state of Spark's own above the clause; give the values as array_agg, and aggregate these "
+            "above the clause (aggregate, array_sort)", any(leaf.spec.kind == "rows" for leaf in plan.leaves),
+        ),
+        ("partitions of a stream are not cut into slices; set sparkcep.slices to true", bool(plan.slice)),
     ]
 
 
@@ -154,6 +191,10 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"{what}, until rows of its key end it: there is no WINDOW")
     else:
         lines.append(f"{what}, until {window.size} rows of its key have come")
+    if plan.changes is not None:
+        lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
+        if any(leaf.spec.kind == "change_number" for leaf in plan.leaves):
+            lines.append("the number of the last change for ever")
     if strategy.question == BUNDLED:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
@@ -178,7 +219,7 @@ def counts_positions(plan: Plan) -> bool:
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
-    "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
+    "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
 
@@ -194,6 +235,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
     found += [word for kind, word in _TOLD.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
+    if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
+        found.append("MEASURES, of which some rows were told under REPORT CHANGES")
     if _back(now) > _back(before):  # the rows are not there
         found.append("by how many rows PREV looks behind a match")
     return list(dict.fromkeys(found))
@@ -202,7 +245,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
 def _placeless(value: object) -> object:
     """A part of a plan without its places, and without members that say nothing: an older version may not have had these."""
     if isinstance(value, dict):
-        parts = {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "text") and "line" in value)}
+        parts = {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "column_at", "text") and "line" in value)}
         return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 

@@ -80,6 +80,18 @@ def _apart(prepared: Prepared, net: Net, hindering: Hindering | None) -> np.ndar
     return found
 
 
+def shortest(net: Net) -> int:
+    """The rows of the shortest match, whatever it costs."""
+    found, level, seen = 0, {0}, {0}
+    while not any(net.edges[e, E_VAR] < 0 for node in level for e in net.edges_of(node)):
+        level = {int(net.edges[e, E_TARGET]) for node in level for e in net.edges_of(node)} - seen
+        if not level:
+            return 0  # there is none
+        seen |= level
+        found += 1
+    return found
+
+
 class Budgeted:
     """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which
     candidates are tried where no history tells."""
@@ -103,7 +115,7 @@ class Budgeted:
         if approx.budget is not None and approx.budget.history:
             taking = self.net.edges[:, E_VAR] >= 0
             levels = np.searchsorted(self.costs, self.net.costs[taking]).tolist()
-            stands = Stands(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)))
+            stands = Stands(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)), shortest(task.prepared.strategy.automaton))
             self.reader = HistoryReader(task, stands, approx.budget.history, approx.budget.published)
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:

@@ -232,7 +232,7 @@ class Changelog:
         """Rows behind all that are there."""
         here = self.here
         before = here.live[-1] if here.live else -1
-        taken = self._walk(rows, before, True)
+        taken = self._walk(rows, before, len(rows))
         for row, (records, found) in zip(rows, taken, strict=True):
             here.live.append(row)
             self._keep(row, records)
@@ -246,13 +246,16 @@ class Changelog:
         here.turn += 1
         at = bisect_left(here.live, row)
         before = here.live[at - 1] if at else -1
-        ((records, found),) = self._walk([row], before, True)
+        follow = here.live[at : at + BLOCK]
+        (records, found), *taken = self._walk([row, *follow], before, 1)
         self._remove(at, row, before, cause)
         here.live.insert(at, row)
         self._keep(row, records)
         here.found[row] = found
         self._tell("insert", found, cause)
-        self._propagate(at + 1, row, cause)
+        self._carried(follow, taken, cause)
+        if follow and len(taken) == len(follow):
+            self._propagate(at + 1 + len(follow), follow[-1], cause, taken[-1][0])
 
     def _delete(self, row: int, cause: int) -> None:
         """A row that goes."""
@@ -274,31 +277,38 @@ class Changelog:
         while crossing and at < len(here.live):
             row = here.live[at]
             found = here.found[row]
-            gone = [match for match in found if match.first < place and not match.words[c.M_EXPIRED]]
+            gone = [match for match in found if match.first < place and not match.words[c.M_EXPIRED]] if found else found
             if gone:
                 self._tell("retract", gone, cause)
                 here.found[row] = [match for match in found if match.first >= place or match.words[c.M_EXPIRED]]
             records = here.records[row]
-            crossing = int(np.searchsorted(records[:, c.I_FIRST], place))
+            crossing = int(records[:, c.I_FIRST].searchsorted(place))
             if crossing:
                 self._keep(row, _shifted(records[crossing:], -crossing))
             crossing = crossing > 0 or here.crossed.get(row, place) < place
             at += 1
 
-    def _propagate(self, at: int, before: int, cause: int) -> None:
-        """Carries the computations behind the row ``before`` over the rows from the ``at``-th on."""
+    def _propagate(self, at: int, before: int, cause: int, records: np.ndarray | None = None) -> None:
+        """Carries computations behind the row ``before``, all or these, over the rows from the ``at``-th on."""
         here, size = self.here, BLOCK
-        records = here.records[before]
+        records = here.records[before] if records is None else records
         while len(records) and at < len(here.live):
             rows = here.live[at : at + size]
-            taken = self._walk(rows, before, False, records)
-            for row, (records, found) in zip(rows, taken):
-                self._keep(row, np.concatenate([records, _shifted(here.records[row], len(records))]))
-                here.found[row] = found + here.found[row]
-                self._tell("insert", found, cause)
+            taken = self._walk(rows, before, 0, records)
+            self._carried(rows, taken, cause)
             if len(taken) < len(rows):
                 return
-            at, before, size = at + len(rows), rows[-1], 2 * size
+            at, before, size, records = at + len(rows), rows[-1], 2 * size, taken[-1][0]
+
+    def _carried(self, rows: list[int], taken: list[tuple[np.ndarray, list[Match]]], cause: int) -> None:
+        """Puts what was carried over rows in front of what stands behind them."""
+        here = self.here
+        for row, (records, found) in zip(rows, taken):
+            if len(records):
+                self._keep(row, np.concatenate([records, _shifted(here.records[row], len(records))]))
+            if found:
+                here.found[row] = found + here.found[row]
+                self._tell("insert", found, cause)
 
     def _expire(self, row: int, cause: int) -> None:
         """Takes the arcs ON EXPIRY that are due by a punctuation, or by the end of the input. They are never undone."""
@@ -318,7 +328,7 @@ class Changelog:
             if ((ends > since) & (ends <= until)).any():
                 before = here.live[at - 1] if at else -1
                 further = here.live[at + 1] if at + 1 < len(here.live) else -1
-                ((_, found),) = self._walk([q], before, True, graph=self.whole, further=further)
+                ((_, found),) = self._walk([q], before, 1, graph=self.whole, further=further)
                 due = [match for match in found if match.words[c.M_EXPIRED] and since < match.words[c.M_END] <= until]
                 here.found[q] = here.found[q] + due
                 self._tell("insert", due, cause)
@@ -405,7 +415,7 @@ class Changelog:
         at, size = bisect_left(here.live, low, key=lambda q: clock[q]), BLOCK
         while at < len(here.live):
             rows = here.live[at : at + size]
-            for q, (records, found) in zip(rows, self._walk(rows, here.live[at - 1] if at else -1, True), strict=True):
+            for q, (records, found) in zip(rows, self._walk(rows, here.live[at - 1] if at else -1, len(rows)), strict=True):
                 as_before = self._as_before(here.records[q], records)
                 self._keep(q, records)
                 self._exchange(q, found, cause)
@@ -466,10 +476,10 @@ class Changelog:
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
     def _walk(
-        self, rows: list[int], before: int, begins: bool, records: np.ndarray | None = None, graph: c.Graph | None = None, further: int = -1
+        self, rows: list[int], before: int, begins: int, records: np.ndarray | None = None, graph: c.Graph | None = None, further: int = -1
     ) -> list[tuple[np.ndarray, list[Match]]]:
         """The records and the matches behind each of the rows, from those behind the row ``before`` them; less where no computation
-        is left. ``further``: the row behind the one row, if an arc ON EXPIRY asks."""
+        is left; new ones begin at the first ``begins`` rows. ``further``: the row behind the one row, if an arc ON EXPIRY asks."""
         state, search = self.state, self.search
         if records is None:
             records = self.here.records[before] if before >= 0 else np.zeros((0, len(search.room.made)), dtype=np.int64)

@@ -112,14 +112,19 @@ def _ranked(parts: np.ndarray, clock: np.ndarray) -> np.ndarray:
 
 
 def _kinds(task: Task, chunk: Chunk, changes: Changes) -> np.ndarray:
-    written = chunk.columns[changes.column].cast(pa.string())
+    return kinds_of(task, chunk.columns[changes.column], chunk.columns)
+
+
+def kinds_of(task: Task, column: pa.Array, columns: dict[str, pa.Array]) -> np.ndarray:
+    """int8: what rows do by the column of CHANGES IN. ``columns``: those that an error may tell a row by."""
+    written = column.cast(pa.string())
     kinds = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int8)
     kinds[null_marks(written) == 1] = INSERT
     bad = np.flatnonzero(kinds < 0)
     if len(bad):
         raise MatchRuntimeError(
             "CHANGE_VALUE",
-            f"the column of CHANGES IN holds {written[int(bad[0])].as_py()!r}{task.failures.where(int(bad[0]), chunk.columns)}; it says 'insert' (or NULL), 'retract' "
+            f"the column of CHANGES IN holds {written[int(bad[0])].as_py()!r}{task.failures.where(int(bad[0]), columns)}; it says 'insert' (or NULL), 'retract' "
             "or 'punctuate'", sqlstate="22023",
         )
     return kinds

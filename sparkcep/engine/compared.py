@@ -19,7 +19,7 @@ from sparkcep.engine.lifetimes import Lifetimes
 from sparkcep.search import codes
 from sparkcep.search.computations import NEGATIVE_ZERO
 
-_OF_CHANGES = ("change", "change_number", "changed_by")
+OF_CHANGES = ("change", "change_number", "changed_by")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, 
     table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, some)))
     equal = np.ones(len(pairs), dtype=bool)
     for leaf in search.task.plan.leaves:
-        if leaf.spec.kind not in _OF_CHANGES:
+        if leaf.spec.kind not in OF_CHANGES:
             numbers = _numbers(table.column(leaf.name))
             equal &= numbers[::2] == numbers[1::2]
     same = {i for pair, is_equal in zip(pairs, equal.tolist()) if is_equal for i in pair}
@@ -98,16 +98,16 @@ def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     """int64: numbers that equal values have in common."""
     known: dict[object, int] = {}
-    return np.array([known.setdefault(_key(value), len(known)) for value in column.to_pylist()], dtype=np.int64)
+    return np.array([known.setdefault(equal_key(value), len(known)) for value in column.to_pylist()], dtype=np.int64)
 
 
-def _key(value: object) -> object:
+def equal_key(value: object) -> object:
     """Something by which values are equal as GROUP BY has them: NaN is NaN."""
     match value:
         case float():
             return "NaN" if value != value else value
         case list() | tuple():
-            return tuple(map(_key, value))
+            return tuple(map(equal_key, value))
         case dict():
-            return tuple((name, _key(part)) for name, part in value.items())
+            return tuple((name, equal_key(part)) for name, part in value.items())
     return value

@@ -72,6 +72,13 @@ def _strings(compiled: Compiled, chunk: Chunk, given: dict[str, pa.Array]) -> tu
     return _Strings(pool, ranks(fixed)), {name: ranks(column) for name, column in zip(names, columns)}
 
 
+def _wide(found: Found) -> Found:
+    """Matches as rows in none stand beside them."""
+    wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
+    wide[:, : found.events.shape[1]] = found.events
+    return replace(found, events=wide)
+
+
 def labelled(plan: Plan) -> bool:
     """Whether anything asks for the names of the arcs that took rows."""
     return any(
@@ -115,12 +122,30 @@ class Computations:
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
         opens = open.opens(chunk)
-        for found in self._rounds(chunk, opens):
-            yield from self.tables.of(chunk, self.told(found))
+        before, marks = opens[:, codes.O_COVERED].copy(), None
+        if self.task.plan.rows == "unmatched":
+            marks = np.zeros(chunk.rows, dtype=np.uint8)
+            if len(open.taken):
+                marks[ranges(chunk.offsets[: len(open.rows)], open.rows)] = open.taken
+        for found in map(self.told, self._rounds(chunk, opens)):
+            if marks is not None:
+                found = _wide(found)
+                first, sizes = found.events[:, codes.E_START], found.events[:, codes.E_ROWS]
+                marks[ranges(first, sizes)] = 1
+            yield from self.tables.of(chunk, found)
         first = opens[:, codes.O_COVERED]
         if chunk.watermark is not None:
             first = np.maximum(first, self._first_alive(chunk, opens[:, codes.O_START], chunk.watermark))
-        return open.left(chunk, opens, first[chunk.going], self.task.back)
+        if marks is not None:  # what begins at the first row or behind it may still take rows from there on
+            opens[:, codes.O_COVERED] = first = np.where(chunk.going, first, chunk.offsets[1:])
+            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), ranges(before, np.maximum(first - before, 0)), chunk, marks))
+        return open.left(chunk, opens, first[chunk.going], self.task.back, marks)
+
+    def nothing(self, chunk: Chunk) -> Found:
+        """No match, of which all is known that measures ask for."""
+        none = np.zeros(0, dtype=np.int64)
+        told = self.by_event(none, none, np.zeros((0, self._match_width()), dtype=np.int64), chunk, lifetimes(self.task.plan, chunk, self.task.failures))
+        return replace(Found.none(WITH_ERRORS), by_event=told)
 
     def _first_alive(self, chunk: Chunk, stand: np.ndarray, watermark: int) -> np.ndarray:
         """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``stand``, or one to
@@ -143,10 +168,9 @@ class Computations:
             ends = (found.rows, found.rows + 1) if self.by_ways else (first, first + sizes)
             np.add.at(taken, ends[0], 1)
             np.add.at(taken, ends[1], -1)
-            wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
-            wide[:, : found.events.shape[1]] = found.events
-            yield from self.tables.of(chunk, replace(found, events=wide))
-            nothing = replace(found, events=wide[:0], by_event={name: values[:0] for name, values in found.by_event.items()})
+            found = _wide(found)
+            yield from self.tables.of(chunk, found)
+            nothing = replace(found, events=found.events[:0], by_event={name: values[:0] for name, values in found.by_event.items()})
         marks = (np.cumsum(taken[:-1]) > 0).astype(np.uint8)
         yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(chunk.rows), chunk, marks))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.automaton.strategy import FRONT
+from sparkcep.columns.arrays import boundaries
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Round, doubled, scratch
 from sparkcep.engine.live import columns_read, largest_counts, live_windows
@@ -18,6 +19,7 @@ from sparkcep.engine.walk import CONTIGUITY, completion_ends, net_of, windowed
 from sparkcep.engine.windows import plan_windows
 from sparkcep.search import cargo, codes, futures, machine
 from sparkcep.search import front as fronts
+from sparkcep.search.canonical import order_graphs
 from sparkcep.search.chains import NONE
 
 CLASSES, NODES, STARTS = 64, 1024, 8  # places at first
@@ -97,7 +99,7 @@ class SideBySide(Round):
         work = scratch(task.prepared.conditions, chunk.rows + CLASSES + SPARE)
         work.labels[:] = machine.UNTAKEN
         ends = completion_ends(task.prepared, net_of(task.prepared), data, pruning)
-        self.looking = fronts.Looking(futures.Values(*front.telling, *columns), self.windows, ends, data.conditions, data.rows, work, np.int64(chunk.rows))
+        self.looking = fronts.Looking(futures.Values(*front.telling, *columns), self._ends(), ends, data.conditions, data.rows, work, np.int64(chunk.rows))
         self._place_values()
 
     def _place_values(self) -> None:
@@ -108,6 +110,11 @@ class SideBySide(Round):
     def carried(self) -> tuple:
         """The cargo as the kernel takes it: numbers, graph, runs."""
         raise NotImplementedError
+
+    def _ends(self) -> np.ndarray:
+        """int64 (windows, rows): the first row outside each window that begins with a row; of groups' windows with low bits, by
+        which runs are told apart whose windows end at one row."""
+        return np.concatenate([self.windows[:1], self.windows[1:] << fronts.BEGINS])
 
     def run(self) -> int:
         task, front = self.task, self.front
@@ -212,6 +219,19 @@ class Drawn(ByLastRows):
     def carried(self) -> tuple:
         return None, self.cargo, None
 
+    def _ends(self) -> np.ndarray:
+        """Runs whose groups began at other times are told apart: whether their windows end at one row depends on rows that
+        come later, and a graph is of the rows up to its own."""
+        begins = np.arange(self.chunk.rows)
+        found = super()._ends()
+        for window, ends in zip(self.task.plan.windows[1:], found[1:], strict=True):
+            if window.order:
+                new = boundaries([self.chunk.columns[window.order]], self.chunk.rows)[:-1]
+                ends += new[np.searchsorted(new, begins, side="right") - 1]
+            else:
+                ends += begins
+        return found
+
     def more_cargo(self) -> None:
         if not cargo.drop_nodes(self.cargo, self.state):
             nodes = cargo.Graph._fields[2:11]
@@ -224,7 +244,10 @@ class Drawn(ByLastRows):
 
     def graphs(self, count: int, items: int) -> tuple[np.ndarray, np.ndarray]:
         self.wanted = 0 if count else int(self.state[codes.S_DETAIL])
-        return self.cargo.until[: count + 1], self.cargo.items[:items]
+        until, nodes = self.cargo.until[: count + 1], self.cargo.items[:items]
+        if count:
+            order_graphs(until, nodes, int(np.diff(self.chunk.offsets).max()))
+        return until, nodes
 
 
 def _sums(*shape: int) -> tuple[np.ndarray, np.ndarray]:

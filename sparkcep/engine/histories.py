@@ -19,6 +19,7 @@ from sparkcep.search.promises import COARSER, PROMISE_FIELDS, Promises
 
 MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most, each row of it counting
 MAX_PROMISES = 1 << 18  # vectors that are counted while rows are searched
+SHORT = 4.0  # rows of a match up to which a history's shares are taken as they are
 MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # what words and floats hold
 _NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
 _NONE = np.zeros(0, dtype=np.int64)
@@ -46,11 +47,12 @@ class Vectors(NamedTuple):
 
 class Stands(NamedTuple):
     """Where candidates stand: ``costs`` int64, ascending, in units of the plan's scale; the number of ``places``; ``pairs``: each
-    place with the number of a cost at which one stands there."""
+    place with the number of a cost at which one stands there; ``rows`` of the shortest match."""
 
     costs: np.ndarray
     places: int
     pairs: frozenset[tuple[int, int]]
+    rows: int
 
 
 class HistoryReader:
@@ -111,7 +113,11 @@ class HistoryReader:
 def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stands) -> Promises:
     """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match
     points for each visit, smoothed by those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where
-    no candidate has it."""
+    no candidate has it.
+
+    Of a long pattern they are more than that, so that places that were tried seldom so far come before those that were tried
+    often, and none on the way to the end is starved.
+    """
     costs = max(len(stands.costs), 1)
     kinds = (stands.places + 1) * costs
     g = max(d for d in _divisors(intervals) if d == 1 or kinds * d * d <= MAX_PROMISES)
@@ -128,7 +134,8 @@ def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stand
         upper = prior[_renumbered(n, known, kinds)]
         prior = (_summed(to, reached, len(upper)) + COARSER * upper) / (_summed(to, visited, len(upper)) + COARSER)
         overall, known = prior if n == 1 else overall, n
-    return Promises(True, g, prior, overall, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), _NONE)
+    more = max(stands.rows / SHORT, 1.0) ** 3
+    return Promises(True, g, prior * more, overall * more, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), _NONE)
 
 
 def _renumbered(g: int, n: int, kinds: int) -> np.ndarray:

@@ -120,16 +120,20 @@ class _Trie:
             at = at.setdefault((rows[i], labels[i], i == 0), {})
 
     def items(self) -> list[tuple[int, int, int, int, int]]:
-        """Breadth first, so that the children of a node are neighbours."""
+        """Breadth first, so that the children of a node are neighbours; they stand by row and variable."""
         found: list[tuple[int, int, int, int, int]] = []
-        level = list(self.root.items())
+        level = sorted(self.root.items(), key=_place)
         complete = 1
         while level:
             below: list[tuple[tuple[int, int, bool], dict]] = []
             begin = len(found) + len(level)
             for (row, label, is_first), children in level:
                 at = begin + len(below)
-                below += children.items()
+                below += sorted(children.items(), key=_place)
                 found.append((row, label, *((-1, -1) if is_first else (at, at + len(children))), complete))
             level, complete = below, 0
         return found
+
+
+def _place(item: tuple[tuple[int, int, bool], dict]) -> tuple[int, int, bool]:
+    return item[0]

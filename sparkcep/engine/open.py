@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkcep.automaton import strategy as s
 from sparkcep.automaton.strategy import placed_strategy
+from sparkcep.automaton.streams import check_table
 from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
 from sparkcep.columns.registers import compile_automaton
@@ -44,6 +45,7 @@ from sparkcep.engine.ranked import Paths
 from sparkcep.engine.reporter import Reporter
 from sparkcep.engine.state import Form, StateBytes
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.told import MatchTables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
@@ -170,16 +172,19 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 def _passage(task: Task, endless: bool = False) -> Passage:
     """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end."""
     strategy, ranking = task.prepared.strategy, task.plan.ranking
+    changes = task.plan.changes
+    if endless and changes is not None and changes.report == "CHANGES":
+        return Computations(task, MatchTables(task))  # what changes is seen from outside (engine.revisions)
     if endless and ranking is not None and ranking.top:
         by_window = EndedTables(task)
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
     if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
         tables = NewTables(task)
         return Again(task, _whole_answer(_answers(task, tables)), tables)
-    return _answers(task, Tables(task))
+    return _answers(task, Tables(task), endless)
 
 
-def _answers(task: Task, tables: Tables) -> Passage:
+def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
     """The same, with ``tables`` that make the output."""
     strategy = task.prepared.strategy
     # built where something lists matches, and then once
@@ -196,7 +201,7 @@ def _answers(task: Task, tables: Tables) -> Passage:
         if task.plan.changes is not None or arcs is not None:
             return Whole(ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
         search = Computations(task, tables)
-        return Whole(search.with_unmatched) if task.plan.rows == "unmatched" else search
+        return Whole(search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
     if strategy.search == s.ADJACENT:
         return Streaming(Adjacent(task), tables.of)
     if strategy.question in (s.COUNTED, s.GRAPH):
@@ -222,6 +227,7 @@ def _whole_answer(passage: Passage) -> Callable[[Chunk], Iterator[pa.Table]]:
 
 def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
     """What answers where rows or arcs come and go."""
+    check_table(task.plan)
     search, changes = Computations(task, Tables(task)), task.plan.changes
     return (Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer
 

@@ -21,6 +21,7 @@ from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
 from sparkcep.engine.again import Again
 from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.computations import Computations
 from sparkcep.engine.ended_windows import EndedWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.lifetimes import lifetimes
@@ -91,7 +92,7 @@ class Stream:
         at or before the watermark of the call before are not among ``rows``.
         """
         parts = len(states)
-        inner, outer = _parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
+        inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
         if not timed.all():
@@ -101,30 +102,37 @@ class Stream:
         open, waiting = self.pending.read(outer)
         table = pa.concat_tables([waiting, rows.cast(self.schema)]).combine_chunks()
         of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
-        columns = [table.column(name) for name in self.order]
-        time = words(columns[0].combine_chunks())
         before = waiting.num_rows
-        at = _sorted(of, [column.combine_chunks() for column in columns], self.plan.order)
+        at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
         chunk, open = self.engine.joined(table.take(pa.array(now)), np.bincount(of[now], minlength=parts), inner, np.ones(parts, dtype=bool))
         due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
         if chunk.rows:
-            left = yield from self.engine.passage.over(replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark), open)
+            left = yield from self.engine.passage.over(self.known(chunk, watermark), open)
             last = chunk.table.take(pa.array(left.rows))
-            inner = self.engine.bytes.column(self._remembered(left.open), last, left.open.rows)
-            due, kept = self._ends(last, left.open, watermark), len(left.rows)
+            inner = self.engine.bytes.column(self.remembered(left.open), last, left.open.rows)
+            due, kept = self.ends(last, left.open, watermark), len(left.rows)
         waiting = np.bincount(of[later], minlength=parts)
         outer = self.pending.column(Open.of(waiting), table.take(pa.array(later)), waiting)
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
-        return Kept(_whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+        return Kept(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+
+    def in_order(self, table: pa.Table, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """int64 (rows): rows ``of`` keys in the clause's order, and the time of each row."""
+        columns = [table.column(name).combine_chunks() for name in self.order]
+        return _sorted(of, columns, self.plan.order), words(columns[0])
+
+    def known(self, chunk: Chunk, watermark: int) -> Chunk:
+        """The chunk with what a watermark says of it."""
+        return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark)
 
     @property
     def _window(self) -> Window:
         return self.plan.windows[0] if self.plan.windows else NO_BOUND
 
-    def _remembered(self, open: Open | OpenRuns) -> Open | OpenRuns:
+    def remembered(self, open: Open | OpenRuns) -> Open | OpenRuns:
         """Without what nothing asks for: numbers of matches, and of a partition without rows how many it had."""
         runs = isinstance(open, OpenRuns)
         told = {} if self.numbered or isinstance(self.engine.passage, EndedWindows) else {name: np.zeros_like(open.rows) for name in (("number", "reported") if runs else ("number",))}
@@ -147,9 +155,9 @@ class Stream:
 
     def _last(self, watermark: int) -> int:
         """The last time at which a window may begin that has ended: rows to come are behind the watermark."""
-        return watermark + 1 - _whole_micros(self._window.size)
+        return watermark + 1 - whole_micros(self._window.size)
 
-    def _ends(self, rows: pa.Table, open: Open | OpenRuns, watermark: int) -> np.ndarray:
+    def ends(self, rows: pa.Table, open: Open | OpenRuns, watermark: int) -> np.ndarray:
         """int64 (partitions): the watermark at which the window of the row at which the search stands has ended."""
         due, window = np.full(len(open.rows), NOTHING_DUE), self._window
         if self.plan.automaton is not None:
@@ -167,12 +175,12 @@ class Stream:
         standing = np.flatnonzero(at < first + open.rows)
         begun = time[at[standing]]
         waits = begun > self._last(watermark)  # one that has ended waits for a further row
-        due[standing[waits]] = begun[waits] + _whole_micros(window.size) - 1
+        due[standing[waits]] = begun[waits] + whole_micros(window.size) - 1
         return due
 
     def _expires(self, time: np.ndarray, open: Open | OpenRuns, watermark: int) -> np.ndarray:
         """int64 (partitions): the watermark at which nothing of a partition is kept if no row of it comes, or a bundle is known."""
-        due, size = np.full(len(open.rows), NOTHING_DUE), _whole_micros(self._window.size)
+        due, size = np.full(len(open.rows), NOTHING_DUE), whole_micros(self._window.size)
         some = np.flatnonzero(open.rows)
         last = time[np.cumsum(open.rows)[some] - 1]
         waits = last > self._last(watermark)
@@ -187,7 +195,11 @@ class Stream:
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
         ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
         some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
-        last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
+        if self.plan.rows == "unmatched" and len(some):  # a row is told once nothing that begins there can have it
+            ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
+            last = np.minimum.reduceat(ends, chunk.offsets[some])
+        else:
+            last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
         waits = (last > watermark + 1) & (last < NOTHING_DUE)
         due[some[waits]] = last[waits] - 1
         return due
@@ -195,15 +207,16 @@ class Stream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        yield from self.tables.of(chunk, with_unmatched(Found.none(WITH_ERRORS), np.arange(rows.num_rows), chunk))
+        nothing = self.engine.passage.nothing(chunk) if isinstance(self.engine.passage, Computations) else Found.none(WITH_ERRORS)
+        yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
 
 
-def _whole_micros(size: str) -> int:
+def whole_micros(size: str) -> int:
     exact = Fraction(size)
     return -(-exact.numerator // exact.denominator)
 
 
-def _parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
+def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The engine's bytes of each state, and those of the rows that are not released."""
     data, ends = bytes_of(states)
     begins, ends = ends[:-1], ends[1:]
@@ -218,12 +231,13 @@ def _parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
     return slices(data, at, at + sizes), slices(data, at + sizes, ends)
 
 
-def _whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
+def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
+    """The two put together again, as columns of bytes."""
     sizes = np.diff(bytes_of(inner)[1])
     head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
-    whole = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
+    both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
     nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
-    return pc.if_else(pa.array(nothing), NO_BYTES, whole)
+    return pc.if_else(pa.array(nothing), NO_BYTES, both)
 
 
 def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -> np.ndarray:

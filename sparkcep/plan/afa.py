@@ -13,7 +13,7 @@ from sparkcep.clause import automaton as written
 from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, tokenize
-from sparkcep.clause.tree import OMIT_EMPTY, MatchClause
+from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.arcs import check_arcs
 from sparkcep.plan.changes import check_changes, reports_changes
@@ -80,9 +80,8 @@ def check_beside(clause: MatchClause) -> None:
         if found is not None and reports_changes(clause):
             message = f"{words} ranks the matches of the end, and under REPORT CHANGES these come and go; leave one of the two out"
             raise _fail(clause, found.span, "AUTOMATON", message)
-    if clause.rows == OMIT_EMPTY or _shows_empty(clause):
-        span = Span(clause.span.start, clause.span.start + 20)
-        raise _fail(clause, span, "AUTOMATON", "an AUTOMATON has no empty matches to SHOW or OMIT; write ALL ROWS PER MATCH")
+    if (empty := _empty_matches(clause)) is not None:
+        raise _fail(clause, empty, "AUTOMATON", "an AUTOMATON has no empty matches to SHOW or OMIT; write ALL ROWS PER MATCH")
     if not clause.order_by:
         raise _fail(clause, _head(clause), "WINDOW_WITHOUT_ORDER", "AUTOMATON needs the clause's ORDER BY, whose first expression is the rows' time")
     first = clause.order_by[0]
@@ -108,9 +107,14 @@ def _head(clause: MatchClause) -> Span:
     return Span(start, start + len("AUTOMATON"))
 
 
-def _shows_empty(clause: MatchClause) -> bool:
-    words = [t.upper for t in tokenize(clause.text[clause.span.start : clause.automaton.span.start])]
-    return any(words[i : i + 3] == ["SHOW", "EMPTY", "MATCHES"] for i in range(len(words)))
+def _empty_matches(clause: MatchClause) -> Span | None:
+    """Where SHOW or OMIT EMPTY MATCHES stands, if it does."""
+    start = clause.span.start
+    tokens = tokenize(clause.text[start : clause.automaton.span.start])
+    for one, two, three in zip(tokens, tokens[1:], tokens[2:]):
+        if one.upper in ("SHOW", "OMIT") and (two.upper, three.upper) == ("EMPTY", "MATCHES"):
+            return Span(start + one.start, start + three.end)
+    return None
 
 
 class ArcSplitter(ConditionSplitter):
@@ -226,7 +230,7 @@ class _Builder:
         """Numbers registers and states."""
         for item in automaton.registers:
             if item.name.lower() in self.registers:
-                raise self.error(item.span, f"the register {item.name} is declared twice")
+                raise self.error(item.span, f"the register {item.name} is declared twice; give one of the two another name, or leave it out")
             self.registers[item.name.lower()] = len(self.registers)
         declared: set[str] = set()
         for item in automaton.states:
@@ -258,7 +262,7 @@ class _Builder:
         """The start state and the final ones."""
         starts = [item for item in automaton.states if item.start]
         if len(starts) > 1:
-            raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START; an automaton begins in one state")
+            raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START, and an automaton begins in one state; leave START out of one of the two")
         if not starts and not arcs and "q0" not in self.states:  # all arcs are rows of a table
             self.states["q0"] = len(self.names)
             self.names.append("q0")
@@ -320,7 +324,7 @@ class _Builder:
             if number is None:
                 raise self.error(item.span, f"{item.register} is no register; declare REGISTER {item.register} with a type")
             if number in seen:
-                raise self.error(item.span, f"the arc sets {item.register} twice")
+                raise self.error(item.span, f"the arc sets {item.register} twice; leave one of the two out, or write a second arc")
             seen.add(number)
             splitter.check(item.value, arc.on)
             sets.append(Assignment(number, splitter.tree(item.value)))
@@ -341,7 +345,7 @@ class _Builder:
         found: dict[str, int] = {}
         for item in arc.parameters or ():
             if item.name.lower() in found:
-                raise self.error(item.span, f"the parameter {item.name} is declared twice")
+                raise self.error(item.span, f"the parameter {item.name} is declared twice; give one of the two another name, or leave it out")
             if item.name.lower() in self.registers:
                 raise self.error(item.span, f"{item.name} is a register, too, so that {item.name} in the arc could mean either; give the parameter another name")
             found[item.name.lower()] = len(self.parameters)
@@ -391,7 +395,7 @@ class _Builder:
         trees: dict[str, tuple] = {}
         for item in arc.emits:
             if item.name.lower() in trees:
-                raise self.error(item.span, f"the arc emits {item.name} twice")
+                raise self.error(item.span, f"the arc emits {item.name} twice; give one of the two another name")
             splitter.check(item.value, ROW)  # it sees the row read last
             trees[item.name.lower()] = splitter.tree(item.value)
         return tuple(trees.get(name, _NULL) for name in self.emits)

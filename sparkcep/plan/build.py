@@ -21,7 +21,7 @@ from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
 from sparkcep.plan.arcs import arcs_of, moment_column
 from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
-from sparkcep.plan.changes import changes_of, check_pattern_changes, reports_changes
+from sparkcep.plan.changes import arrival_of, changes_of, check_pattern_changes, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
@@ -276,7 +276,7 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=_ranked(clause), arrival=clause.changes.arrival[0] if clause.changes is not None and reports_changes(clause) else None,
+        ranked=_ranked(clause), arrival=arrival_of(clause),
     )
     outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
@@ -449,10 +449,9 @@ def changes(draft: Draft) -> Draft:
 def automaton_measures(draft: Draft) -> Draft:
     """Splits MEASURES; without them those of EMIT, or the registers, are given."""
     clause = draft.clause
-    arrival = clause.changes.arrival[0] if clause.changes is not None and reports_changes(clause) else None
     arrived = moment_column(0) if draft.plan.arcs is not None and draft.plan.arcs.came else ""
     splitter = AutomatonMeasures(
-        draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival, arrived=arrived, ranked=_ranked(clause),
+        draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival_of(clause), arrived=arrived, ranked=_ranked(clause),
     )
     outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)

@@ -1,7 +1,8 @@
 """The plan of CHANGES IN, REPORT and SPECULATE: which columns Spark computes for them, and what cannot stand together.
 
 Spark numbers rows by two windows over a partition: rows that are equal in all that a retraction must be equal in, and rows by their
-arrival. So every type that Spark orders is told apart as Spark does it, and the engine sees whole numbers.
+arrival. So every type that Spark orders is told apart as Spark does it, and the engine sees whole numbers. REPORT CHANGES without
+ARRIVAL BY is of a stream, whose rows come in their own order: there the engine sees the values.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sparkcep.clause import nodes
+from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.clause.tree import NEXT_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, position
@@ -25,21 +27,29 @@ def reports_changes(clause: MatchClause) -> bool:
     return clause.report is not None and clause.report.what == "CHANGES"
 
 
+def arrival_of(clause: MatchClause) -> Expr | None:
+    """What CHANGED_BY() gives under REPORT CHANGES, which over a stream nobody may ask for; None without it."""
+    if clause.changes is None or not reports_changes(clause):
+        return None
+    return clause.changes.arrival[0] if clause.changes.arrival else clause.changes.column
+
+
 def check_changes(clause: MatchClause) -> None:
     """Raises ClauseError for options of changes that cannot stand together, at their places."""
     changes, speculate = clause.changes, clause.speculate
     if changes is not None and changes.column.bare().op != "col":
         raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, which holds 'insert', 'retract' or 'punctuate'; compute it below the clause")
     if changes is not None and changes.punctuate is not None and not changes.arrival:
-        raise _error(clause, changes.punctuate.span, "PUNCTUATE BY says which later rows a punctuation is of, and without an order none is later; add ARRIVAL BY expr to CHANGES IN")
+        message = "PUNCTUATE BY says which later rows a punctuation is of, and without an order none is later; add ARRIVAL BY expr to CHANGES IN (over a stream leave PUNCTUATE BY out)"
+        raise _error(clause, changes.punctuate.span, message)
     if speculate is not None and not reports_changes(clause):
         raise _error(clause, speculate.span, "SPECULATE says which changes are told early, and belongs to REPORT CHANGES; add that, or leave SPECULATE out")
     if not reports_changes(clause):
         return
     if changes is None:
         raise _error(clause, clause.report.span, "REPORT CHANGES tells what each change of the rows does to the matches; say with CHANGES IN c ARRIVAL BY a how rows change")
-    if not changes.arrival:
-        raise _error(clause, changes.span, "REPORT CHANGES needs the order in which changes come; add ARRIVAL BY expr to CHANGES IN")
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CHANGED_BY" and not changes.arrival):
+        raise _error(clause, call.span, "CHANGED_BY() gives the ARRIVAL BY expression of the row that caused a change; add ARRIVAL BY to CHANGES IN, or leave CHANGED_BY() out")
     if clause.rows == WITH_UNMATCHED:
         raise _error(clause, clause.report.span, "a row that is in no match may be in one later, so WITH UNMATCHED ROWS needs REPORT NET")
     if clause.measures and not any(call.value == "CHANGE" for m in clause.measures for call in m.expr.walk() if call.op == "call" and not call.args):
@@ -115,7 +125,9 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
             if node.op == "col":
                 own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
                 left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
-    same = f"dense_rank() OVER ({over} struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())})))"
+    same = f"struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())}))"
+    if arrival or not reports_changes(clause):  # else they are of a stream, in which nothing can be numbered
+        same = f"dense_rank() OVER ({over} {same})"
     speculate, size = _speculated(clause)
     punctuate = "" if changes.punctuate is None else inputs.column(scope.plain_text(changes.punctuate, "PUNCTUATE BY"))
     consecutive = "" if changes.consecutive is None else inputs.column(scope.plain_text(changes.consecutive, "CONSECUTIVE BY"))

@@ -12,6 +12,7 @@ from sparkcep.search.computations import (
     S_COUNT,
     S_DETAIL,
     S_EVENTS,
+    S_INITIAL,
     S_LABELS,
     S_NUMBER,
     S_ROW,
@@ -29,9 +30,9 @@ KEPT = 100  # of what there is no room, beside those of search.computations
 
 @kernel
 def walk(order, apart, high, begins, graph, values, rows, room, labelled, max_steps, max_matches, kept, sizes, told, state):
-    """Takes the rows ``order`` int64 one behind the other, from the one at which ``state`` stands, with the records at hand;
-    ``begins``: new computations begin at each. Where ``apart`` uint8 says so, no computation steps to a row from the one before it.
-    Without new ones it ends when no computation is left.
+    """Takes the rows ``order`` int64 one behind the other, from the one at which ``state`` stands, with the records at hand; new
+    computations begin at the first ``begins`` of them. Where ``apart`` uint8 says so, no computation steps to a row from the one
+    before it. Behind the first ``begins`` rows it ends when no computation is left.
 
     ``kept`` int64 (room, width) gets the records behind each row, ``sizes`` int64 how many, and ``told`` int64 how many matches
     there are by then. ``high``: row q sees when row q + 1 is if that is less. Returns DONE, FULL or GROW with what there is no room
@@ -40,7 +41,8 @@ def walk(order, apart, high, begins, graph, values, rows, room, labelled, max_st
         at = state[S_AT]
         if apart[at] == 1:
             state[S_COUNT] = 0
-        if not begins and state[S_COUNT] == 0:
+        fresh = at < begins
+        if not fresh and state[S_COUNT] == 0:
             break
         side = state[S_SIDE]
         count = state[S_COUNT]
@@ -50,13 +52,17 @@ def walk(order, apart, high, begins, graph, values, rows, room, labelled, max_st
         number = state[S_NUMBER]
         q = order[at]
         state[S_ROW] = q
-        if begins and _begins_otherwise(rows.base[q], graph, state):
+        if fresh and _begins_otherwise(rows.base[q], graph, state):
             outcome = _row(q, q + 1, True, True, graph, values, rows, room, False, max_steps, 0, state)
             if outcome != DONE:
                 return outcome
-        if begins:
+        if fresh:
             state[S_BASE] = rows.base[q]
+        initial = state[S_INITIAL]
+        if not fresh:
+            state[S_INITIAL] = 0
         outcome = _row(q, high, False, False, graph, values, rows, room, labelled, max_steps, max_matches, state)
+        state[S_INITIAL] = initial
         made = state[S_COUNT]
         place = state[S_KEPT]
         if outcome == DONE and place + made > kept.shape[0]:

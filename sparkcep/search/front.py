@@ -50,6 +50,7 @@ CLASSES_FULL, CARGO_FULL, STARTS_FULL = range(3)  # state[S_DETAIL] of GROW
 # state behind that of the cargo: whether a row ended classes, how often an edge of a class was held against a row, whether the row
 # at hand still has to be reported
 R_OVER, R_LOOKS, R_PENDING, FRONT_STATE = range(CARGO_STATE, CARGO_STATE + 4)
+BEGINS = 31  # low bits of a window's end
 P_CLASS, P_TARGET = range(2)  # columns of ``pending``: place of the class, NONE where no edge leads on; its node
 
 
@@ -71,7 +72,9 @@ class FrontArrays(NamedTuple):
 
 class Looking(NamedTuple):
     """What is needed where conditions look at the match, or groups have windows. ``windows`` int64 (w, rows): first row outside
-    each window that begins with a row; ``ends`` int64 (nodes, rows): by when runs can complete, (0, 0) where that is not known.
+    each window that begins with a row; those of groups shifted by BEGINS, and runs whose groups began at rows with other low bits
+    are told apart;
+    ``ends`` int64 (nodes, rows): by when runs can complete, (0, 0) where that is not known.
     Slot values of the class at place p stand in the row ``spare`` + p of the scratch, behind those of the buffer's rows.
     ``conditions``, ``rows``, ``scratch``: as in :mod:`sparkcep.search.adjacent`."""
 
@@ -88,7 +91,7 @@ class Looking(NamedTuple):
 def inside(place, e, row, edges, looking, classes):
     """Whether the row lies in the groups' windows that an edge asks for."""
     for w in range(1, looking.windows.shape[0]):
-        if (edges[e, E_CHECK] >> w) & 1 == 1 and row >= classes.ends[place, w]:
+        if (edges[e, E_CHECK] >> w) & 1 == 1 and row >= classes.ends[place, w] >> BEGINS:
             return False
     return True
 
@@ -97,7 +100,7 @@ def inside(place, e, row, edges, looking, classes):
 def timed(e, row, edges, looking):
     """Whether the row has a place in the groups' windows that an edge opens; where its time is NULL it has none."""
     for w in range(1, looking.windows.shape[0]):
-        if (edges[e, E_OPEN] >> w) & 1 == 1 and looking.windows[w, row] <= row:
+        if (edges[e, E_OPEN] >> w) & 1 == 1 and looking.windows[w, row] >> BEGINS <= row:
             return False
     return True
 

@@ -32,10 +32,12 @@ SWEPT = 64  # fewest classes that are worth a look for those that are over
 class Classes(NamedTuple):
     """``head`` int64 (open partitions, nodes): the first class of each node, NONE for none; ``until`` (n): last place in the
     measure of the window at which a class is not over; ``pending`` int64 (m, 2): what one row adds. But for ``table`` the others
-    are empty where nothing but the node counts: ``info`` int64 (n, 4); ``ends`` int64 (n, windows): first row outside each open
-    window, -1 where it is not needed; ``hi``, ``hf``, ``bits``: slot values (n, slots), ``bits`` being ``hf`` as int64; ``free``
-    int64 (n): places given back; ``table`` int64 (4n): open addressing by hash, place + 1; where nothing but the node counts, int64
-    (nodes): the class that the row at hand makes of each, plus 1."""
+    are empty where nothing but the node counts: ``info`` int64 (n, 4);
+    ``ends`` int64 (n, windows): of each open window what the search has there for the row that began it, -1 where it is not
+    needed;
+    ``hi``, ``hf``, ``bits``: slot values (n, slots), ``bits`` being ``hf`` as int64; ``free`` int64 (n): places given back;
+    ``table`` int64 (4n): open addressing by hash, place + 1; where nothing but the node counts, int64 (nodes): the class that the
+    row at hand makes of each, plus 1."""
 
     head: np.ndarray
     until: np.ndarray

@@ -56,7 +56,7 @@ def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
     kind = asked.get("kind")
-    if kind in ("stream", "chained", "restarted"):
+    if kind in ("stream", "table", "chained", "restarted"):
         from sparkcep.spark import streaming
 
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparkcep.automaton.streams import check_stream, different, warnings
+from sparkcep.automaton.streams import check_stream, check_table, different, warnings
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.version import __version__
@@ -108,7 +108,11 @@ def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
     return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
 
 
-CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": _check, "chained": _check_chained, "restarted": _check_restarted}
+def _check_unordered(asked: dict[str, Any]) -> None:
+    check_table(Plan.from_json(asked["plan"]))
+
+
+CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": _check, "table": _check_unordered, "chained": _check_chained, "restarted": _check_restarted}
 
 
 # -- a micro-batch ------------------------------------------------------------------------------------------------------
@@ -224,8 +228,9 @@ def _order_names(ordered: int) -> list[str]:
 def _stream(plan: str, schema: pa.Schema, ordered: int) -> Stream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows."""
     from sparkcep.engine.open import prepare
+    from sparkcep.engine.revisions import RevisedStream
     from sparkcep.engine.stream import Stream
 
     names = _order_names(ordered)
-    inner = pa.schema([field for field in schema if field.name not in names])
-    return Stream(prepare(Plan.from_json(plan), inner), schema, names)
+    prepared = prepare(Plan.from_json(plan), pa.schema([field for field in schema if field.name not in names]))
+    return (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names)

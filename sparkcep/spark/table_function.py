@@ -226,6 +226,11 @@ def _prepared(plan: str, schema: pa.Schema) -> Prepared:
     return prepare(Plan.from_json(plan), schema)
 
 
+def _of_arrow(arrow: pa.DataType) -> T.DataType:
+    """Spark's type of an Arrow one. Times without a zone are TIMESTAMP_NTZ; Spark 4.1 takes them for TIMESTAMP unless it is told."""
+    return from_arrow_type(arrow, prefer_timestamp_ntz=True)
+
+
 def arrow_schema(schema: T.StructType, written: Mapping[str, str] = MappingProxyType({})) -> pa.Schema:
     """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's.
 
@@ -363,7 +368,7 @@ def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T
     fields = []
     for f in output:
         taken = _spark_type(leaves[f.name], f.type, schema) if f.name in leaves else next(types.get(f.name, iter(())), None)
-        fields.append(T.StructField(f.name, taken or from_arrow_type(f.type), True))
+        fields.append(T.StructField(f.name, taken or _of_arrow(f.type), True))
     return fields
 
 
@@ -375,11 +380,11 @@ def _spark_type(spec: records.LeafSpec, arrow: pa.DataType, schema: T.StructType
             return T.ArrayType(schema[name].dataType)
         case records.Rows(columns=names):
             fields = [
-                T.StructField(f.name, schema[n].dataType if n in schema.names else from_arrow_type(f.type))
+                T.StructField(f.name, schema[n].dataType if n in schema.names else _of_arrow(f.type))
                 for f, n in zip(arrow.value_type, names, strict=True)
             ]
             return T.ArrayType(T.StructType(fields))
-    return from_arrow_type(arrow)
+    return _of_arrow(arrow)
 
 
 # -- a clause text called by hand -----------------------------------------------------------------------------

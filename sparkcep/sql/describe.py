@@ -292,7 +292,7 @@ def _changes(plan: Plan) -> list[str]:
     if changes is None:
         return []
     arrival = ", ".join(texts[column] for column in plan.arcs.came) if plan.arcs is not None and plan.arcs.came else changes.arrival
-    order = f"in the order of {arrival}" if arrival else "as a bag"
+    order = f"in the order of {arrival}" if arrival else "as a bag" if changes.report == "NET" else "in the order of the stream"
     lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
     if changes.consecutive:
         lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")

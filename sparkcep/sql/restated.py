@@ -17,7 +17,7 @@ from sparkcep.automaton.translated import translated
 from sparkcep.clause.lexer import quote, tokenize
 from sparkcep.clause.printed import to_sql
 from sparkcep.clause.tree import OMIT_EMPTY, SHOW_EMPTY, MatchClause
-from sparkcep.errors import UNSUPPORTED
+from sparkcep.errors import UNSUPPORTED, error_at
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.changes import check_computations
 from sparkcep.plan.plan import Plan
@@ -54,7 +54,7 @@ def restated(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
             continue
         if item.origin.literal is not None:
             message = "EXPLAIN AUTOMATON shows the clause of a statement; write MATCH_RECOGNIZE (...) behind the table in place of the function"
-            raise clause.error(clause.span, "AUTOMATON", message, UNSUPPORTED)
+            raise error_at(sql, item.origin.literal.start, item.origin.literal.end, "AUTOMATON", message, UNSUPPORTED)
         indent = " " * (len(text[: clause.span.start].rsplit("\n", 1)[-1]) - len(text[: clause.span.start].rsplit("\n", 1)[-1].lstrip()))
         lines = "".join(f"\n{indent}  {line}" for line in as_automaton(clause, settings).split("\n"))
         text = text[: clause.span.start] + lines + f"\n{indent}" + text[clause.span.end :].lstrip()

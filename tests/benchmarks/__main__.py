@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "streams", "shell", "cold", "rewriting", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase, acep and budget")
+    parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase, acep, afa and budget")
     parser.add_argument("--json", default="benchmarks.json")
     parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, or 1000 as often as Zipf has it")
@@ -64,7 +64,7 @@ def main() -> None:
     if options.part in ("afa", "all"):
         from . import afa
 
-        results["afa"] = afa.run(options.rows // 20)
+        results["afa"] = afa.run(options.rows // 20, options.figures)
     if options.part in ("open", "all"):
         from . import open_partitions
 

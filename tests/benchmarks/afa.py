@@ -13,10 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.changelog import Changelog
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.build import make_plan
 from tests.property.in_process import inputs
+
+from . import afa_figures, afa_joins
 
 # the automaton of Figure 3, reconstructed from Example 3; IGNORE WHEN as in appendix D
 Q1 = """PARTITION BY p ORDER BY id MEASURES {measures} AUTOMATON (REGISTER r1 INT = 0, r2 INT = 0  STATE q0 START, q3 FINAL{ignore}
@@ -36,6 +39,7 @@ CHANGED = "CHANGES IN op ARRIVAL BY at REPORT CHANGES {}"
 # Q3: 8 arcs in a line, each an up or a down and no register; as templates, of which a row of ARCS FROM makes one of the two present
 Q3 = "PARTITION BY p ORDER BY id MEASURES {measures} AUTOMATON (STATE q0 START, q8 FINAL  {arcs}{table}) WINDOW 500 {changes}"
 LENGTH = 8
+SIZES = ("ALL", 1000, 500, 250, "NONE")  # of SPECULATE
 
 
 def quotes(rows: int, p: float, ignorable: float = 0.0, seed: int = 1) -> dict[str, np.ndarray]:
@@ -90,6 +94,10 @@ def dynamic(rows: int) -> dict:
         static = measure(q3(report, ups), columns)[0]
         shares = [static / measure(q3(report), columns, flips(rows, every))[0] for every in (0, 1000, 100, 10)]
         results[f"9 {report}"] = shares
+        if report == "NET":
+            alone = measure(q3("NET", ups).partition(" CHANGES IN")[0], columns)[0]
+            results["9 in order"] = rows / alone
+            print(f"in order, without CHANGES IN: {rows / alone / 1e6:.2f} M events/s")
         again = restart(rows) / 10
         results["9 restart"] = static / rows / (static / rows + again)
         print(f"{report:<10}{static / rows * 1e6:>10.2f}" + "".join(f"{share:>11.2f}" for share in shares) + f"   restart at d = 10: {results['9 restart']:.4f}")
@@ -109,11 +117,106 @@ def measure(text: str, columns: dict[str, np.ndarray], arcs: list[dict] | None =
 
 def prepared_for(text: str, columns: dict[str, np.ndarray], arcs: list[dict] | None = None) -> tuple[Prepared, pa.Table]:
     """A compiled clause and its input."""
-    names = [name for name in ("id", "v", "at", "n") if name in columns]
-    rows = [{"n": 0, **dict(zip(names, values)), "p": 0, "w": 0, "s": "", "op": "insert"} for values in zip(*(columns[name].tolist() for name in names))]
+    names = [name for name in ("id", "v", "at", "n", "w", "op") if name in columns]
+    rows = [{"n": 0, "p": 0, "w": 0, "s": "", "op": "insert", **dict(zip(names, values))} for values in zip(*(columns[name].tolist() for name in names))]
     plan = make_plan(parse_clause(text))
     table = inputs(plan, {0: rows}, arcs=arcs)
     return prepare(plan, table.schema), table
+
+
+def promised(columns: dict[str, np.ndarray], every: int = 500, slack: int = 1000) -> dict[str, np.ndarray]:
+    """With a punctuation behind every so many events, of what comes no later than ``slack`` events; ``at`` has room between two
+    rows for it."""
+    rows = len(columns["id"])
+    seen = np.arange(every, rows + 1, every)
+    said = np.maximum(seen - slack, 0)
+    more = {name: np.concatenate([values, np.zeros(len(said), dtype=values.dtype)]) for name, values in columns.items()}
+    more["id"][rows:], more["at"] = said, np.concatenate([2 * columns["at"], 2 * seen - 1])
+    order = np.argsort(more["id"], kind="stable")
+    more["op"] = np.array(["insert"] * rows + ["punctuate"] * len(said))
+    return {name: values[order] for name, values in more.items()}
+
+
+def kept(text: str, columns: dict[str, np.ndarray], cleans: bool = True) -> int:
+    """Bytes of the records of computations that a changelog keeps at most; ``cleans``: punctuations drop what is of no use."""
+    most = [0]
+    keep, before = Changelog._keep, Changelog.cleans
+
+    def counted(self: Changelog, row: int, records: np.ndarray) -> None:
+        keep(self, row, records)
+        most[0] = max(most[0], self.here.bytes)
+
+    Changelog._keep, Changelog.cleans = counted, cleans
+    try:
+        prepared, table = prepared_for(text, columns)
+        for _ in match_batches(engine_for(prepared), table.to_batches(max_chunksize=10_000)):
+            pass
+    finally:
+        Changelog._keep, Changelog.cleans = keep, before
+    return most[0]
+
+
+def speculation(rows: int) -> dict:
+    """Figures 10 and 11: what is told for each match that is left, and how long after its last row it is told, by SPECULATE."""
+    results: dict[str, object] = {"10 sizes": SIZES}
+    print("\nFigures 10 and 11: Q1, k = 1, W = 500, 5 % of the rows up to 1000 events late, an event each ms, a punctuation each 500: changes told for each match that is left, and")
+    print("mean ms from the last row of a match to the match, by the size of SPECULATE; AFA+O is CONSECUTIVE BY")
+    print(f"{'':<10}" + "".join(f"{size!s:>14}" for size in (*SIZES, "AFA+O")))
+    for ignorable in (0.7, 0.9):
+        quoted = quotes(rows, 0.5, ignorable)
+        some = promised(late(quoted | {"n": quoted["id"]}, 0.05, 1000))
+        found = []
+        for size in (*SIZES, "AFA+O"):
+            words = CHANGED.format(f"SPECULATE {size}") if size != "AFA+O" else CHANGED.replace("BY at", "BY at CONSECUTIVE BY n").format("")
+            text = clause(1, 500, ignore=True, changes=words).replace("r2 AS r2", "r2 AS r2, CHANGED_BY() AS told, max(at) AS came", 1)
+            prepared, table = prepared_for(text, some)
+            told = pa.concat_tables(match_batches(engine_for(prepared), table.to_batches()))
+            names = dict(zip((name for name, _ in prepared.plan.outputs), (leaf for _, leaf in prepared.plan.outputs)))
+            change, by, came = (told.column(names[name]) for name in ("c", "told", "came"))
+            waited = [(a - b) / 2 for what, a, b in zip(change.to_pylist(), by.to_pylist(), came.to_pylist()) if what == "insert" and a is not None]
+            left = 2 * change.to_pylist().count("insert") - len(change)
+            found.append({"changes": len(change) / max(left, 1), "latency": float(np.mean(waited)) if waited else 0.0})
+        results[f"10 {ignorable}"], results[f"10 {ignorable} AFA+O"] = found[:-1], found[-1]
+        print(f"I = {ignorable:<6.0%}" + "".join(f"{of['changes']:>6.2f}{of['latency']:>8.1f}" for of in found))
+    return results
+
+
+def disorder(rows: int) -> dict:
+    """Figures 12 and 13: rows that come late, and what is kept of computations."""
+    few, results = quotes(rows, 0.5), {}
+    print("\nFigures 12 and 13: us an event of REPORT CHANGES, W = 500, k = 1, by the share of rows that come up to 1000 events late; with CONSECUTIVE BY; KB of computations kept")
+    print("with a punctuation each 500 events, and without what punctuations drop")
+    for share in (0.0, 0.05, 0.1, 0.2, 0.5):
+        some = late(few | {"n": few["id"]}, share, 1000)
+        text = clause(1, 500, changes=CHANGED.format(""))
+        seconds, found = measure(text, some)
+        alone, _ = measure(clause(1, 500, changes=CHANGED.replace("BY at", "BY at CONSECUTIVE BY n").format("")), some)
+        results[f"12 {share}"] = [seconds / rows * 1e6, alone / rows * 1e6]
+        bounded, whole = (kept(text, promised(some), cleans) for cleans in (True, False))
+        results[f"13 {share}"] = bounded
+        print(f"{share:>6.0%}{seconds / rows * 1e6:>10.2f}   {found:,} changes; with CONSECUTIVE BY{alone / rows * 1e6:>8.2f}; {bounded // 1024:,} and {whole // 1024:,} KB")
+    return results | sources(rows // 4)
+
+
+def sources(rows: int) -> dict:
+    """Path punctuations: two sources of which one lags; each promises for itself."""
+    quoted = quotes(rows, 0.5)
+    quoted["w"] = np.arange(rows) % 2
+    arrival = np.arange(rows) + np.where(quoted["w"] == 1, 4000, 0)
+    columns = quoted | {"at": np.argsort(np.argsort(arrival + np.arange(rows) / rows))}
+    said = np.arange(500, rows, 500)
+    more = {name: np.concatenate([values, np.zeros(len(said), dtype=values.dtype)]) for name, values in columns.items()}
+    of_lag = columns["at"][np.minimum(said + said % 2, rows - 1)]
+    more["id"][rows:], more["w"][rows:] = said, 0
+    more["at"], more["op"] = np.concatenate([2 * columns["at"], 2 * of_lag]), np.array(["insert"] * rows + ["punctuate"] * len(said))
+    # what lies before a row of the lagging source that has come is promised by the other one alone
+    order = np.argsort(more["id"], kind="stable")
+    ordered = {name: values[order] for name, values in more.items()}
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS c AUTOMATON (REGISTER n DOUBLE STATE q3 FINAL ARC FROM q0 TO q1 WHEN w = 0 AND v < 0 SET n = v
+      ARC FROM q1 TO q1 WHEN w = 0 ARC FROM q1 TO q2 WHEN w = 0 AND v > -n ARC FROM q2 TO q3 WHEN w = 0 AND v < n) WINDOW 500 CHANGES IN op ARRIVAL BY at PUNCTUATE BY w REPORT CHANGES"""
+    found = [kept(text, ordered, cleans) for cleans in (True, False)]
+    print(f"PUNCTUATE BY over two sources, one 4000 events behind: {found[0] // 1024:,} KB of computations kept, {found[1] // 1024:,} without path punctuations")
+    return {"F.2": found}
 
 
 def state(text: str, columns: dict[str, np.ndarray]) -> int:
@@ -137,8 +240,8 @@ def clause(k: int = 2, window: int = 2000, drop: float = 0.25, ignore: bool = Fa
     return Q1.format(measures=measures, ignore=IGNORED if ignore else "", drop=drop, k=k, window=window, changes=changes)
 
 
-def run(rows: int) -> dict:
-    """The experiments; prints tables."""
+def run(rows: int, figures: str) -> dict:
+    """The experiments; prints tables, and draws ``afa.png`` in the folder ``figures``."""
     results: dict[str, object] = {}
     columns = quotes(rows, 0.5)
     print(f"\nFigure 8, in order, {rows:,} events, W = 2000: M events/s (matches)")
@@ -164,25 +267,15 @@ def run(rows: int) -> dict:
     results["state"] = [by_rows, by_window]
     print("KB of computations by rows, and by W: " + "".join(f"{x // 1024:>7}" for x in by_rows) + "   " + "".join(f"{x // 1024:>7}" for x in by_window))
 
-    few = quotes(rows // 4, 0.5)
-    print("\nFigures 12 and 13: us an event of REPORT CHANGES, W = 500, k = 1, by the share of rows that come up to 1000 events late")
-    for share in (0.0, 0.05, 0.1, 0.2, 0.5):
-        some = late(few | {"n": few["id"]}, share, 1000)
-        seconds, found = measure(clause(1, 500, changes=CHANGED.format("")), some)
-        alone, _ = measure(clause(1, 500, changes=CHANGED.replace("BY at", "BY at CONSECUTIVE BY n").format("")), some)
-        results[f"12 {share}"] = [seconds / len(few["id"]) * 1e6, alone / len(few["id"]) * 1e6]
-        print(f"{share:>6.0%}{seconds / len(few['id']) * 1e6:>10.2f}   {found:,} changes; with CONSECUTIVE BY{alone / len(few['id']) * 1e6:>8.2f}")
+    results |= disorder(rows // 4) | speculation(rows // 4)
 
-    print("\nFigures 10 and 11: changes told for each match that is left, 5 % of the rows up to 1000 events late, by what is ignorable and the size of SPECULATE")
-    for ignorable in (0.7, 0.9):
-        some = late(quotes(rows // 4, 0.5, ignorable), 0.05, 1000)
-        sizes = ("ALL", "NONE")
-        counts = [measure(clause(1, 500, ignore=True, changes=CHANGED.format(f"SPECULATE {size}")), some)[1] for size in sizes]
-        results[f"10 {ignorable}"] = counts
-        print(f"I = {ignorable:.0%}  " + "  ".join(f"{size} {n / max(counts[-1], 1):.2f}" for size, n in zip(sizes, counts)) + f"   ({counts[-1]:,} matches)")
-
-    print("\nFigures 16 and 17: M events/s by the share of ignorable rows, k = 1, W = 500")
-    rates = [rows / measure(clause(1, 500, 0.0, ignore=True), quotes(rows, 0.5, share))[0] / 1e6 for share in (0.0, 0.2, 0.5, 0.8, 0.9)]
-    results["16"] = rates
-    print("".join(f"{x:>8.2f}" for x in rates))
-    return results | dynamic(rows // 2)
+    print("\nFigures 16 and 17: M events/s, and KB that a changelog keeps, by the share of ignorable rows, k = 1, W = 500, drop 0")
+    shares = (0.0, 0.2, 0.5, 0.8, 0.9)
+    rates = [rows / measure(clause(1, 500, 0.0, ignore=True), quotes(rows, 0.5, share))[0] / 1e6 for share in shares]
+    few = rows // 10
+    text = clause(1, 500, 0.0, ignore=True, changes=CHANGED.format(""))
+    results |= {"16": rates, "16 shares": shares, "17": [kept(text, promised(late(quotes(few, 0.5, share), 0.05, 1000))) for share in shares]}
+    print("".join(f"{x:>8.2f}" for x in rates) + "   " + "".join(f"{x // 1024:>7}" for x in results["17"]))
+    results |= dynamic(rows // 2)
+    afa_figures.draw(results, figures)
+    return results | {"8 ipm": afa_joins.run(quotes(5000, 0.5), clause())}

@@ -401,6 +401,7 @@ class Promises:
         self.told = told
         self.steps = sorted({1, g, max(d for d in range(1, g + 1) if g % d == 0 and d * d <= g)})
         self.of_tries, self.of_led = [], []
+        self.more = max(least_rows(places, query.k) / 4.0, 1.0) ** 3
 
     def coarser(self, vector, n):
         place, cost, remaining, idle = vector
@@ -414,9 +415,9 @@ class Promises:
         return (sum(points for _, points in same) + 10.0 * self.share(vector, steps[:-1])) / (sum(n for n, _ in same) + 10.0)
 
     def promise(self, vector):
-        general = self.share(vector, [1])
+        general = self.share(vector, [1]) * self.more
         here = self._updated(general, lambda v: v[:2] == vector[:2])
-        expected = self.share(vector, self.steps) * ((here + 0.01) / (general + 0.01))
+        expected = (self.share(vector, self.steps) * self.more) * ((here + 0.01) / (general + 0.01))
         return self._updated(expected, lambda v: v == vector)
 
     def _updated(self, expected, same):
@@ -431,6 +432,15 @@ class Promises:
 
     def led(self, tries):
         self.of_led += [self.of_tries[number] for number in tries]
+
+
+def least_rows(places, k) -> int:
+    """The rows of the shortest match with that many errors."""
+    rows, stands = 0, {(START, Fraction(0))}
+    while stands and not any(cost + places.cost.get((at, places.end), k + 1) <= k for at, cost in stands if at != START):
+        stands = {(q, cost + more) for at, cost in stands for q in places.variable for more in places.options.get((at, q), {}).values() if cost + more <= k}
+        rows += 1
+    return rows
 
 
 def proxy(matches) -> Match:

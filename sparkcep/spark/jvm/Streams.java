@@ -54,6 +54,7 @@ final class Streams {
   private static final int PARAMETERS = 17; // of its constructor in the version that the operator was written for
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
+  private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
   private static final String NEEDED = "__needed"; // whether a variable wants a row
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
   private static final Set<String> STATEFUL = Set.of(
@@ -70,11 +71,17 @@ final class Streams {
    */
   static Seq<Expression> marked(Seq<Expression> arguments) {
     if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table) || !table.plan().resolved()
-        || !table.plan().isStreaming() || table.plan().output().isEmpty()) {
+        || table.plan().output().isEmpty()) {
       return arguments;
     }
     String plan = table.plan().output().last().name();
     if (!plan.startsWith(Call.PLAN_HEAD)) {
+      return arguments;
+    }
+    if (!table.plan().isStreaming()) {
+      if (plan.contains(REPORTED)) { // what only a stream answers is an error before a job
+        raise(PythonFunctions.asked(JsonNodeFactory.instance.objectNode().put("kind", "table").put("plan", plan)));
+      }
       return arguments;
     }
     LogicalPlan marked = marked(table.plan(), plan);

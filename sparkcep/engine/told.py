@@ -1,0 +1,34 @@
+"""Output rows that know their partition and their match, by which those of one match are told, or taken back, together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.found import Found
+from sparkcep.engine.outputs import Rows
+from sparkcep.engine.tables import Tables
+from sparkcep.search import codes
+
+PART, MATCH = "__part", "__match"
+
+
+class MatchTables(Tables):
+    """Makes output rows that know their partition and their match."""
+
+    count = 0
+
+    def of(self, chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+        size = len(found.events)
+        no_change = {"change": pa.array(["insert"] * size, pa.string()), "change_number": pa.array(np.zeros(size, dtype=np.int64))}
+        yield from super().of(chunk, replace(found, by_event=found.by_event | no_change))
+        self.count += size
+
+    def _table(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> pa.Table:
+        table = super()._table(rows, out_pos, columns)
+        part = pa.array(rows.events[rows.out_event, codes.E_PART])
+        return table.append_column(PART, part).append_column(MATCH, pa.array(self.count + rows.out_event.astype(np.int64)))

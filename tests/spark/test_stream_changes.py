@@ -1,0 +1,89 @@
+"""REPORT CHANGES over a stream, through Spark."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import sparkcep  # noqa: E402
+from tests.selection import further  # noqa: E402
+from tests.spark.test_streams import PROVIDER, ROCKSDB, pieces, put, ran, stream  # noqa: E402
+
+CLAUSE = """SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n
+    MEASURES {own} FIRST(ts) AS a, LAST(n) AS z, count(*) AS c EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES {changes}
+    PATTERN (A B+ C) WINDOW INTERVAL '8' SECONDS DEFINE A AS price < 5, B AS price > A.price, C AS price > 5)"""
+
+
+@pytest.fixture(autouse=True)
+def rocksdb(spark):
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield
+    spark.conf.unset(PROVIDER)
+
+
+def changes(rng: random.Random, count: int = 150) -> list[dict]:
+    """Rows of which some are taken back within ten seconds; ``f`` is -1 of a retraction."""
+    rows, there = [], []
+    for i in range(count):
+        row = {"symbol": rng.choice(["a", "b", None]), "at": 1 + i // 2 + rng.randint(0, 4), "n": i, "price": rng.randint(0, 9), "f": None}
+        rows.append(row)
+        there.append(row)
+        late = [old for old in there if old["at"] > i // 2 and old["n"] < i - 1]
+        if late and rng.random() < 0.4:
+            gone = rng.choice(late)
+            there.remove(gone)
+            rows.append(gone | {"f": -1.0})
+    return rows
+
+
+@pytest.mark.parametrize("seed", [further(5)])
+def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_path, seed):
+    source, rng = tmp_path / "in", random.Random(seed)
+    source.mkdir()
+    rows = changes(rng)
+    files = pieces(rows, rng, 7)
+    frame = stream(spark, source).selectExpr("symbol", "ts", "n", "price", "IF(f < 0, 'retract', NULL) AS op")
+    frame.createOrReplaceTempView("changes_stream")
+    statement = CLAUSE.format(t="changes_stream", own="CHANGE() AS change, CHANGE_NUMBER() AS number,", changes="CHANGES IN op REPORT CHANGES")
+    for number, piece in enumerate(files):
+        put(source, number, piece)
+        if number in (3, 6):  # a run, and one that goes on
+            ran(spark.sql(statement), tmp_path)
+    told, seen = Counter(), {}
+    found = spark.read.parquet(str(tmp_path / "out")).orderBy("number").collect()
+    for row in found:
+        told[str((row.symbol, row.a, row.z, row.c))] += 1 if row.change == "insert" else -1
+        assert told[str((row.symbol, row.a, row.z, row.c))] >= 0
+        assert row.number == seen.get(row.symbol, 0) + 1
+        seen[row.symbol] = row.number
+    gone = {row["n"] for row in rows if row["f"]}
+    there = [(row["symbol"], datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=row["at"]), row["n"], row["price"]) for row in rows if row["n"] not in gone]
+    spark.createDataFrame(there, "symbol string, ts timestamp, n int, price int").createOrReplaceTempView("changes_table")
+    wanted = Counter(str((row.symbol, row.a, row.z, row.c)) for row in spark.sql(CLAUSE.format(t="changes_table", own="", changes="")).collect())
+    assert +told == wanted and len(wanted) > 10
+    assert sum(row.change == "retract" for row in found) > 0
+
+
+@pytest.mark.parametrize(
+    "table, own, changes, error_class, message",
+    [
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n REPORT CHANGES", "STREAM", "leave ARRIVAL BY out"),
+        ("ticks_stream", "", "CHANGES IN op", "STREAM", "add REPORT CHANGES"),
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op CONSECUTIVE BY n REPORT CHANGES", "STREAM", "CONSECUTIVE BY does not stream"),
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY n REPORT CHANGES", "AUTOMATON", "over a stream leave PUNCTUATE BY out"),
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n PUNCTUATE BY n REPORT CHANGES", "STREAM", "PUNCTUATE BY does not stream"),
+        ("ticks_stream", "CHANGE() AS change, CHANGED_BY() AS b,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "CHANGED_BY() gives the ARRIVAL BY expression"),
+        ("ticks_table", "CHANGE() AS change,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "over a table needs the order in which changes come; add ARRIVAL BY"),
+    ],
+)
+def test_what_is_no_changelog_of_a_stream_is_an_error_before_it_starts(spark, tmp_path, table, own, changes, error_class, message):
+    stream(spark, tmp_path).selectExpr("*", "CAST(NULL AS STRING) AS op").createOrReplaceTempView("ticks_stream")
+    spark.sql("SELECT CAST(NULL AS STRING) symbol, now() ts, 1 n, 1 price, CAST(NULL AS STRING) op").createOrReplaceTempView("ticks_table")
+    with pytest.raises(sparkcep.ClauseError) as raised:
+        spark.sql(CLAUSE.format(t=table, own=own, changes=changes))
+    assert raised.value.error_class == f"SPARKCEP.{error_class}" and message in str(raised.value) and raised.value.line
