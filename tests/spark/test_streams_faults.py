@@ -97,7 +97,7 @@ class Run:
         assert self.process.wait(60) == -signal.SIGKILL
 
     def kill_one(self, words: str) -> bool:
-        """One process below the driver whose command has these words, if there is one; workers have a process group of their own."""
+        """One process below the driver whose command has these words, if any; workers have a process group of their own."""
         commands, parents = {}, {}
         for line in subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines():
             pid, parent, command = line.split(None, 2)
