@@ -227,7 +227,7 @@ def _prepared(plan: str, schema: pa.Schema) -> Prepared:
 
 
 def _of_arrow(arrow: pa.DataType) -> T.DataType:
-    """Spark's type of an Arrow one. Times without a zone are TIMESTAMP_NTZ; Spark 4.1 takes them for TIMESTAMP unless it is told."""
+    """Spark's type of an Arrow one. Times without a zone are TIMESTAMP_NTZ; Spark 4.1 takes them for TIMESTAMP unless told."""
     return from_arrow_type(arrow, prefer_timestamp_ntz=True)
 
 
