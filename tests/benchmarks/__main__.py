@@ -18,14 +18,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase, acep, afa and budget")
     parser.add_argument("--json", default="benchmarks.json")
-    parser.add_argument("--shapes", help="suite: names of shapes with commas between them; all unless told")
+    parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, or 1000 as often as Zipf has it")
     parser.add_argument("--repeats", type=int, default=5, help="suite and cold: rounds that count")
     parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
     options = parser.parse_args()
     if options.rows < 10 or options.repeats < 1:
         parser.error("needed: at least 10 rows and 1 repeat")
-    if options.shapes:
+    if options.shapes and options.part != "streams":
         try:
             chosen(options.shapes)
         except ValueError as error:
@@ -72,7 +72,7 @@ def main() -> None:
     if options.part in ("streams", "all"):
         from . import streams
 
-        results["streams"] = streams.run(options.rows)
+        results["streams"] = streams.run(options.rows, options.shapes.split(",") if options.shapes and options.part == "streams" else ())
     if options.part in ("shell", "all"):
         from . import shell
 

@@ -1,7 +1,7 @@
-"""A clause over a stream against its floor: the same files, exchanged by key and given to Python, which drops them.
+"""Clauses over a stream against their floor: the same files, exchanged by key and given to Python, which drops them.
 
-Both are started anew for each round and read the same files, one a micro-batch; what counts are rows a second of a whole run, and
-processor seconds of the JVM and its workers.
+Both are started anew for each round and read the same files, one a micro-batch; what counts are rows a second of a whole run,
+processor seconds of the JVM and its workers, and the most memory that a worker ever had. ``--shapes`` chooses among CASES.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,18 +23,51 @@ from .query import session
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SCHEMA = "symbol STRING, ts TIMESTAMP, price INT, volume INT"
-CLAUSE = """SELECT * FROM stream_ticks MATCH_RECOGNIZE (
-  PARTITION BY symbol ORDER BY ts
-  MEASURES FIRST(ts) AS since, LAST(DOWN.price) AS bottom, LAST(ts) AS until
+_SELECTION = "SELECT * FROM stream_ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts MEASURES "
+CLAUSE = _SELECTION + """FIRST(ts) AS since, LAST(DOWN.price) AS bottom, LAST(ts) AS until
   PATTERN (STRT DOWN+ UP+) WINDOW INTERVAL '1' MINUTE
   DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price))"""
+KLEENE = _SELECTION + """FIRST(ts) AS since, avg(B.price) AS mean
+  EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B+ C) WINDOW INTERVAL '20' SECONDS
+  DEFINE A AS price > 90, B AS price > avg(B.price) - 20 AND volume < 8, C AS price < 5)"""
+THREE = _SELECTION + """A.ts AS a, B.ts AS b, C.ts AS c
+  EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B C) WINDOW INTERVAL '20' SECONDS
+  DEFINE A AS price > 90, B AS price < 10, C AS price > 50)"""
+TOP = _SELECTION + """MATCH_SCORE() AS score, A.ts AS a, C.ts AS c
+  EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) WINDOW INTERVAL '20' SECONDS SLIDE INTERVAL '10' SECONDS
+  PREF MAX (A.price - B.price + C.price) TOP 10
+  DEFINE A AS price > 90, B AS price < 10, C AS price > 80)"""
+Q1 = _SELECTION + """FIRST(ts) AS since, LAST(ts) AS until, r2 AS v_patterns
+  AUTOMATON (REGISTER r1 INT = 0, r2 INT = 0  STATE q0 START, q3 FINAL  ARC a0 FROM q0 TO q1 WHEN price < 12  ARC a1 FROM q1 TO q1 WHEN price < 50 SET r1 = r1 + 1
+    ARC a2 FROM q1 TO q2 WHEN price < 50 SET r1 = r1 + 1  ARC a3 FROM q2 TO q2 WHEN price >= 50 AND r2 < 2 SET r1 = r1 - 1
+    ARC a4 FROM q2 TO q1 WHEN price >= 50 AND r2 + 1 < 2 SET r1 = r1 - 1, r2 = r2 + 1  ARC a5 FROM q2 TO q3 WHEN price >= 50 AND r2 + 1 = 2 AND r1 = 1 SET r1 = 0, r2 = r2 + 1)
+  WINDOW INTERVAL '20' SECONDS)"""
 
 
-def stored(folder: Path, rows: int, keys: int, batch: int, disorder: float = 2.0) -> None:
-    """Files of ``batch`` rows: a thousand rows a second of event time, which come up to ``disorder`` seconds late."""
+class Case(NamedTuple):
+    """``share``: of how many rows come up to two seconds late; ``rows``: unless ``--rows`` says fewer."""
+
+    clause: str
+    rows: int = 2_000_000
+    keys: int = 1000
+    batch: int = 100_000
+    share: float = 1.0
+
+
+CASES = {
+    "v": Case(CLAUSE), "v_keys": Case(CLAUSE, 800_000, 100_000), "v_small": Case(CLAUSE, 3_000, 1000, 100),
+    "v_ordered": Case(CLAUSE, share=0.0), "v_5": Case(CLAUSE, share=0.05), "v_20": Case(CLAUSE, share=0.2),
+    "v_memory_1": Case(CLAUSE, 250_000, batch=50_000), "v_memory_2": Case(CLAUSE, 500_000, batch=50_000), "v_memory_4": Case(CLAUSE, 1_000_000, batch=50_000),
+    "v_memory_8": Case(CLAUSE, batch=50_000),
+    "kleene": Case(KLEENE), "three": Case(THREE), "top": Case(TOP, 800_000), "automaton": Case(Q1),
+}  # fmt: skip
+
+
+def stored(folder: Path, rows: int, keys: int, batch: int, share: float = 1.0) -> None:
+    """Files of ``batch`` rows: a thousand rows a second of event time, of which a ``share`` comes up to two seconds late."""
     rng = np.random.default_rng(1)
     at = np.arange(rows) * 1000  # microseconds
-    order = np.argsort(at + rng.random(rows) * disorder * 1e6, kind="stable")
+    order = np.argsort(at + rng.random(rows) * 2e6 * (rng.random(rows) < share), kind="stable")
     begin = int(datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).timestamp() * 1e6)
     table = pa.table({
         "symbol": pa.array(np.char.add("S", (rng.integers(0, keys, rows)).astype(str))), "ts": pa.array(begin + at, pa.timestamp("us", "UTC")),
@@ -43,8 +78,8 @@ def stored(folder: Path, rows: int, keys: int, batch: int, disorder: float = 2.0
         time.sleep(0.01)  # files are read in the order of their times
 
 
-def cpu(spark) -> float:
-    """Seconds of processor time of the JVM and of the Python processes below it so far."""
+def processes(spark) -> dict[int, int]:
+    """Ticks of processor time so far of the JVM and of the Python processes below it, by number of the process."""
     top = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     parents, used = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -59,17 +94,42 @@ def cpu(spark) -> float:
             pid = parents.get(pid, 0)
         return pid == top
 
-    return sum(ticks for pid, ticks in used.items() if below(pid)) / 100
+    return {pid: ticks for pid, ticks in used.items() if below(pid)}
 
 
-def run(rows: int, keys: int = 1000, batch: int = 100_000, repeats: int = 3) -> dict:
-    """Prints and returns seconds and processor seconds of the clause and its floor, by turns."""
+def cpu(spark) -> float:
+    """Seconds of processor time."""
+    return sum(processes(spark).values()) / 100
+
+
+def most_memory(spark) -> float:
+    """MB that a Python process below the JVM had at most."""
+    found = [0]
+    for pid in processes(spark):
+        try:
+            text = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        if "python" in text.splitlines()[0]:
+            found.append(int(next((line.split()[1] for line in text.splitlines() if line.startswith("VmHWM")), 0)))
+    return max(found) / 1000
+
+
+def run(rows: int, shapes: Sequence[str] = (), repeats: int = 3) -> dict:
+    """Prints and returns seconds and processor seconds of clauses and their floor, by turns. ``shapes``: names of CASES."""
+    unknown = [name for name in shapes if name not in CASES]
+    if unknown:
+        raise SystemExit(f"no case of streams: {', '.join(unknown)}; there are {', '.join(CASES)}")
+    return {name: _measured(name, case._replace(rows=min(rows, case.rows)), repeats) for name, case in CASES.items() if not shapes or name in shapes}
+
+
+def _measured(case_name: str, case: Case, repeats: int) -> dict:
     spark = session({"spark.sql.streaming.stateStore.providerClass": PROVIDER, "spark.sql.shuffle.partitions": "2"})
     found: dict[str, list[dict]] = {"floor": [], "clause": []}
     with tempfile.TemporaryDirectory() as work:
         source = Path(work, "in")
         source.mkdir()
-        stored(source, rows, keys, batch)
+        stored(source, case.rows, case.keys, case.batch, case.share)
         ticks = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source)).withWatermark("ts", "5 seconds")
         ticks.createOrReplaceTempView("stream_ticks")
 
@@ -79,7 +139,7 @@ def run(rows: int, keys: int = 1000, batch: int = 100_000, repeats: int = 3) -> 
 
         ways = {
             "floor": lambda: ticks.select("symbol", "ts", "price").repartition("symbol").mapInArrow(dropped, "symbol STRING, ts TIMESTAMP, price INT"),
-            "clause": lambda: spark.sql(CLAUSE),
+            "clause": lambda: spark.sql(case.clause),
         }
         for i in range(repeats + 1):
             for name, frame in ways.items():
@@ -87,14 +147,22 @@ def run(rows: int, keys: int = 1000, batch: int = 100_000, repeats: int = 3) -> 
                 before, began = cpu(spark), time.perf_counter()
                 query = frame().writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
                 query.awaitTermination()
-                measured = {"seconds": time.perf_counter() - began, "cpu": cpu(spark) - before, "batches": [p["batchDuration"] for p in query.recentProgress]}
+                progress = query.recentProgress
+                measured = {"seconds": time.perf_counter() - began, "cpu": cpu(spark) - before, "batches": [p["batchDuration"] for p in progress]}
+                if name == "clause":
+                    counted = [p["stateOperators"][0]["customMetrics"] for p in progress]
+                    measured |= {part: max(c[part] for c in counted) for part in ("openKeys", "stateBytes")} | {"matches": sum(c["matches"] for c in counted)}
                 if i:  # the first round warms up
                     found[name].append(measured)
                 shutil.rmtree(checkpoint)
+        memory = most_memory(spark)
     spark.stop()
-    told = {name: {part: statistics.median(m[part] for m in rounds) for part in ("seconds", "cpu")} for name, rounds in found.items()}
+    told = {name: {part: statistics.median(m[part] for m in rounds) for part in rounds[0] if part != "batches"} for name, rounds in found.items()}
+    print(f"{case_name}: {case.rows:,} rows, {case.keys:,} keys, micro-batches of {case.batch:,}, {case.share:.0%} of the rows late by up to 2 s")
     for name, of in told.items():
         batches = statistics.median(ms for m in found[name] for ms in m["batches"])
-        print(f"{name:7} {rows:,} rows, {keys:,} keys, micro-batches of {batch:,}: {rows / of['seconds']:,.0f} rows/s, {of['cpu']:.1f} processor s, {batches:,.0f} ms a micro-batch")
-    print(f"processor time to floor: {told['clause']['cpu'] / told['floor']['cpu']:.2f}")
-    return {"medians": told, "rounds": found}
+        print(f"  {name:7} {case.rows / of['seconds']:,.0f} rows/s, {of['cpu']:.1f} processor s, {batches:,.0f} ms a micro-batch")
+    kept = told["clause"]
+    print(f"  processor time to floor: {kept['cpu'] / told['floor']['cpu']:.2f}; at most {kept['openKeys']:,.0f} keys, {kept['stateBytes']:,.0f} bytes of state; "
+          f"{kept['matches']:,.0f} matches; a worker had at most {memory:,.0f} MB")  # fmt: skip
+    return {"medians": told, "rounds": found, "memory": memory}

@@ -97,12 +97,18 @@ class Run:
         assert self.process.wait(60) == -signal.SIGKILL
 
     def kill_one(self, words: str) -> bool:
-        """One process of the group whose command has these words, if there is one."""
-        found = []
-        for line in subprocess.run(["ps", "-A", "-ww", "-o", "pid=,pgid=,args="], capture_output=True, text=True, check=True).stdout.splitlines():
-            pid, group, command = line.split(None, 2)
-            if int(group) == self.process.pid and words in command:
-                found.append(int(pid))
+        """One process below the driver whose command has these words, if any; workers have a process group of their own."""
+        commands, parents = {}, {}
+        for line in subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines():
+            pid, parent, command = line.split(None, 2)
+            commands[int(pid)], parents[int(pid)] = command, int(parent)
+
+        def below(pid: int) -> bool:
+            while pid in parents and pid != self.process.pid:
+                pid = parents[pid]
+            return pid == self.process.pid
+
+        found = [pid for pid, command in commands.items() if words in command and below(pid)]
         if found:
             os.kill(max(found), signal.SIGKILL)  # of daemon and worker the one that began last
         return bool(found)
@@ -156,7 +162,10 @@ def test_keys_come_and_go_for_long(spark, tmp_path):
     put(source, batches, [{"symbol": "last", "at": 10 * batches * 30, "n": 0, "price": 0, "f": None}])
     put(source, batches + 1, [{"symbol": "last", "at": 20 * batches * 30, "n": 0, "price": 0, "f": None}])
     stream(spark, source).createOrReplaceTempView("ticks_stream")
-    query = spark.sql(STATEMENTS["v"].format(t="ticks_stream")).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    # nothing of this statement is kept for ever; where PREV looks at a row, that is
+    text = "SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(n) AS a, LAST(n) AS b EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) " \
+        "WINDOW INTERVAL '1' MINUTE DEFINE A AS price < 4, B AS price > 6)"
+    query = spark.sql(text).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     try:
         running = query.trigger(availableNow=True).start()
