@@ -14,7 +14,7 @@ from tests.selection import one_in
 from tests.test_sql_examples import table_text
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference", "coming_from", "troubleshooting", "budget", "automata", "use", "cookbook"))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference_standard", "reference_selection", "reference_automaton", "reference_approx", "reference_ranking", "reference_settings", "coming_from", "troubleshooting", "budget", "automata", "use", "cookbook"))]
 _EXAMPLE = re.compile(r"```sql\n((?:(?!```).)*?)```\n\s*```(text|error)\n(.*?)```", re.S)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 _RAISED = re.compile(r'(?:error|_fail|error_at|ClauseError|MatchRuntimeError)\([^)]*?"([A-Z_]+)"', re.S)
@@ -105,7 +105,7 @@ def test_what_the_language_promises_and_is_not_there_yet(clause, error_class):
 def test_every_error_class_is_in_the_reference():
     source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "sparkcep").rglob("*.py"))
     raised = set(_RAISED.findall(source))
-    listed = set(re.findall(r"\| `SPARKCEP\.([A-Z_]+)` \|", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")))
+    listed = set(re.findall(r"\| `SPARKCEP\.([A-Z_]+)` \|", (ROOT / "docs" / "reference_settings.md").read_text(encoding="utf-8")))
     assert {"PATTERN_TOO_COMPLEX", "UNKNOWN_VARIABLE"} <= raised <= listed
 
 
@@ -114,8 +114,14 @@ def test_every_function_is_in_the_table_of_all():
     from sparkcep.spark.table_function import GRAPH_FUNCTIONS
 
     page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"`(\w+)\(", re.search(r"## All measures and functions\n(.*?)\n## ", page, re.S)[1]))
+    listed = set(re.findall(r"`(\w+)\(", page.partition("## All measures and functions\n")[2]))
     families = (scope.NAVIGATIONS, scope.OF_MATCHES, scope.RANKED, scope.SLIDING, scope.ENDINGS, measures.APPROXIMATE, measures.LIFETIMES, measures.CHANGED, GRAPH_FUNCTIONS)
     assert {name for family in families for name in family} | {scope.PRIOR, "CLASSIFIER", "MATCH_NUMBER"} == listed
-    headings = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^###? (.+)$", page, re.M)}
-    assert set(re.findall(r"\]\(#([\w-]+)\)", page)) <= headings
+
+
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"], ids=lambda p: p.name)
+def test_anchors_are_headings(page):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        text = (page.parent / target if target else page).read_text(encoding="utf-8")
+        headings = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.M)}
+        assert anchor in headings, (target, anchor)
