@@ -120,7 +120,11 @@ def _parser() -> argparse.ArgumentParser:
             add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
         if name == "run":
-            add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing")
+            add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder to which files come, or kafka://HOST:PORT/TOPIC; the last statement runs on; repeatable")
+            add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how far behind the latest row of a stream a row may come, as in ticks.ts='5 seconds'")
+            add("--checkpoint", metavar="FOLDER", help="where a streaming query keeps its state, so that it goes on there")
+            add("--once", action="store_true", help="a streaming query reads what is there, and ends")
+            add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing; of a stream a folder of such files")
             add("--limit", type=int, default=50, help="rows printed of each result (default 50)")
         if name == "explain":
             add("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
@@ -427,6 +431,10 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.stream:
+        return _run_on(options)
+    if options.watermark or options.checkpoint or options.once:
+        raise UsageError("--watermark, --checkpoint and --once belong to --stream NAME=PATH")
     from sparkcep.spark import results
     from sparkcep.spark.sources import ordered_by_letters, sources
 
@@ -449,6 +457,31 @@ def _run(options: argparse.Namespace) -> None:
                     frame.show(options.limit, truncate=False)
 
     _with_spark("sparkcep run", work)
+
+
+def _run_on(options: argparse.Namespace) -> None:
+    """Runs the last statement over streams until it is interrupted, or once."""
+    from sparkcep.spark import streamed
+    from sparkcep.spark.sources import sources
+
+    statements, tables = _statements(options), sources(options.table, [o for o in options.option if o.partition(".")[0] in {t.partition("=")[0] for t in options.table}])
+    if not statements:
+        raise UsageError("there is no statement")
+    given = streamed.Given.of(options.stream, [o for o in options.option if o.partition(".")[0] not in {source.name for source in tables}], options.watermark)
+    target = streamed.Target(options.output, options.checkpoint, options.once)
+    target.check()
+    _each(statements, sparkcep.rewrite)
+
+    def work(spark: SparkSession) -> None:
+        _views(spark, tables)
+        streamed.define(spark, given, lambda text: print(f"note: {text}", file=sys.stderr))
+        for statement in statements[:-1]:
+            with _telling(statement):
+                spark.sql(statement)
+        with _telling(statements[-1]):
+            streamed.run(spark, spark.sql(statements[-1]), target, options.limit)
+
+    _with_spark("sparkcep run --stream", work)
 
 
 def _report(options: argparse.Namespace) -> None:

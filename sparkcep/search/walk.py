@@ -576,8 +576,8 @@ def _from_row(
         if got < 0:
             outcome = _failed(got, state)
             break
-        if undecided and (cut or (got == 0 and depth > 0 and p >= stop_all)):
-            touched = True
+        if undecided and (cut or (got == 0 and depth > 0 and (last + 1 if plain is not None and how.strategy == STRICT else p) >= stop_all)):
+            touched = True  # of neighbours only the next row could be taken
         if got == 0:
             frames[depth, F_EDGE] += 1
             if several:

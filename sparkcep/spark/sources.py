@@ -90,6 +90,29 @@ def _ending(path: str) -> str:
 def define(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> None:
     """Defines the view. ``tell`` hears what was found out about the file, and what a user may want otherwise. Raises SourceError
     for a path that Spark cannot read."""
+    found = opened(spark, source, tell)
+    found.typed(found.frame).createOrReplaceTempView(source.name)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source that was looked at: the ``frame`` that Spark's reader of ``kind`` gives with these options, and in which form texts
+    of its columns are ``dates``."""
+
+    kind: str
+    options: Mapping[str, str]
+    frame: DataFrame
+    dates: Mapping[str, str]
+
+    def typed(self, frame: DataFrame) -> DataFrame:
+        """A frame of the same columns with dates in place of their texts."""
+        from pyspark.sql import functions as f
+
+        return frame.withColumns({column: f.to_date(f"`{column}`", form) for column, form in self.dates.items()})
+
+
+def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> Opened:
+    """Looks at a source, see :func:`define`. Raises SourceError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -107,9 +130,7 @@ def define(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
         if kind == "json" and "_corrupt_record" in frame.columns:
             advice = f"--option {source.name}.multiLine=true where a record takes several lines"
             raise SourceError(f"--table {source.name}={source.path}: it holds lines that are no JSON records; {advice}")
-        if kind == "csv" and dates:
-            frame = _with_dates(frame, source.name, tell)
-        frame.createOrReplaceTempView(source.name)
+        return Opened(kind, options, frame, _dates(frame, source.name, tell) if kind == "csv" and dates else {})
     except (PySparkException, Py4JJavaError) as error:  # the latter for a format whose class is not there
         told = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
         missing = f"; its package is not there: PYSPARK_SUBMIT_ARGS, or spark.jars.packages, names it ({kind})" if kind in ("delta", "iceberg", "avro") else ""
@@ -149,14 +170,15 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _with_dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> DataFrame:
-    """The texts of a CSV file that are dates, as dates: Spark's reader knows ISO ones only, and texts would be ordered by their
-    letters."""
+def _dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> dict[str, str]:
+    """The columns of a CSV file whose texts are dates, with their form: Spark's reader knows ISO ones only, and texts would be
+    ordered by their letters."""
     from pyspark.sql import functions as f
 
     texts = [column for column, kind in frame.dtypes if kind == "string"]
     if not texts:
-        return frame
+        return {}
+    dated = {}
     sample = frame.select(texts).limit(_ROWS)
     fits = [
         (f.count(f"`{column}`") > 0) & (f.count(f"`{column}`") == f.count(f.try_to_date(f"`{column}`", form))) for column in texts for form in _DATES
@@ -165,11 +187,11 @@ def _with_dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> Dat
     for column in texts:
         forms = [form for form in _DATES if next(found)]
         if len(forms) == 1:
-            frame = frame.withColumn(column, f.to_date(f"`{column}`", forms[0]))
+            dated[column] = forms[0]
             tell(f"{name}.{column} holds dates as {forms[0]}; --option {name}.dates=false leaves them as texts")
         elif forms:
             tell(f"{name}.{column} may hold dates as {' or '.join(forms)}, and is left as text; in the statement to_date({column}, '{forms[0]}') reads them")
-    return frame
+    return dated
 
 
 def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]) -> list[str]:

@@ -337,6 +337,34 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
     return compared
 
 
+NEIGHBOURS = [
+    f"{HEAD} {NUMBERED} PATTERN (A B+) DEFINE B AS v < PREV(v)",
+    f"{HEAD} {NUMBERED} PATTERN (A B{{2,3}} C?) DEFINE B AS v >= PREV(v), C AS w > 0",
+    f"{HEAD} {PLAIN} AFTER MATCH SKIP TO NEXT ROW PATTERN (A (B | C)* D) DEFINE A AS v < 3, B AS v > 1, C AS w > FIRST(w), D AS w > 1",
+    f"{HEAD} {NUMBERED} PATTERN (A B*? C+) DEFINE B AS v > avg(v), C AS w > 0",
+]
+
+
+@pytest.mark.parametrize("text", NEIGHBOURS)
+@pytest.mark.parametrize("seed", first(range(6)))
+def test_a_wide_window_tells_no_match_later(text, seed):
+    """Of rows that are neighbours the next one decides, whatever WINDOW there is."""
+    told = 0
+    for i in range(12):
+        draw = random.Random(f"{seed} {i}")
+        plan, wide = planned(text), planned(f"{text.partition(' DEFINE')[0]} WINDOW INTERVAL '1' HOUR DEFINE{text.partition(' DEFINE')[2]}")
+        table = timed(plan, rows_of(draw, 3, 30))
+        if not table.num_rows:
+            continue
+        at = draw.random()
+        bare, windowed = ([found for _, _, found in streamed(p, table, random.Random(at), 2)] for p in (plan, wide))
+        for one, other in zip(bare, windowed, strict=True):
+            for part, rows in one.items():
+                assert other.get(part, [])[: len(rows)] == rows, (text, seed, i)
+                told += len(rows)
+    assert told > 0
+
+
 def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
     """How many output rows of each partition belong to matches whose windows have ended, by the times of their first rows. It is
     told for ONE ROW PER MATCH, whose measure ``a`` is that time, and where no row is looked at that is not in the match."""
