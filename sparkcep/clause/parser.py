@@ -19,7 +19,7 @@ MAX_BOUND = 1_000_000  # of a quantifier
 VARIABLE, OPTION = "a row pattern variable", "an option"
 
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
-OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")  # the words that begin them
+_OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")  # the words that begin them
 
 
 def parse_clause(text: str) -> tree.MatchClause:
@@ -171,7 +171,7 @@ class _ClauseParser:
 
     def _is_target(self, token: Token) -> bool:
         """Whether FIRST or LAST before ``token`` is the keyword, not a variable of that name."""
-        return token.kind in (QUOTED, END) or (token.kind == WORD and (token.upper not in OPTIONS or self.c.peek(2).upper in OPTIONS))
+        return token.kind in (QUOTED, END) or (token.kind == WORD and (token.upper not in _OPTIONS or self.c.peek(2).upper in _OPTIONS))
 
     # -- options and PATTERN --------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class RevisedStream(Stream):
         if not timed.all():  # they are in no match
             rows, keys = rows.filter(pa.array(timed)), keys[timed]
         open, pending = self.pending.read(waiting)
-        table = pa.concat_tables([pending, rows.cast(self.schema)]).combine_chunks()
+        table = pa.concat_tables([pending, self.typed(rows)]).combine_chunks()
         of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
         left = self._left(table, of, pending.num_rows)
         table, of = table.take(pa.array(left)).combine_chunks(), of[left]

@@ -100,7 +100,7 @@ class Stream:
                 yield from self._alone(rows.filter(pa.array(~timed)))
             rows, keys = rows.filter(pa.array(timed)), keys[timed]
         open, waiting = self.pending.read(outer)
-        table = pa.concat_tables([waiting, rows.cast(self.schema)]).combine_chunks()
+        table = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks()
         of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
         before = waiting.num_rows
         at, time = self.in_order(table, of)
@@ -118,6 +118,10 @@ class Stream:
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
         return Kept(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+
+    def typed(self, rows: pa.Table) -> pa.Table:
+        """Rows with the schema's types. A cast would look at fields of structs outside of the rows, too, which may be NULL there."""
+        return rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
 
     def in_order(self, table: pa.Table, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """int64 (rows): rows ``of`` keys in the clause's order, and the time of each row."""

@@ -12,7 +12,7 @@ from functools import cache
 
 from sparkcep.clause.expression import EXPRESSION, TYPE, Cursor
 from sparkcep.clause.lexer import END, OP, QUOTED, WORD, Token, matching, quote, tokenize
-from sparkcep.clause.parser import OPTION, OPTIONS, VARIABLE, read_begun
+from sparkcep.clause.parser import OPTION, VARIABLE, read_begun
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import AGGREGATES, CHANGED, MATCH_FUNCTIONS
 from sparkcep.sql.occurrences import KEYWORD, Statement
@@ -22,7 +22,7 @@ _BEGIN_EXPRESSIONS = ("CASE", "CAST", "INTERVAL", "RUNNING", "FINAL", "TRUE", "F
 _TYPES = "BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL SMALLINT STRING TIMESTAMP TIMESTAMP_NTZ TINYINT".split()
 _OFTEN = ("AVG", "COUNT", "MAX", "MIN", "SUM")  # the aggregates that are proposed first
 _BEHIND_EXPRESSIONS = frozenset(["COLLATE", "AT TIME ZONE", "DIV", "IS", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "AND", "OR"])
-_PARTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE", *OPTIONS])
+_HEADS = frozenset(["PARTITION BY", "ORDER BY", "MEASURES", "SUBSET", "DEFINE"])
 _PATTERNS = frozenset(["PATTERN", "AUTOMATON"])
 _ITEMS = frozenset(["REGISTER", "STATE", "ARC", "ARCS"])  # words that begin what an automaton consists of
 _STATE, _REGISTER, _TABLE = "the state that", "the name of a register", "a table"  # how errors name them, or begin to
@@ -192,7 +192,7 @@ def _inside(tokens: list[Token], around: _Around, tables: Callable[[], Sequence[
     if len(tokens) > 1 and tokens[-1].text == "." and tokens[-2].kind in (WORD, QUOTED):
         yield from ((name, COLUMNS) for name in around.columns())
         return
-    listening, parts = _read(tokens), _parts(tokens)
+    listening = _read(tokens)
     for what in listening.names:
         if what.startswith(VARIABLE):
             yield from ((name, VARIABLES) for name in around.variables())
@@ -206,25 +206,15 @@ def _inside(tokens: list[Token], around: _Around, tables: Callable[[], Sequence[
             yield from ((name, TYPES) for name in _TYPES)
         elif what == EXPRESSION:
             yield from ((name, COLUMNS) for name in around.columns())
-            if parts and parts[-1] not in ("PARTITION", "ORDER"):
+            if not listening.in_keys:
                 yield from ((name, VARIABLES) for name in around.variables())
                 yield from ((name, REGISTERS) for name in around.registers())
                 yield from ((name + "(", FUNCTIONS) for name in _functions())
             yield from ((word, WORDS) for word in _BEGIN_EXPRESSIONS)
-    written = {*parts, *(_PATTERNS if _PATTERNS & {*parts} else ())} if OPTION in listening.names else ()
+    written = {*listening.options, *(_PATTERNS if _PATTERNS & {*listening.options} else ())}
     for word in sorted(listening.words, key=_BEHIND_EXPRESSIONS.__contains__):
-        if word.split()[0] not in written:
+        if word not in written or OPTION not in listening.names:
             yield _extended(tokens, word), WORDS
-
-
-def _parts(tokens: list[Token]) -> list[str]:
-    """The words of the parts of the clause that are begun, in their order."""
-    found, depth = [], 0
-    for token in tokens:
-        depth += (token.text in "([") - (token.text in ")]") if token.kind == OP else 0
-        if depth == 0 and token.kind == WORD and token.upper in _PARTS:
-            found.append(token.upper)
-    return found
 
 
 @cache
@@ -257,13 +247,27 @@ def _read(tokens: list[Token]) -> _Listening:
 
 class _Listening(Cursor):
     """Notes what the reader looks for at the end of the tokens: ``words`` of the language, ``signs``, and ``names`` of other things
-    in the reader's words, each once and in its order."""
+    in the reader's words, each once and in its order; and what it read before: the words of ``options``, and whether it is
+    ``in_keys``, the expressions of PARTITION BY and ORDER BY."""
 
     def __init__(self, text: str, tokens: list[Token]) -> None:
         super().__init__(text, tokens)
         self.words: dict[str, None] = {}
         self.signs: dict[str, None] = {}
         self.names: dict[str, None] = {}
+        self.options: set[str] = set()
+        self.in_keys = False
+        self._option = -1  # the last token at which an option may stand
+
+    def take_word(self, *words: str) -> bool:
+        at = self.i
+        if not super().take_word(*words):
+            return False
+        if at == self._option:
+            self.options.add(" ".join(words))
+        if at == self._option or " ".join(words) in _HEADS:
+            self.in_keys = words[-1] == "BY"
+        return True
 
     def at_word(self, *words: str) -> bool:
         for k, word in enumerate(words):
@@ -281,5 +285,7 @@ class _Listening(Cursor):
         return super().at_op(chars)
 
     def may_be(self, what: str) -> None:
+        if what == OPTION:
+            self._option = self.i
         if self.token.kind == END:
             self.names.setdefault(what)
