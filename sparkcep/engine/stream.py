@@ -120,7 +120,7 @@ class Stream:
         return Kept(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
 
     def typed(self, rows: pa.Table) -> pa.Table:
-        """Rows with the schema's types. A cast would look at fields of structs outside of the rows, too, which may be NULL there."""
+        """Rows with the schema's types. A cast would look at fields of structs outside of the rows, too, which may be NULL."""
         return rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
 
     def in_order(self, table: pa.Table, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,8 @@ from sparkcep.errors import ToolError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
+# by the ending of a path
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
 
 
 class ResultError(ToolError):
@@ -20,8 +21,8 @@ class ResultError(ToolError):
 
 def checked(path: str, given: str) -> None:
     """Raises ResultError where no result can be written to the path; ``given`` is what the user wrote before it."""
-    if Path(path).suffix not in _FORMATS:
-        raise ResultError(f"{given} {path}: the name must end in {', '.join(_FORMATS)}")
+    if Path(path).suffix not in FORMATS:
+        raise ResultError(f"{given} {path}: the name must end in {', '.join(FORMATS)}")
     if not Path(path).resolve().parent.is_dir():
         raise ResultError(f"{given} {path}: there is no folder for it")
     if Path(path).is_dir():
@@ -31,6 +32,6 @@ def checked(path: str, given: str) -> None:
 def write(frame: DataFrame, path: str) -> None:
     """Writes all rows of the frame to one file, whose format its name says."""
     with tempfile.TemporaryDirectory(dir=Path(path).resolve().parent, prefix=".sparkcep-") as folder:
-        frame.coalesce(1).write.mode("overwrite").format(_FORMATS[Path(path).suffix]).option("header", True).save(folder)
+        frame.coalesce(1).write.mode("overwrite").format(FORMATS[Path(path).suffix]).option("header", True).save(folder)
         (part,) = Path(folder).glob("part-*")
         part.replace(path)

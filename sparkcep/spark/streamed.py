@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ToolError
+from sparkcep.spark.results import FORMATS
 from sparkcep.spark.sources import Source, SourceError, opened, sources
+from sparkcep.spark.streaming import ROCKSDB
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _KAFKA = "kafka://"
-_FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
 _LOOK_SECONDS = 1  # between two looks at a query's progress
 
 
@@ -67,7 +67,7 @@ class Target:
 
     @property
     def format(self) -> str:
-        return _FORMATS.get(Path(self.output or "").suffix, "json")
+        return FORMATS.get(Path(self.output or "").suffix, "json")
 
     def check(self) -> None:
         """Raises SourceError where the two folders cannot be."""
@@ -82,7 +82,7 @@ def define(spark: SparkSession, given: Given, tell: Callable[[str], None]) -> No
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    spark.conf.set(_PROVIDER, _ROCKSDB)  # a clause asks for it when it is analysed
+    spark.conf.set(_PROVIDER, ROCKSDB)  # a clause asks for it when it is analysed
     for source, column, delay in given.streams:
         frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, tell)
         types = dict(frame.dtypes)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 _OWN = 3  # columns before those of the rows: number of the key, state, watermark
 _PIECE = 1 << 28  # bytes of states in a batch
@@ -66,7 +66,7 @@ def _check(asked: dict[str, Any]) -> None:
     if not asked["known"]:
         raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.3", UNSUPPORTED)
     if "RocksDB" not in asked["provider"]:
-        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {_ROCKSDB}")
+        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {ROCKSDB}")
     for warning in warnings(plan):
         log.warning("over a stream: %s", warning)
 
