@@ -2,8 +2,8 @@
 
 Records and what is done with them are those of :mod:`sparkcep.search.computations`. A change of the rows is taken step by step:
 what it takes away behind the rows that follow (RemoveInvalidatedSequences), the row itself, and what goes on through it or over its
-place (PropagateInsert), a row at a time. Each step is whole before the next one begins, so where there is no room the kernel goes on
-with the same step once there is.
+place (PropagateInsert), a row at a time. Each step is whole before the next one begins, so where there is no room the kernel goes
+on with the same step once there is.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Log(NamedTuple):
     """The rows that are there and what stands behind them. ``live`` int64: these rows, in order; by rows ``place`` and ``count``
     int64: which of ``kept`` int64 (room, width) are the records behind it, ``crossed`` int64: the first row of the oldest record
     that was dropped there (UNCROSSED: none), ``head`` int64: the first match that ends there (-1: none). By matches ``next`` int64:
-    the next one at the same row, ``stands`` uint8: whether it is there. ``told`` int64 (room, T_WIDTH) and ``told_rows`` int64: what
-    is to be told. ``numbers`` int64 and ``unnumbered`` uint8 by rows: the numbers of CONSECUTIVE BY and whether there is none; empty
-    without that."""
+    the next one at the same row, ``stands`` uint8: whether it is there. ``told`` int64 (room, T_WIDTH) and ``told_rows`` int64:
+    what is to be told. ``numbers`` int64 and ``unnumbered`` uint8 by rows: the numbers of CONSECUTIVE BY and whether there is none;
+    empty without that."""
 
     live: np.ndarray
     place: np.ndarray
@@ -360,8 +360,8 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
     stand behind the row ``before``; new computations begin at each of them.
 
     The records behind each row are put behind what is used of ``kept``, of each row as many as ``sizes`` int64 then says, and
-    ``told`` int64 says how many matches there are by then. ``high``: row q sees when row q + 1 is if that is less. Returns DONE, FULL
-    or GROW with what there is no room for, or an error."""
+    ``told`` int64 says how many matches there are by then. ``high``: row q sees when row q + 1 is if that is less. Returns DONE,
+    FULL or GROW with what there is no room for, or an error."""
     while state[S_AT] < order.shape[0]:
         at = state[S_AT]
         q = order[at]
