@@ -76,8 +76,6 @@ class EndedWindows:
         after = np.where(known, opens[:, codes.O_NUMBER], NEVER)
         places = self._places(chunk)
         until = np.full(chunk.parts, chunk.watermark + 1) if self.timed else open.gone(chunk.parts) + high - low
-        ended = np.flatnonzero(~chunk.going & (high > low))  # of these no row may come, and the last windows are those of the last row
-        until[ended] = np.maximum(until[ended], places[high[ended] - 1] + self.size)
         some = np.flatnonzero(opens[:, codes.O_START] < high)
         ends = np.full(chunk.parts, NEVER)
         ends[some] = self._first_end(places[opens[some, codes.O_START]], after[some])

@@ -29,6 +29,7 @@ from tests.selection import first
 WIDE = 1000  # keys of one stream are fewer sessions than that apart
 HEAD, NUMBERED, PLAIN, ANY, WINDOW = streams.HEAD, streams.NUMBERED, streams.PLAIN, streams.ANY, streams.WINDOW
 WITHOUT_WINDOW = [  # what waits for ever where no session ends
+    f"{HEAD} {NUMBERED} PATTERN (A) DEFINE A AS v >= 0 OR v IS NULL",
     f"{HEAD} {NUMBERED}, PREV(v, 2) AS p2, NEXT(v, 2) AS n2 PATTERN (^ A B+) DEFINE B AS v >= 0",
     f"{HEAD} {NUMBERED} ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B*) DEFINE A AS v > 0, B AS v >= PREV(v)",
     f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N C) DEFINE A AS v < 2, N AS v = 2, C AS w > 0",
