@@ -32,8 +32,8 @@ class Settings:
 
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 
-    ``idle``: over a stream, after how many microseconds without a row a partition ends; 0: never. Rows that cannot matter count, too,
-    so that none is kept from the search then.
+    ``idle``: over a stream, after how many microseconds without a row a partition ends; 0: never. Rows that cannot matter count,
+    too, so that none is kept from the search then.
 
     ``max_state_bytes``: the memory of one search beyond its rows. ``max_steps``: the steps of one attempt at a match.
     ``max_matches``: the matches of a partition under an event selection.

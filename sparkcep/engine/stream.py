@@ -139,8 +139,8 @@ class Stream:
         return sessions.Sessions.cut(of, time, clock, self.plan.idle, watermark)
 
     def clocked(self, clock: np.ndarray, kept: np.ndarray, outer: pa.Array, due: np.ndarray) -> pa.Array:
-        """A key's state with the time of its last released row, where something is ``kept`` of its session, which then is ``due`` to
-        end. Of a session of which nothing is kept a further row begins as good a one."""
+        """A key's state with the time of its last released row, where something is ``kept`` of its session, which then is
+        ``due`` to end. Of a session of which nothing is kept a further row begins as good a one."""
         if not self.plan.idle:
             return outer
         clock = np.where(kept, clock, sessions.NO_CLOCK)

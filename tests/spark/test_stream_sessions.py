@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from tests.spark.test_streams import BEGIN, END, PROVIDER, ROCKSDB, SCHEMA, pieces, put, ran, rows_of, stream  # noqa: E402
 
 IDLE = "sparkcep.stream.idleTimeout"
-# what counts on, what looks at rows before, what waits for rows to come; rows of no variable, and keys of equal values, count as rows
+# what counts on, looks at rows before, waits for rows to come; rows of no variable, and of other values, count as rows
 CLAUSES = [
     "MEASURES MATCH_NUMBER() AS m, FIRST(ts) AS a, count(*) AS c, PREV(FIRST(n), 1) AS b PATTERN (^ A B* | C D+) DEFINE B AS price > PREV(price), D AS price < 8",
     "MEASURES 0 AS m, A.ts AS a, B.price AS c, 0 AS b EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~N B) DEFINE A AS price = 2, N AS price = 3, B AS price = 4 AND B.f <=> A.f",
