@@ -23,8 +23,8 @@ NO_CLOCK = np.iinfo(np.int64).min
 @dataclass(frozen=True)
 class Sessions:
     """The sessions of some rows. int64: ``of`` (rows), the number of the session of each; ``sizes`` and ``key`` (sessions), how
-    many of these rows each has, and its key; ``last`` (keys), the last session of each; ``clock`` (keys), the time of that one's last
-    row, NO_CLOCK where there is none. ``going`` bool (sessions): whether rows of it may still come."""
+    many of these rows each has, and its key; ``last`` (keys), the last session of each; ``clock`` (keys), the time of that
+    one's last row, NO_CLOCK where there is none. ``going`` bool (sessions): whether rows of it may still come."""
 
     of: np.ndarray
     sizes: np.ndarray
