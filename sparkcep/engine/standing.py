@@ -32,6 +32,7 @@ class Standing:
 def standing(stream: Stream, states: pa.Array) -> Standing:
     """Reads states, a column of type large_binary. Raises MatchRuntimeError for bytes that are not the stream's."""
     inner, outer = parted(states)
+    _, outer = stream.clocks(outer)
     waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RevisedStream) else outer)
     open, rows = stream.engine.bytes.read(inner)
     begins = np.cumsum(open.rows) - open.rows
