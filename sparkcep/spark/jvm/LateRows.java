@@ -20,8 +20,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The table to which late rows of a stream are appended: whether it is there and fits, and what of each row goes to it. A row carries
- * these columns as one more.
+ * The table to which late rows of a stream are appended: whether it is there and fits, and what of each row goes to it. A row
+ * carries these columns as one more.
  */
 final class LateRows {
   static final String SETTING = "sparkcep.stream.lateRows";
@@ -34,7 +34,7 @@ final class LateRows {
     return SQLConf.get().getConfString(SETTING, "").trim();
   }
 
-  /** The table's name, kind and columns, and those of the clause's rows, for the rewriter's process to compare; null without one. */
+  /** The table's name, kind and columns, and those of the clause's rows, for the rewriter's process to compare; null without. */
   static ObjectNode described(List<Attribute> rows) {
     if (table().isEmpty()) {
       return null;

@@ -249,7 +249,10 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return columns().size() - groupingAttributes().size() - (lateTable() == null ? 0 : 1);
   }
 
-  /** The columns of a row: those that go to Python, of which the last are of ORDER BY, the keys, and what goes to the late rows' table. */
+  /**
+   * The columns of a row: those that go to Python, of which the last are of ORDER BY, the keys, and what goes to the table of late
+   * rows.
+   */
   private List<Attribute> columns() {
     return scala.jdk.javaapi.CollectionConverters.asJava(left().output());
   }
