@@ -288,3 +288,18 @@ def test_matches_that_nothing_tells_apart_have_numbers():
     tables, _ = drained(stream.advance(table, np.zeros(3, dtype=np.int64), [b""], 1))
     ids = [row[dict(stream.plan.outputs)["match_id"]] for part in tables for row in part.to_pylist()]
     assert len(ids) == len(set(ids)) > 2 and any(id.endswith("-2") for id in ids)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HEAD} {{own}} LAST(v) AS k EVENT SELECTION SKIP TILL ANY MATCH {ALL} PATTERN (A (B | C)) {WINDOW} {{changes}}",
+        f"{HEAD} {{own}} LAST(id) AS k AUTOMATON (REGISTER n INT = 0 STATE q2 FINAL ARC FROM q0 TO q1 SET n = 1 ARC FROM q0 TO q1 SET n = 2 ARC FROM q1 TO q2) {WINDOW} {{changes}}",
+    ],
+)
+def test_what_a_match_is_tells_it_apart(text):
+    """Variables of its rows, and registers, though no measure tells them."""
+    stream, table = _stream_of(text.format(own=OWN + IDENTIFIED, changes="CHANGES IN op REPORT CHANGES"), [_event(None, 1, 3), _event(None, 4, 5)])
+    tables, _ = drained(stream.advance(table, np.zeros(2, dtype=np.int64), [b""], 1))
+    ids = [row[dict(stream.plan.outputs)["match_id"]] for part in tables for row in part.to_pylist()]
+    assert len(ids) == len(set(ids)) == 2 and not any("-" in id for id in ids)
