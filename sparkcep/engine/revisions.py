@@ -193,8 +193,8 @@ class RevisedStream(Stream):
                 return self._apart(matches.set_column(matches.column_names.index(PART), PART, keys)), done.value
 
     def _apart(self, matches: pa.Table) -> pa.Table:
-        """The matches with ids of which no two are one: those that nothing tells apart get numbers. Such end at one time, so that they
-        are found together."""
+        """The matches with ids of which no two are one: those that nothing tells apart get numbers. Such end at one time, so
+        that they are found together."""
         name = next((leaf.name for leaf in self.plan.leaves if leaf.spec.kind == "match_id"), None)
         if name is None or not matches.num_rows:
             return matches

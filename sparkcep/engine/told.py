@@ -1,8 +1,8 @@
 """Output rows that know their partition and their match, by which those of one match are told, or taken back, together.
 
-MATCH_ID() is made of what a match is: the rows that it took, by all their columns but that of CHANGES IN, and their variables; of an
-AUTOMATON's match its first and last row and what its computation ended with. So it is the same whenever the match is told. Ids stand
-in sinks and in checkpoints: other ones need another format of the state.
+MATCH_ID() is made of what a match is: the rows that it took, by all their columns but that of CHANGES IN, and their variables;
+of an AUTOMATON's match its first and last row and what its computation ended with. So it is the same whenever the match is told.
+Ids stand in sinks and in checkpoints: other ones need another format of the state.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Event:
 
 
 def _identified(live: dict, known: dict, id: tuple, change: str, match: tuple, row: tuple) -> None:
-    """At any time no two matches of a key have one id, and what is taken back is what was told under it. ``live``: output rows by id;
-    ``known``: ids of the changes that were seen."""
+    """At any time no two matches of a key have one id, and what is taken back is what was told under it. ``live``: output rows
+    by id; ``known``: ids of the changes that were seen."""
     assert known.setdefault(match, id) == id  # all rows of one match have it
     if change == "insert":
         assert live.setdefault(id, (match, []))[0] == match
