@@ -110,7 +110,7 @@ _READERS = {  # member -> its key, how its text is read
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number),
 }
 DEFAULT = Settings()
-_OTHERS = ("sparkcep.warm",)  # read by spark/warming.py
+_OTHERS = ("sparkcep.warm", "sparkcep.stream.lateRows")  # read by spark/warming.py, LateRows.java
 
 
 def unknown(key: str) -> str | None:
