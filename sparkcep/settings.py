@@ -12,6 +12,7 @@ EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
 NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
+AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -29,6 +30,9 @@ class Settings:
 
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 
+    ``stream_route``: what runs a clause over a stream: the JVM's operator (OPERATOR), a program of data frames (FRAMES), or that where
+    the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has.
+
     ``max_state_bytes``: the memory of one search beyond its rows. ``max_steps``: the steps of one attempt at a match.
     ``max_matches``: the matches of a partition under an event selection.
     """
@@ -39,6 +43,8 @@ class Settings:
     slices: bool | str = True
     native: str = NEVER
     map_in_arrow: bool = True
+    stream_route: str = AUTO
+    stream_buckets: int = 32
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
     max_matches: int = 1_000_000_000
@@ -87,6 +93,8 @@ _READERS = {  # member -> its key, how its text is read
     "slices": ("sparkcep.slices", _wanted),
     "native": ("sparkcep.native", _one_of(never=NEVER, prefer=PREFER)),
     "map_in_arrow": ("sparkcep.mapInArrow", _flag),
+    "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
+    "stream_buckets": ("sparkcep.stream.buckets", _number),
     "max_state_bytes": ("sparkcep.maxStateBytes", _number),
     "max_steps": ("sparkcep.maxSteps", _number),
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number),

@@ -26,6 +26,7 @@ log = logging.getLogger("sparkcep")
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
+STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
 _OWN = 3  # columns before those of the rows: number of the key, state, watermark
 _PIECE = 1 << 28  # bytes of states in a batch
 
@@ -33,12 +34,12 @@ _PIECE = 1 << 28  # bytes of states in a batch
 # -- before a query starts ----------------------------------------------------------------------------------------------
 
 
-def _check(asked: dict[str, Any]) -> None:
+def check_over_stream(asked: dict[str, Any]) -> None:
     """Raises ClauseError for a clause that cannot run over a stream.
 
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
-    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores; ``stateful``:
+    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any will do; ``stateful``:
     nodes below the clause that keep a state.
     """
     plan = Plan.from_json(asked["plan"])
@@ -65,7 +66,7 @@ def _check(asked: dict[str, Any]) -> None:
         raise _wrong(plan, "sparkcep.mapInArrow is false, without which a clause over a stream has no operator; set it to true", UNSUPPORTED)
     if not asked["known"]:
         raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.3", UNSUPPORTED)
-    if "RocksDB" not in asked["provider"]:
+    if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
         raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {ROCKSDB}")
     for warning in warnings(plan):
         log.warning("over a stream: %s", warning)
@@ -79,12 +80,17 @@ def _check_chained(asked: dict[str, Any]) -> None:
 
 
 def _check_restarted(asked: dict[str, Any]) -> None:
-    """Raises ClauseError where a statement cannot go on with the state of the one before."""
-    now = json.loads(asked["now"])
+    check_restarted(asked["before"], asked["now"])
+
+
+def check_restarted(was: str | None, is_now: str) -> None:
+    """Raises ClauseError where a statement cannot go on with the state of the one before. Both as JSON: ``format`` of the state,
+    ``plan``, ``texts`` and ``columns`` of what Spark computes, the keys that are wanted (``where``)."""
+    now = json.loads(is_now)
     plan = Plan.from_json(now["plan"])
-    if asked["before"] is None:
+    if was is None:
         raise _wrong(plan, "the checkpoint has a state of which no statement is known; begin with a new checkpoint", UNSUPPORTED)
-    before = json.loads(asked["before"])
+    before = json.loads(was)
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
     if before.get("format", 1) != now["format"]:
         raise _wrong(
@@ -112,7 +118,7 @@ def _check_unordered(asked: dict[str, Any]) -> None:
     check_table(Plan.from_json(asked["plan"]))
 
 
-CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": _check, "table": _check_unordered, "chained": _check_chained, "restarted": _check_restarted}
+CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "restarted": _check_restarted}
 
 
 # -- a micro-batch ------------------------------------------------------------------------------------------------------
@@ -148,7 +154,7 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
     states = _states(came.column(1).slice(count), -1 - number[count:], keys)
     rows = _input(rows, columns, sent, ordered)
-    stream = _stream(plan, rows.schema, ordered)
+    stream = stream_engine(plan, rows.schema, ordered)
     out = stream.engine.task.prepared.output_schema
     names = [*map(str, range(len(out) + _OWN))]
 
@@ -225,7 +231,7 @@ def _order_names(ordered: int) -> list[str]:
 
 
 @functools.lru_cache(maxsize=16)
-def _stream(plan: str, schema: pa.Schema, ordered: int) -> Stream:
+def stream_engine(plan: str, schema: pa.Schema, ordered: int) -> Stream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows."""
     from sparkcep.engine.open import prepare
     from sparkcep.engine.revisions import RevisedStream

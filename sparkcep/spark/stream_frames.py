@@ -1,0 +1,307 @@
+"""A clause over a stream without an operator in the JVM: a program of data frames over buckets of keys, by Spark's public API.
+
+    rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output)
+
+Pandas sees bytes only, so that values are what Arrow says they are. Why this operator, and why buckets: docs/adr/0014-streams.md.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from sparkcep.automaton.streams import kept
+from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.plan.plan import Plan
+from sparkcep.settings import AUTO, FRAMES, Settings
+from sparkcep.spark.connection import is_connect
+from sparkcep.spark.streaming import STATE_FORMAT, check_over_stream, check_restarted, stream_engine
+from sparkcep.spark.table_function import analyze_planned, arrow_schema, told_alone
+from sparkcep.sql.rewrite import stream_input
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.state import GroupState
+
+    from sparkcep.engine.stream import Stream
+    from sparkcep.sql.probe import Streamed
+
+log = logging.getLogger("sparkcep")
+
+METRICS = "sparkcep"  # the name of what is observed, of a query's first such clause
+EXTENSION = "org.sparkcep.SparkcepExtensions"
+_WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
+_STATEFUL = re.compile(
+    r"~(Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark|UpdateEventTimeWatermarkColumn|FlatMapGroups\w*WithState|TransformWithState\w*|GlobalLimit|LocalLimit|Limit)\b"
+)
+_QUERIES = frozenset(["SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN"])
+_STATE = "state binary"
+_COUNTS = [*Counted._fields]
+_OUT = T.StructType([T.StructField("piece", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in _COUNTS)])
+
+
+# -- what runs in workers -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """What workers know of a clause: its plan as JSON, the schema of the pieces, and the statement that a checkpoint keeps."""
+
+    plan: str
+    schema: pa.Schema
+    layout: Layout
+    statement: bytes
+
+    @property
+    def engine(self) -> Stream:
+        return stream_engine(self.plan, self.schema, self.layout.ordered)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Makes pieces of a task's rows, as ``mapInArrow`` runs it."""
+
+    layout: Layout
+
+    @property
+    def __name__(self) -> str:
+        return "match_recognize_pieces"
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        count = self.layout.buckets
+        for found in pieces(batches, self.layout):
+            columns = {"bucket": pa.array(range(count), pa.int32()), "at": pa.nulls(count, pa.timestamp("us", "UTC")), "piece": pa.array(found, pa.binary())}
+            yield pa.record_batch(columns)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Searches a bucket of keys, as ``applyInPandasWithState`` runs it. ``told``: what is kept of each key, for EXPLAIN.
+
+    It asks to be called again as soon as the watermark moves, so that the bucket always knows the watermark of the micro-batch
+    before, by which rows are late.
+    """
+
+    job: Job
+    told: str
+
+    @property
+    def __name__(self) -> str:
+        return f"match_recognize by data frames, {self.told}, "
+
+    def __call__(self, key: tuple, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        came = [piece for frame in frames for piece in frame["piece"] if piece is not None]
+        watermark = max(state.getCurrentWatermarkMs(), 0)
+        before = self._before(state)
+        search = advance(self.job.engine, came, before, 1000 * watermark)
+        with told_alone(Plan.from_json(self.job.plan)):
+            for piece in output(tables := _Returned(search)):
+                yield pd.DataFrame({"piece": [piece], **dict.fromkeys(_COUNTS, 0)})
+            after, counted = tables.value
+            if after != before or not state.exists:
+                state.update((after.written(),))
+        state.setTimeoutTimestamp(max(watermark, 1))  # it has timed out once the watermark is larger
+        yield pd.DataFrame({"piece": [None], **{name: [count] for name, count in zip(_COUNTS, counted, strict=True)}})
+
+    def _before(self, state: GroupState) -> Bucket:
+        job = self.job
+        if not state.exists:
+            return Bucket.new(job.statement)
+        (data,) = state.get
+        with told_alone(Plan.from_json(job.plan)):
+            bucket = Bucket.read(bytes(data))
+            if bucket.statement != job.statement:
+                _check_same(bucket.statement, job.statement)
+        return Bucket(bucket.keys, bucket.watermark, job.statement, bucket.kept, bucket.pending)
+
+
+class _Returned:
+    """Goes through a generator, and has what that returns as its ``value``."""
+
+    def __init__(self, generator: Any) -> None:
+        self.generator, self.value = generator, None
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        self.value = yield from self.generator
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Makes rows of pieces of output, as ``mapInArrow`` runs it."""
+
+    schema: pa.Schema
+
+    @property
+    def __name__(self) -> str:
+        return "match_recognize_rows"
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for piece in batch.column(0):
+                if piece.is_valid:
+                    yield from read(piece.as_py(), self.schema)
+
+
+def _check_same(before: bytes, now: bytes) -> None:
+    """Raises MatchRuntimeError where a statement cannot go on with the state of the one before."""
+    was, is_now = json.loads(before), json.loads(now)
+    if was["buckets"] != is_now["buckets"]:
+        raise MatchRuntimeError(
+            "STREAM", f"the checkpoint has {was['buckets']} buckets of keys, and sparkcep.stream.buckets is {is_now['buckets']}; set it to {was['buckets']}, or begin with a new checkpoint",
+            sqlstate=UNSUPPORTED,
+        )
+    try:
+        check_restarted(before.decode(), now.decode())
+    except ClauseError as error:
+        place = {"line": error.line, "column": error.column, "fragment": error.fragment}
+        raise MatchRuntimeError(error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, **place) from None
+
+
+# -- what makes the data frames -----------------------------------------------------------------------------------------
+
+
+def framer(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame], has_operator: bool) -> Frames | None:
+    """What makes data frames of clauses over streams; None where the JVM's operator runs them.
+
+    ``ask`` runs a statement that was rewritten; ``has_operator`` says whether a classic session has the operator.
+    """
+    if settings.stream_route not in (AUTO, FRAMES):
+        return None
+    if settings.stream_route == AUTO and (has_operator or (is_connect(session) and _on_server(session))):
+        return None
+    return Frames(session, settings, ask)
+
+
+def _on_server(session: SparkSession) -> bool:
+    """Whether a Connect server has the extension."""
+    try:
+        return EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
+    except PySparkException as error:
+        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+            raise
+        return False
+
+
+@dataclass
+class Frames:
+    """Makes data frames of the clauses of one statement (``sql.probe.Framer``).
+
+    ``made``: those that it made, by the names that stand for them in the statement; ``unasked``: whether a clause's table could not
+    be read by itself.
+    """
+
+    session: SparkSession
+    settings: Settings
+    ask: Callable[[str], DataFrame]
+    made: dict[str, DataFrame] = field(default_factory=dict)
+    unasked: bool = False
+
+    def frame(self, asked: Streamed | None) -> str | None:
+        """As ``Framer.frame``."""
+        if asked is None:
+            self.unasked = True
+            return None
+        try:
+            source = self.ask(asked.table)
+            if not source.isStreaming:
+                return None
+            names = [f.name for f in source.schema.fields if _WATERMARK in (f.metadata or {})]
+        except PySparkException as error:
+            # the statement itself runs into the same, with its place
+            log.info("the table of a clause cannot be read by itself: %s", error)
+            return None
+        name = f"sparkcep_stream_{len(self.made)}_frame"
+        self.made[name] = self._made(asked, names)
+        return name
+
+    def _made(self, asked: Streamed, watermarks: list[str]) -> DataFrame:
+        plan = asked.plan
+        if asked.word not in _QUERIES:
+            raise wrong(
+                plan, f"{asked.word} over a stream needs the JVM's extension: without it a clause over a stream is a program of data frames, which a statement that is kept cannot hold; "
+                "give the query alone to spark.sql, and use the data frame (frame.createOrReplaceTempView, frame.writeStream)", UNSUPPORTED,
+            )
+        if self.made:
+            raise wrong(
+                plan, "one query can have one clause over a stream without the JVM's extension, as Spark lets one applyInPandasWithState stand in a query; write each clause's output "
+                "by a query of its own", UNSUPPORTED,
+            )
+        frame = self.ask(f"{asked.names}{stream_input(plan, asked.source)}")
+        ordered = len(plan.order)
+        fields = frame.schema.fields
+        shipped = T.StructType(fields[: len(fields) - ordered - 1])
+        self._check(plan, watermarks, fields[len(fields) - ordered :], frame)
+        told = plan.without_sql().to_json()
+        analysis = analyze_planned(T.StructType([*shipped.fields, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
+        names = shipped.names
+        layout = Layout(tuple(names), tuple(map(names.index, plan.keys)), ordered, self.settings.stream_buckets)
+        schema = arrow_schema(T.StructType([*shipped.fields, *(T.StructField(n, f.dataType) for n, f in zip(layout.order, fields[len(fields) - ordered :], strict=True))]))
+        texts = {**dict(plan.inputs), **{f"letter {bit}": text for _, bit, text in plan.letters}}
+        statement = {
+            "format": STATE_FORMAT, "plan": told, "texts": texts, "where": "", "buckets": layout.buckets,
+            "columns": [[n, f.dataType.simpleString()] for n, f in zip([*names, *layout.order], [*shipped.fields, *fields[len(fields) - ordered :]], strict=True)],
+        }
+        job = Job(told, schema, layout, json.dumps(statement).encode())
+        delay = fields[len(fields) - ordered].metadata[_WATERMARK]
+        log.warning(
+            "over a stream: without the JVM's extension (Spark 4.3, a JDK beside the driver or `sparkcep jar` on the server) the clause runs as a program of data frames: "
+            "each micro-batch reads and writes the states of all keys, in %d buckets", layout.buckets,
+        )
+        return _program(frame, job, f"of each key are kept: {'; '.join(kept(plan))}", analysis.schema, analysis.prepared.output_schema, delay)
+
+    def _check(self, plan: Plan, watermarks: list[str], order: list[T.StructField], frame: DataFrame) -> None:
+        """Raises ClauseError for a clause that cannot run over this stream."""
+        asked = {
+            "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": watermarks, "types": [f.dataType.simpleString() for f in order],
+            "time": order[0].dataType.simpleString() if order else "", "marked": bool(order) and _WATERMARK in (order[0].metadata or {}),
+            "stateful": _STATEFUL.findall(_analyzed(frame)),
+        }
+        check_over_stream(asked)
+        if plan.ranking is not None and plan.ranking.top and not plan.ranking.by_engine:
+            raise wrong(plan, "TOP k over a stream needs the JVM's extension where Spark ranks: its own window function is no stateless step of a stream", UNSUPPORTED)
+
+
+def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+    place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
+    return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
+
+
+def _analyzed(frame: DataFrame) -> str:
+    """The analysed plan as text, in which nodes over a stream have a mark."""
+    if is_connect(frame.sparkSession):
+        text = frame._explain_string(extended=True)
+        return text.partition("== Analyzed Logical Plan ==\n")[2].partition("\n\n==")[0]
+    return frame._jdf.queryExecution().analyzed().toString()
+
+
+def _program(frame: DataFrame, job: Job, told: str, schema: T.StructType, arrow: pa.Schema, delay: int) -> DataFrame:
+    """The data frame of output. ``schema``, ``arrow``: its type; ``delay``: that of the watermark, whose column Spark wants to see
+    below what times out."""
+    bucketed = T.StructType([
+        T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {_WATERMARK: delay}), T.StructField("piece", T.BinaryType()),
+    ])
+    groups = frame.mapInArrow(Pieces(job.layout), bucketed).groupBy("bucket")
+    found = groups.applyInPandasWithState(Search(job, told), _OUT, _STATE, "append", "EventTimeTimeout")
+    seen = found.observe(METRICS, *(F.sum(name).alias(_METRIC_NAMES[name]) for name in _COUNTS))
+    return seen.mapInArrow(Rows(arrow), schema)
+
+
+_METRIC_NAMES = {
+    "late": "lateRows", "untimed": "rowsWithoutTime", "searched": "keysSearched", "matches": "matches", "open": "openKeys", "kept": "keptRows", "pending": "pendingRows",
+    "bytes": "stateBytes",
+}
