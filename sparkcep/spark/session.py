@@ -184,7 +184,10 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     def placed(places: Places) -> DataFrame:
         """Runs the statement; its errors have their places in the user's text."""
         try:
-            return run(places.rewritten)
+            frame = run(places.rewritten)
+            if streams is not None:
+                streams.check(frame)
+            return frame
         except PySparkException as raised:
             told, where = inner_error(raised, places, run) or (raised, places)
             ours = ClauseParseException.from_spark(told, formatted)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +23,9 @@ from sparkcep.automaton.streams import kept
 from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.settings import AUTO, FRAMES, Settings
+from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
-from sparkcep.spark.streaming import STATE_FORMAT, check_over_stream, check_restarted, stream_engine
+from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_over_stream, check_restarted, stream_engine
 from sparkcep.spark.table_function import analyze_planned, arrow_schema, told_alone
 from sparkcep.sql.rewrite import stream_input
 
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
-METRICS = "sparkcep"  # the name of what is observed, of a query's first such clause
 EXTENSION = "org.sparkcep.SparkcepExtensions"
 _WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
 _STATEFUL = re.compile(
@@ -180,9 +177,7 @@ def framer(session: SparkSession, settings: Settings, ask: Callable[[str], DataF
 
     ``ask`` runs a statement that was rewritten; ``has_operator`` says whether a classic session has the operator.
     """
-    if settings.stream_route not in (AUTO, FRAMES):
-        return None
-    if settings.stream_route == AUTO and (has_operator or (is_connect(session) and _on_server(session))):
+    if settings.stream_route != FRAMES and (has_operator or (is_connect(session) and _on_server(session))):
         return None
     return Frames(session, settings, ask)
 
@@ -201,36 +196,48 @@ def _on_server(session: SparkSession) -> bool:
 class Frames:
     """Makes data frames of the clauses of one statement (``sql.probe.Framer``).
 
-    ``made``: those that it made, by the names that stand for them in the statement; ``unasked``: whether a clause's table could not
-    be read by itself.
+    ``made``: those that it made, by the names that stand for them in the statement. ``doubtful``: the plan of a clause whose table
+    could not be read by itself, and why.
     """
 
     session: SparkSession
     settings: Settings
     ask: Callable[[str], DataFrame]
     made: dict[str, DataFrame] = field(default_factory=dict)
-    unasked: bool = False
+    doubtful: tuple[Plan, str] | None = None
 
-    def frame(self, asked: Streamed | None) -> str | None:
+    def frame(self, asked: Streamed) -> str | None:
         """As ``Framer.frame``."""
-        if asked is None:
-            self.unasked = True
+        if asked.names is None:
+            self.doubtful = asked.plan, "an inner WITH may define its names; put the WITH at the statement's begin"
             return None
         try:
-            source = self.ask(asked.table)
+            source = self.ask(f"{asked.names}SELECT * FROM {asked.source}")
             if not source.isStreaming:
                 return None
-            names = [f.name for f in source.schema.fields if _WATERMARK in (f.metadata or {})]
+            watermarks = [f.name for f in source.schema.fields if _WATERMARK in (f.metadata or {})]
+            rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
+            fields = rows.schema.fields
         except PySparkException as error:
             # the statement itself runs into the same, with its place
-            log.info("the table of a clause cannot be read by itself: %s", error)
+            self.doubtful = asked.plan, str(error).partition("\n")[0]
             return None
         name = f"sparkcep_stream_{len(self.made)}_frame"
-        self.made[name] = self._made(asked, names)
+        self.made[name] = self._made(asked, watermarks, rows, fields)
         return name
 
-    def _made(self, asked: Streamed, watermarks: list[str]) -> DataFrame:
-        plan = asked.plan
+    def check(self, frame: DataFrame) -> None:
+        """Raises ClauseError where the result of the statement is a stream in which a clause has no data frame."""
+        if self.doubtful is not None and frame.isStreaming:
+            plan, why = self.doubtful
+            raise wrong(plan, f"the table of a clause over a stream is read by itself without the JVM's extension, and cannot be here: {why}", UNSUPPORTED)
+
+    def _made(self, asked: Streamed, watermarks: list[str], rows: DataFrame, fields: list[T.StructField]) -> DataFrame:
+        """The data frame of output. ``rows`` go to the engine, with the columns ``fields``; ``watermarks``: the source's columns that
+        have one."""
+        plan, ordered = asked.plan, len(asked.plan.order)
+        if self.settings.stream_route == OPERATOR:
+            raise wrong(plan, "sparkcep.stream.route is operator, and there is none: the JVM's extension is missing, or not for this Spark; set it to auto or frames", UNSUPPORTED)
         if asked.word not in _QUERIES:
             raise wrong(
                 plan, f"{asked.word} over a stream needs the JVM's extension: without it a clause over a stream is a program of data frames, which a statement that is kept cannot hold; "
@@ -241,28 +248,22 @@ class Frames:
                 plan, "one query can have one clause over a stream without the JVM's extension, as Spark lets one applyInPandasWithState stand in a query; write each clause's output "
                 "by a query of its own", UNSUPPORTED,
             )
-        frame = self.ask(f"{asked.names}{stream_input(plan, asked.source)}")
-        ordered = len(plan.order)
-        fields = frame.schema.fields
-        shipped = T.StructType(fields[: len(fields) - ordered - 1])
-        self._check(plan, watermarks, fields[len(fields) - ordered :], frame)
+        shipped, order = T.StructType(fields[: len(fields) - ordered - 1]), fields[len(fields) - ordered :]
+        self._check(plan, watermarks, order, rows)
         told = plan.without_sql().to_json()
         analysis = analyze_planned(T.StructType([*shipped.fields, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
-        names = shipped.names
-        layout = Layout(tuple(names), tuple(map(names.index, plan.keys)), ordered, self.settings.stream_buckets)
-        schema = arrow_schema(T.StructType([*shipped.fields, *(T.StructField(n, f.dataType) for n, f in zip(layout.order, fields[len(fields) - ordered :], strict=True))]))
+        layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
+        kinds = [f.dataType for f in (*shipped.fields, *order)]
+        schema = arrow_schema(T.StructType([T.StructField(n, kind) for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]))
         texts = {**dict(plan.inputs), **{f"letter {bit}": text for _, bit, text in plan.letters}}
-        statement = {
-            "format": STATE_FORMAT, "plan": told, "texts": texts, "where": "", "buckets": layout.buckets,
-            "columns": [[n, f.dataType.simpleString()] for n, f in zip([*names, *layout.order], [*shipped.fields, *fields[len(fields) - ordered :]], strict=True)],
-        }
+        columns = [[n, kind.simpleString()] for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]
+        statement = {"format": STATE_FORMAT, "plan": told, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
         job = Job(told, schema, layout, json.dumps(statement).encode())
-        delay = fields[len(fields) - ordered].metadata[_WATERMARK]
         log.warning(
             "over a stream: without the JVM's extension (Spark 4.3, a JDK beside the driver or `sparkcep jar` on the server) the clause runs as a program of data frames: "
             "each micro-batch reads and writes the states of all keys, in %d buckets", layout.buckets,
         )
-        return _program(frame, job, f"of each key are kept: {'; '.join(kept(plan))}", analysis.schema, analysis.prepared.output_schema, delay)
+        return _program(rows, job, f"of each key are kept: {'; '.join(kept(plan))}", analysis.schema, analysis.prepared.output_schema, order[0].metadata[_WATERMARK])
 
     def _check(self, plan: Plan, watermarks: list[str], order: list[T.StructField], frame: DataFrame) -> None:
         """Raises ClauseError for a clause that cannot run over this stream."""
@@ -297,7 +298,7 @@ def _program(frame: DataFrame, job: Job, told: str, schema: T.StructType, arrow:
     ])
     groups = frame.mapInArrow(Pieces(job.layout), bucketed).groupBy("bucket")
     found = groups.applyInPandasWithState(Search(job, told), _OUT, _STATE, "append", "EventTimeTimeout")
-    seen = found.observe(METRICS, *(F.sum(name).alias(_METRIC_NAMES[name]) for name in _COUNTS))
+    seen = found.observe(OBSERVED, *(F.sum(name).alias(_METRIC_NAMES[name]) for name in _COUNTS))
     return seen.mapInArrow(Rows(arrow), schema)
 
 

@@ -27,6 +27,7 @@ log = logging.getLogger("sparkcep")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
+OBSERVED = "sparkcep"  # the name under which a program of data frames is observed
 _OWN = 3  # columns before those of the rows: number of the key, state, watermark
 _PIECE = 1 << 28  # bytes of states in a batch
 
@@ -119,6 +120,22 @@ def _check_unordered(asked: dict[str, Any]) -> None:
 
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "restarted": _check_restarted}
+
+
+def figures(progress: Any) -> list[dict[str, int]]:
+    """What a query's progress says of each clause over a stream, whatever runs it: metrics by their names, and ``lateRows``."""
+    found = [
+        {**operator["customMetrics"], "lateRows": operator["numRowsDroppedByWatermark"]}
+        for operator in progress["stateOperators"] if operator["operatorName"] == "matchRecognize"
+    ]
+    seen = (progress["observedMetrics"] or {}).get(OBSERVED)
+    if seen is None:
+        return found
+    if "schema" in seen:  # as Connect's client reads it
+        seen = dict(zip((field["name"] for field in seen["schema"]["fields"]), seen["values"], strict=True))
+    else:
+        seen = seen.asDict()
+    return [*found, {name: count or 0 for name, count in seen.items()}]
 
 
 # -- a micro-batch ------------------------------------------------------------------------------------------------------

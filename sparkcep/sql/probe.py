@@ -42,11 +42,11 @@ class Chooser(Protocol):
 @dataclass(frozen=True)
 class Streamed:
     """A clause that may read a stream: its plan, ``source`` and ``names`` as of a :class:`Question`, and the first ``word`` of its
-    statement."""
+    statement. ``names`` is None where the table cannot be read by itself."""
 
     plan: Plan
     source: str
-    names: str
+    names: str | None
     word: str
 
     @property
@@ -58,6 +58,6 @@ class Streamed:
 class Framer(Protocol):
     """A session that makes data frames of clauses over streams."""
 
-    def frame(self, asked: Streamed | None) -> str | None:
-        """The name of a data frame with the rows that the table function would give; None for a clause over no stream. ``asked`` is
-        None where the clause's table cannot be read by itself."""
+    def frame(self, asked: Streamed) -> str | None:
+        """The name of a data frame with the rows that the table function would give; None for a clause over no stream, or one of
+        which this cannot be told. Raises ClauseError."""

@@ -236,9 +236,7 @@ class _Rewriter:
         """The name of the data frame that has the rows of the table function, where the clause reads a stream and has no operator."""
         if self.frames is None:
             return None
-        names = self._names(begin)
-        asked = None if names is None else Streamed(plan, source, names, self.tokens[0].upper)
-        return self.frames.frame(asked)
+        return self.frames.frame(Streamed(plan, source, self._names(begin), self.tokens[0].upper))
 
     def _filtering(self, plan: Plan, source: str, begin: int, months: Months | None) -> Choice:
         """Whether the clause's input is filtered by a second read of its table."""
