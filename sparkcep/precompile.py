@@ -47,7 +47,7 @@ CLAUSES = {
     "automata": f"{_HEAD}{_SEEN}, n AS n, CLASSIFIER() AS c AUTOMATON (REGISTER n INT = 0, x DOUBLE STATE z FINAL ARC FROM a TO b WHEN v > 1 SET n = n + 1, x = v "
     "ARC FROM b TO b WHEN v >= x SET n = n + 1, x = v ARC FROM b TO z WHEN v < x) WINDOW 5",
     "automata, changes": f"{_HEAD}CHANGE() AS h, {_SEEN} AUTOMATON (REGISTER n INT = 0 STATE z FINAL ARC FROM a TO b WHEN v > 1 SET n = n + 1 "
-    "ARC FROM b TO b WHEN n < 3 SET n = n + 1 ARC FROM b TO z) WINDOW 5 CHANGES IN op ARRIVAL BY i REPORT CHANGES",
+    "ARC FROM b TO b WHEN n < 3 SET n = n + 1 ARC FROM b TO z ARC FROM b TO z ON EXPIRY) WINDOW 5 CHANGES IN op ARRIVAL BY i REPORT CHANGES",
     "ranked under a bound": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B+ C) WINDOW 5 PREF MAX (A.v + C.v) TOP 2 {_LOOKING}",
     "ranked conjunctions": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A & C) WINDOW 4 SLIDE 1 PREF MAX (A.i + C.i) TOP 2 DEFINE A AS v > 1, C AS v < 3",
 }

@@ -275,7 +275,7 @@ def engine_outputs(frame) -> int:
     return found
 
 
-def sampled(part: int = 300) -> list[tuple[Group, list[Statement]]]:
+def sampled(part: int = 400) -> list[tuple[Group, list[Statement]]]:
     """One statement in so many, and all that are pinned, in pieces of at most four; the same ones in each run."""
     chosen = ((g, [s for s in g.statements if g.name == PINNED or s.number % part == 0]) for g in groups())
     return [(g, some[i : i + 4]) for g, some in chosen for i in range(0, len(some), 4)]

@@ -23,6 +23,7 @@ from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Window, has, walk
 
+IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
 
 
@@ -47,12 +48,25 @@ def check_stream(plan: Plan) -> None:
     if plan.ranking is not None and plan.ranking.top:
         _check_top(plan, strategy)
     window = _window(plan)
+    if plan.idle:
+        _check_idle(plan)
     if window.kind == NUMBER:
         message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
         raise _wrong(plan, message, window=window)
     for what, there in (("ALL MATCHES", plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
-        if there and window.kind == NO_WINDOW:
-            raise _wrong(plan, f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS")
+        if there and window.kind == NO_WINDOW and not plan.idle:
+            message = f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}"
+            raise _wrong(plan, message)
+
+
+def _check_idle(plan: Plan) -> None:
+    """Raises ClauseError where a key's sessions cannot be parted."""
+    window, ranking = _window(plan), plan.ranking
+    if ranking is None or not ranking.top:
+        return
+    if window.kind != MICROS or Fraction(window.size) > plan.idle:
+        message = f"with {IDLE} shorter than WINDOW, two sessions of a key would have rows in one sliding window, of which TOP k ranks the matches together; set it to WINDOW's size or more"
+        raise _wrong(plan, message if window.kind == MICROS else f"with {IDLE} TOP k ranks windows of time; write WINDOW INTERVAL '...', or leave the setting out", window=window)
 
 
 def check_table(plan: Plan) -> None:
@@ -80,8 +94,8 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where what ends at a row is told otherwise than row by row."""
     window, what = _window(plan), _QUESTIONS[strategy.question]
     incremental = strategy.search == PROXIES
-    if window.kind == NO_WINDOW and not incremental:
-        raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS")
+    if window.kind == NO_WINDOW and not incremental and not plan.idle:
+        raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
     if incremental:
         return
     net = strategy.automaton
@@ -166,10 +180,10 @@ def warnings(plan: Plan) -> list[str]:
     window, ahead = _window(plan), _reach(plan)[1]
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("it has LIFETIME TO: a row whose end is NULL is kept until no match under way has it")
-    elif window.kind != MICROS:
+    elif window.kind != MICROS and not plan.idle:
         bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
-        found.append(f"it has {bound}: a match that may go on waits for further rows of its key, which are kept until then; add WINDOW INTERVAL '...'")
-    if ahead:
+        found.append(f"it has {bound}: a match that may go on waits for further rows of its key, which are kept until then; add WINDOW INTERVAL '...', or set {IDLE}")
+    if ahead and not plan.idle:
         found.append(f"NEXT looks {ahead} rows ahead: a match waits for them, whatever WINDOW is")
     return found
 
@@ -177,6 +191,7 @@ def warnings(plan: Plan) -> list[str]:
 def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
     window, (back, ahead) = _window(plan), _reach(plan)
+    ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
     searched_again = strategy.question in _QUESTIONS and strategy.search != PROXIES
@@ -188,23 +203,25 @@ def kept(plan: Plan) -> list[str]:
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
-        lines.append(f"{what}, until rows of its key end it: there is no WINDOW")
+        lines.append(f"{what}, until rows of its key end it, or the key is idle: there is no WINDOW" if plan.idle else f"{what}, until rows of its key end it: there is no WINDOW")
     else:
         lines.append(f"{what}, until {window.size} rows of its key have come")
     if plan.changes is not None:
         lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
         if any(leaf.spec.kind == "change_number" for leaf in plan.leaves):
-            lines.append("the number of the last change for ever")
+            lines.append(f"the number of the last change {ever}")
     if strategy.question == BUNDLED:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
-        lines.append(f"the last {back + ahead} rows for ever, at which PREV and NEXT look")
+        lines.append(f"the last {back + ahead} rows {ever}, at which PREV and NEXT look")
     if any(leaf.spec.kind == "mno" for leaf in plan.leaves):
-        lines.append("the number of the last match for ever")
+        lines.append(f"the number of the last match {ever}")
     if counts_positions(plan):
-        lines.append("how many rows it had, for ever: positions are counted from its first row")
+        lines.append(f"how many rows it had, {ever}: positions are counted from its first row")
     if has(plan.pattern, "start"):
-        lines.append("that it had rows, for ever: ^ holds for the first alone")
+        lines.append(f"that it had rows, {ever}: ^ holds for the first alone")
+    if plan.idle:
+        lines.append("of a key of which any of this is kept, the time of its last row")
     return lines
 
 
@@ -219,7 +236,7 @@ def counts_positions(plan: Plan) -> bool:
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
-    "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
+    "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
 
@@ -280,7 +297,11 @@ def _reach(plan: Plan) -> tuple[int, int]:
 
 
 def _seconds(window: Window) -> str:
-    return f"INTERVAL '{float(Fraction(window.size) / 1_000_000):g}' SECOND"
+    return _interval(Fraction(window.size))
+
+
+def _interval(micros: Fraction | int) -> str:
+    return f"INTERVAL '{float(Fraction(micros) / 1_000_000):g}' SECOND"
 
 
 def _window(plan: Plan) -> Window:

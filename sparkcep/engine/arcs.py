@@ -230,9 +230,10 @@ class ArcRows:
         too_late = any_too_late = np.full(count, ALWAYS, dtype=np.int64)
         if self.task.plan.arcs.came:
             clock, own = self.clock[order], marks & (self.ops[order] == PUNCTUATE) & ~self.absent[order]
-            promised, of_arcs = (np.maximum.accumulate(np.where(some, clock, ALWAYS)) for some in (punctuations[order], own))
-            effective = np.minimum(promised, of_arcs) if self.punctuates else promised
-            too_late, any_too_late = np.maximum(effective, of_arcs)[marks], effective[marks]
+            if own.any() or punctuations[order].any():
+                promised, of_arcs = (np.maximum.accumulate(np.where(some, clock, ALWAYS)) for some in (punctuations[order], own))
+                effective = np.minimum(promised, of_arcs) if self.punctuates else promised
+                too_late, any_too_late = np.maximum(effective, of_arcs)[marks], effective[marks]
             if not self.task.plan.partition:  # all rows of the statement are here
                 now = np.maximum.accumulate(np.where(marks | self.absent[order], ALWAYS, clock))[marks]
                 never = now == ALWAYS

@@ -7,7 +7,6 @@ are compared by the values that the engine gives for them.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,83 +15,66 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.found import WIDTH, Found
 from sparkcep.engine.lifetimes import Lifetimes
+from sparkcep.engine.log import Told
 from sparkcep.search import codes
 from sparkcep.search.computations import NEGATIVE_ZERO
 
 OF_CHANGES = ("change", "change_number", "changed_by")
+_WORDS = np.array(["retract", "insert"], dtype=object)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A match that comes (``insert``) or goes (``retract``) by the ``turn``-th change, of which the row ``cause`` is the cause (-1:
-    the end of the input); its ``rows`` int64, its ``words`` as the kernel wrote them, and the ``labels`` of its rows."""
-
-    turn: int
-    change: str
-    cause: int
-    rows: np.ndarray
-    words: np.ndarray
-    labels: np.ndarray
-
-
-def report(
-    search: Computations, chunk: Chunk, alive: Lifetimes, part: int, candidates: list[Candidate], number: int
-) -> Generator[pa.Table, None, int]:
+def report(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, told: Told, number: int) -> Generator[pa.Table, None, int]:
     """Yields the output rows of the changes of a partition, of which ``number`` were told before, and returns how many are told by
     now."""
-    left = _differing(search, chunk, alive, part, candidates)
-    left.sort(key=lambda candidate: (candidate.turn, candidate.change == "insert"))
-    if left:
-        yield from search.tables.of(chunk, _found(search, chunk, alive, part, left, number))
+    if not len(told.turn):
+        return number
+    left = _differing(search, chunk, alive, part, told)
+    left = left[np.lexsort((told.comes[left], told.turn[left]))]
+    if len(left):
+        yield from search.tables.of(chunk, _found(search, chunk, alive, part, told.chosen(left), number))
     return number + len(left)
 
 
-def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some: list[Candidate], number: int = 0) -> Found:
-    sizes = np.array([len(candidate.rows) for candidate in some])
-    rows = np.concatenate([candidate.rows for candidate in some])
-    begin = np.cumsum(sizes) - sizes
-    events = np.zeros((len(some), WIDTH), dtype=np.int64)
-    events[:, codes.E_PART], events[:, codes.E_START], events[:, codes.E_ROWS], events[:, codes.E_LABELS] = part, rows[begin], sizes, begin
-    events[:, codes.E_NUMBER] = np.arange(number + 1, number + len(some) + 1)
-    words = np.stack([candidate.words for candidate in some])
-    by_event = search.by_event(rows[begin], rows[begin + sizes - 1], words, chunk, alive)
-    by_event |= {"change": pa.array([candidate.change for candidate in some]), "change_number": pa.array(events[:, codes.E_NUMBER])}
+def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some: Told, number: int = 0) -> Found:
+    begin = np.cumsum(some.sizes) - some.sizes
+    events = np.zeros((len(some.turn), WIDTH), dtype=np.int64)
+    events[:, codes.E_PART], events[:, codes.E_START], events[:, codes.E_ROWS], events[:, codes.E_LABELS] = part, some.rows[begin], some.sizes, begin
+    events[:, codes.E_NUMBER] = np.arange(number + 1, number + len(events) + 1)
+    by_event = search.by_event(some.rows[begin], some.rows[begin + some.sizes - 1], some.words, chunk, alive)
+    by_event |= {"change": pa.array(_WORDS[some.comes.astype(np.int64)], pa.string()), "change_number": pa.array(events[:, codes.E_NUMBER])}
     for leaf in search.task.plan.leaves:
         if leaf.spec.kind == "changed_by":
-            cause = np.array([candidate.cause for candidate in some])
-            by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(cause, mask=cause < 0))
-    return Found(events, np.concatenate([candidate.labels for candidate in some]), rows, by_event=by_event)
+            by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(some.cause, mask=some.cause < 0))
+    return Found(events, some.labels, some.rows, by_event=by_event)
 
 
-def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, candidates: list[Candidate]) -> list[Candidate]:
-    """Those that do not come and go by one change. Such a match has other rows than before, so that it is another where all its
-    rows are given. Not so where rows are passed over: matches of one way have all in common."""
+def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, told: Told) -> np.ndarray:
+    """int64: those that do not come and go by one change. Such a match has other rows than before, so that it is another where all
+    its rows are given. Not so where rows are passed over: matches of one way have all in common."""
+    count = len(told.turn)
     if search.task.plan.rows != "one" and not search.by_ways:
-        return list(candidates)
-    floating = search.room.floating == 1
-    gone: dict[tuple, int] = {}
+        return np.arange(count)
+    ends = np.cumsum(told.sizes)
+    words = np.where((search.room.floating == 1) & (told.words == NEGATIVE_ZERO), 0, told.words)
+    keys = np.column_stack([told.turn, told.rows[ends - told.sizes], told.rows[ends - 1], words])
+    gone: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
-    for i, candidate in enumerate(candidates):
-        words = np.where(floating & (candidate.words == NEGATIVE_ZERO), 0, candidate.words)
-        key = (candidate.turn, int(candidate.rows[0]), int(candidate.rows[-1]), words.tobytes())
-        if candidate.change == "retract":
+    for i, (key, comes) in enumerate(zip(map(bytes, keys), told.comes.tolist(), strict=True)):
+        if not comes:
             gone[key] = i
         elif key in gone:
             pairs.append((gone[key], i))
     if not pairs:
-        return list(candidates)
-    if search.by_ways:
-        same = {i for pair in pairs for i in pair}
-        return [candidate for i, candidate in enumerate(candidates) if i not in same]
-    some = [candidates[i] for pair in pairs for i in pair]
-    table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, some)))
+        return np.arange(count)
+    some = np.array(pairs).ravel()
     equal = np.ones(len(pairs), dtype=bool)
-    for leaf in search.task.plan.leaves:
-        if leaf.spec.kind not in OF_CHANGES:
-            numbers = _numbers(table.column(leaf.name))
-            equal &= numbers[::2] == numbers[1::2]
-    same = {i for pair, is_equal in zip(pairs, equal.tolist()) if is_equal for i in pair}
-    return [candidate for i, candidate in enumerate(candidates) if i not in same]
+    if not search.by_ways:
+        table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, told.chosen(some))))
+        for leaf in search.task.plan.leaves:
+            if leaf.spec.kind not in OF_CHANGES:
+                numbers = _numbers(table.column(leaf.name))
+                equal &= numbers[::2] == numbers[1::2]
+    return np.setdiff1d(np.arange(count), some[np.repeat(equal, 2)])
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks
+from sparkcep.columns.packed import bytes_of
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.compared import OF_CHANGES, equal_key
@@ -23,7 +25,8 @@ from sparkcep.engine.computations import Computations
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
 from sparkcep.engine.prepared import Prepared
-from sparkcep.engine.state import TOLD, StateBytes
+from sparkcep.engine.sessions import Sessions
+from sparkcep.engine.state import NO_BYTES, TOLD, StateBytes
 from sparkcep.engine.stream import NOTHING_DUE, Kept, Stream, parted, whole, whole_micros
 from sparkcep.engine.told import MATCH, PART, MatchTables
 from sparkcep.errors import MatchRuntimeError
@@ -71,6 +74,7 @@ class RevisedStream(Stream):
         it."""
         parts = len(states)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
+        clock, outer = self.clocks(outer)
         waiting, told_bytes = parted(outer)
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
@@ -84,10 +88,11 @@ class RevisedStream(Stream):
         at, time = self.in_order(table, of)
         now, later = at[time[at] <= watermark], at[time[at] > watermark]
         self.tables.count = 0
-        final, inner, due, count, held = self._settled(table, of, now, inner, watermark)
+        cut = self.sessions(of[now], time[now], clock, watermark)
+        final, inner, due, count, held = self._settled(table.take(pa.array(now)), cut, inner, watermark)
         limit = self._limit(watermark)
         seen = later[time[later] <= limit]
-        guessed = self._guessed(table, of, seen, inner)
+        guessed = self._guessed(table.take(pa.array(seen)), self.sessions(of[seen], time[seen], cut.clock, None), inner)
         before, old = self.told.read(told_bytes)
         number = before.number.copy()
         yield from self._differences(old, before.rows, final, guessed, number)
@@ -97,14 +102,17 @@ class RevisedStream(Stream):
         waits = np.bincount(of[later], minlength=parts)
         if not self.counting:
             number = np.zeros_like(number)
+        if self.plan.idle:  # with its session a key's changes are forgotten, once none of them may be taken back
+            number[~(cut.goes | (waits > 0) | (sizes > 0))] = 0
         outer = self.pending.column(Open.of(waits), table.take(pa.array(later)), waits)
         remembered = self.told.column(Told(sizes, number), kept, sizes)
+        outer = self.clocked(cut.clock, (np.diff(bytes_of(inner)[1]) > 0) | (number > 0), whole(outer, remembered), due)
         some = np.flatnonzero(waits)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waits) - waits)[some]]])
         if limit < _EVER:
             unseen = later[time[later] > limit]
             np.minimum.at(due, of[unseen], time[unseen] - (limit - watermark))
-        return Kept(whole(inner, whole(outer, remembered)), due, count, len(later), (count - held, len(later) - pending.num_rows))
+        return Kept(whole(inner, outer), due, count, len(later), (count - held, len(later) - pending.num_rows))
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -152,36 +160,36 @@ class RevisedStream(Stream):
 
     # -- matches ------------------------------------------------------------------------------------------------------
 
-    def _settled(self, table: pa.Table, of: np.ndarray, now: np.ndarray, inner: pa.Array, watermark: int):
-        """The matches that end at rows which the watermark has passed; and what the search keeps, when it is due, how many rows
+    def _settled(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int):
+        """The matches that end at ``rows`` which the watermark has passed; and what the search keeps, when it is due, how many rows
         that is, and how many it was."""
-        parts, found = len(inner), self._matches([])
-        due, count = np.full(parts, NOTHING_DUE), 0
-        chunk, open = self.engine.joined(table.take(pa.array(now)), np.bincount(of[now], minlength=parts), inner, np.ones(parts, dtype=bool))
+        found, due, count = self._matches([]), np.full(len(inner), NOTHING_DUE), 0
+        chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
         held = int(open.rows.sum())
         if chunk.rows:
-            found, left = self._searched(self.known(chunk, watermark), open)
-            last = chunk.table.take(pa.array(left.rows))
-            inner = self.engine.bytes.column(self.remembered(left.open), last, left.open.rows)
-            due, count = self.ends(last, left.open, watermark), len(left.rows)
+            found, left = self._searched(self.known(chunk, watermark), open, cut)
+            inner, due, count = self.left(chunk, left, cut, watermark)
+        elif not cut.goes.all():
+            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
         return found, inner, due, count, held
 
-    def _guessed(self, table: pa.Table, of: np.ndarray, seen: np.ndarray, inner: pa.Array) -> pa.Table:
-        """The matches that end at rows behind the watermark, as far as rows are there."""
-        if not len(seen):
+    def _guessed(self, rows: pa.Table, cut: Sessions, inner: pa.Array) -> pa.Table:
+        """The matches that end at ``rows`` behind the watermark, as far as rows are there."""
+        if not rows.num_rows:
             return self._matches([])
-        parts = len(inner)
-        chunk, open = self.engine.joined(table.take(pa.array(seen)), np.bincount(of[seen], minlength=parts), inner, np.ones(parts, dtype=bool))
-        return self._searched(chunk, open)[0]
+        chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
+        return self._searched(chunk, open, cut)[0]
 
-    def _searched(self, chunk: Chunk, open: Open) -> tuple[pa.Table, Left]:
-        """The matches that a search finds, and what it leaves."""
+    def _searched(self, chunk: Chunk, open: Open, cut: Sessions) -> tuple[pa.Table, Left]:
+        """The matches that a search finds, by their keys, and what it leaves."""
         search, found = self.engine.passage.over(chunk, open), []
         while True:
             try:
                 found.append(next(search))
             except StopIteration as done:
-                return self._matches(found), done.value
+                matches = self._matches(found)
+                keys = pa.array(cut.key[matches.column(PART).to_numpy()])
+                return matches.set_column(matches.column_names.index(PART), PART, keys), done.value
 
     def _matches(self, found: list[pa.Table]) -> pa.Table:
         schema = pa.schema([*self.out, pa.field(PART, pa.int64()), pa.field(MATCH, pa.int64())])

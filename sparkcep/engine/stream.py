@@ -19,8 +19,9 @@ from sparkcep.automaton.streams import counts_positions
 from sparkcep.columns.arrays import null_marks, stable_order, words
 from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
+from sparkcep.engine import sessions
 from sparkcep.engine.again import Again
-from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.ended_windows import EndedWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
@@ -93,6 +94,7 @@ class Stream:
         """
         parts = len(states)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
+        clock, outer = self.clocks(outer)
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
         if not timed.all():
@@ -106,18 +108,53 @@ class Stream:
         at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
-        chunk, open = self.engine.joined(table.take(pa.array(now)), np.bincount(of[now], minlength=parts), inner, np.ones(parts, dtype=bool))
+        cut = self.sessions(of[now], time[now], clock, watermark)
+        chunk, open = self.engine.joined(table.take(pa.array(now)), cut.sizes, cut.spread(inner), cut.going)
         due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
         if chunk.rows:
             left = yield from self.engine.passage.over(self.known(chunk, watermark), open)
-            last = chunk.table.take(pa.array(left.rows))
-            inner = self.engine.bytes.column(self.remembered(left.open), last, left.open.rows)
-            due, kept = self.ends(last, left.open, watermark), len(left.rows)
+            inner, due, kept = self.left(chunk, left, cut, watermark)
+        elif not cut.goes.all():
+            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
         waiting = np.bincount(of[later], minlength=parts)
         outer = self.pending.column(Open.of(waiting), table.take(pa.array(later)), waiting)
+        outer = self.clocked(cut.clock, np.diff(bytes_of(inner)[1]) > 0, outer, due)
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
         return Kept(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def clocks(self, outer: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        """int64 (keys): when the last released row of each was, where its rows are cut into sessions; and the rest of its state."""
+        if not self.plan.idle:
+            return np.full(len(outer), sessions.NO_CLOCK), outer
+        told, outer = parted(outer)
+        return sessions.read(told), outer
+
+    def sessions(self, of: np.ndarray, time: np.ndarray, clock: np.ndarray, watermark: int | None) -> sessions.Sessions:
+        """The sessions of rows ``of`` keys, in order."""
+        if not self.plan.idle:
+            return sessions.Sessions.whole(of, len(clock))
+        return sessions.Sessions.cut(of, time, clock, self.plan.idle, watermark)
+
+    def clocked(self, clock: np.ndarray, kept: np.ndarray, outer: pa.Array, due: np.ndarray) -> pa.Array:
+        """A key's state with the time of its last released row, where something is ``kept`` of its session, which then is
+        ``due`` to end. Of a session of which nothing is kept a further row begins as good a one."""
+        if not self.plan.idle:
+            return outer
+        clock = np.where(kept, clock, sessions.NO_CLOCK)
+        some = np.flatnonzero(clock != sessions.NO_CLOCK)
+        due[some] = np.minimum(due[some], clock[some] + self.plan.idle - 1)
+        return whole(sessions.written(clock), outer)
+
+    def left(self, chunk: Chunk, left: Left, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
+        """What a search leaves of each key as bytes, when the key is due, and how many rows are kept of all."""
+        last = chunk.table.take(pa.array(left.rows))
+        inner = self.engine.bytes.column(self.remembered(left.open), last, left.open.rows)
+        return cut.gathered(inner), cut.of_keys(self.ends(last, left.open, watermark), NOTHING_DUE), len(left.rows)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
 
     def typed(self, rows: pa.Table) -> pa.Table:
         """Rows with the schema's types. A cast would look at fields of structs outside of the rows, too, which may be NULL."""

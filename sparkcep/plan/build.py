@@ -104,6 +104,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         ansi=settings.ansi,
         case_sensitive=settings.case_sensitive,
         bounds=tuple(Bound(*bound) for bound in settings.bounds()),
+        idle=settings.idle,
         place=Place(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
     )
     return Draft(clause, settings, qualifiers, plan, Scope(clause.text, ids, {}, names, qualifiers), Inputs())

@@ -15,7 +15,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.records import Automaton, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
 
-FORMAT = 12  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 13  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30
@@ -115,6 +115,7 @@ def is_right(found: Mapping) -> bool:
     approx = found["approximate"]
     return (
         count <= MAX_VARIABLES
+        and _is_number(found["idle"], 0, _MAX_COST)
         and len(set(bits)) == len(bits)
         and len(set(conditioned)) == len(conditioned)
         and all(_is_pattern_part(part, count, len(found["windows"])) for tree in _patterns(found) for part in walk(tree))

@@ -62,6 +62,7 @@ class Plan:
     automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
     changes: records.Changes | None = None  # of an automaton, or of a pattern, which becomes one
     arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
+    idle: int = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
     format: int = checked.FORMAT
     made_by: str = checked.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -58,6 +59,16 @@ OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES]) 
 MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
 
 
+_QUOTED = re.compile(r"`([A-Za-z_][A-Za-z0-9_]*)`")
+_NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER USER".split())  # values, where they are not quoted
+
+
+def _unquoted(text: str) -> str:
+    """The text of a row expression, without quotes around a column's name that needs none: both are one column."""
+    name = _QUOTED.fullmatch(text)
+    return text if name is None or name[1].upper() in _NO_COLUMNS else name[1]
+
+
 class Inputs:
     """Row expressions, each computed once: SQL text to column name, in order of first use."""
 
@@ -69,19 +80,20 @@ class Inputs:
     def key(self, name: str, text: str) -> str:
         """A partition or order key: it always gets its own name, which later uses share."""
         self._named.append(Computed(name, text))
-        self._by_text.setdefault(text, name)
+        self._by_text.setdefault(_unquoted(text), name)
         return name
 
     def column(self, text: str) -> str:
         """The column that holds the row expression ``text``."""
         if text.startswith("(") and text.endswith(")") and text[1:-1].replace("_", "").replace("`", "").isalnum():
             text = text[1:-1]
-        if text not in self._by_text:
+        same = _unquoted(text)
+        if same not in self._by_text:
             name = f"__c{self._columns}"
             self._columns += 1
-            self._by_text[text] = name
+            self._by_text[same] = name
             self._named.append(Computed(name, text))
-        return self._by_text[text]
+        return self._by_text[same]
 
     def columns(self) -> tuple[Computed, ...]:
         return tuple(self._named)

@@ -19,8 +19,10 @@ Requests, by their ``kind``:
 - ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/streaming reads. Answer:
   nothing, or ``error``.
 - ``chained``: asks for the error of a clause over a stream below a node ``above`` that keeps a state.
-- ``restarted``: asks whether a statement ``now`` may go on with the state of that ``before``, both as Streams.java writes them.
-  Answer: nothing, or ``error``.
+- ``started``: asks whether a clause's ``plan`` goes with an output ``mode`` and a ``trigger`` (its class). Answer: nothing, or
+  ``error``.
+- ``restarted``: asks whether the statements ``now`` of a query may go on with the states of those ``before``, lists of them as
+  Streams.java writes them. Answer: nothing, or ``error``.
 - ``places``: asks for the places of ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, in the user's text.
   Answer: the user's ``text``, and for each span its ``line`` (from 1), its ``position`` in the line (from 0), and the offsets
   ``start`` and ``stop`` (of its last character) there; null for a span that nobody wrote.
@@ -56,7 +58,7 @@ def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
     kind = asked.get("kind")
-    if kind in ("stream", "table", "chained", "restarted"):
+    if kind in ("stream", "table", "chained", "started", "restarted"):
         from sparkcep.spark import streaming
 
         try:

@@ -25,7 +25,7 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeErro
 from sparkcep.plan.plan import Plan
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
-from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_over_stream, check_restarted, stream_engine
+from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_changed, check_over_stream, stream_engine
 from sparkcep.spark.table_function import analyze_planned, arrow_schema, told_alone
 from sparkcep.sql.rewrite import stream_input
 
@@ -163,7 +163,7 @@ def _check_same(before: bytes, now: bytes) -> None:
             sqlstate=UNSUPPORTED,
         )
     try:
-        check_restarted(before.decode(), now.decode())
+        check_changed(was, is_now)
     except ClauseError as error:
         place = {"line": error.line, "column": error.column, "fragment": error.fragment}
         raise MatchRuntimeError(error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, **place) from None

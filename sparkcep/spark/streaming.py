@@ -40,8 +40,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
 
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
-    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any will do; ``stateful``:
-    nodes below the clause that keep a state.
+    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any will do;
+    ``stateful``: nodes below the clause that keep a state.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
@@ -80,18 +80,47 @@ def _check_chained(asked: dict[str, Any]) -> None:
     raise ClauseError("STREAM", _CHAINED.format(f"what keeps a state above or beside it ({asked['above']})"), sqlstate=UNSUPPORTED)
 
 
+def _check_started(asked: dict[str, Any]) -> None:
+    """Raises ClauseError for an output ``mode``, or the class of a ``trigger``, that a clause does not go with."""
+    plan = Plan.from_json(asked["plan"])
+    if asked["mode"] == "Complete":
+        raise _wrong(
+            plan, 'output mode complete gives the whole answer after each micro-batch, and matches over a stream are told once, when they are decided; write outputMode("append")'
+        )
+    if asked["trigger"] in _UNBATCHED:
+        raise _wrong(plan, f"a clause over a stream is answered by micro-batches, which {_UNBATCHED[asked['trigger']]} does not make; write trigger(processingTime=\"1 second\")")
+
+
+_UNBATCHED = {"ContinuousTrigger": "trigger(continuous=...)", "RealTimeTrigger": "trigger(realTime=...)"}
+
+
 def _check_restarted(asked: dict[str, Any]) -> None:
-    check_restarted(asked["before"], asked["now"])
+    """Raises ClauseError where the statements ``now``, one for each clause of a query, cannot go on with the states of those
+    ``before``."""
+    statements, before = ([json.loads(text) for text in asked[name]] for name in ("now", "before"))
+    plan = Plan.from_json(statements[0]["plan"])
+    if not before:
+        raise _wrong(plan, "the checkpoint is of a query without a clause (no statement is kept in it); begin with a new checkpoint", UNSUPPORTED)
+    if len(before) != len(statements):
+        raise _wrong(
+            plan, f"the checkpoint is of another query, in which there is a clause {_times(len(before))}, and in this one {_times(len(statements))}; begin with a new checkpoint, or run "
+            "the query as it was", UNSUPPORTED,
+        )
+    for one, other in zip(before, statements, strict=True):
+        check_changed(one, other)
 
 
-def check_restarted(was: str | None, is_now: str) -> None:
-    """Raises ClauseError where a statement cannot go on with the state of the one before. Both as JSON: ``format`` of the state,
-    ``plan``, ``texts`` and ``columns`` of what Spark computes, the keys that are wanted (``where``)."""
-    now = json.loads(is_now)
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raises ClauseError where a statement cannot go on with the state of the one before.
+
+    Both have the ``format`` of the state, the ``plan`` and what Spark computes of a row (``texts``) as JSON, the ``columns`` of rows
+    with their types, and ``where``, which keys are wanted.
+    """
     plan = Plan.from_json(now["plan"])
-    if was is None:
-        raise _wrong(plan, "the checkpoint has a state of which no statement is known; begin with a new checkpoint", UNSUPPORTED)
-    before = json.loads(was)
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
     if before.get("format", 1) != now["format"]:
         raise _wrong(
@@ -119,7 +148,9 @@ def _check_unordered(asked: dict[str, Any]) -> None:
     check_table(Plan.from_json(asked["plan"]))
 
 
-CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {"stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "restarted": _check_restarted}
+CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "started": _check_started, "restarted": _check_restarted
+}
 
 
 def figures(progress: Any) -> list[dict[str, int]]:

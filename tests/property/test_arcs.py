@@ -11,6 +11,7 @@ import pytest
 
 from sparkcep.engine import changelog as changelog_engine
 from sparkcep.engine import computations
+from sparkcep.engine import log as log_engine
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import arcs as oracle_arcs
 from tests.oracle import automaton as oracle
@@ -201,7 +202,7 @@ def test_20_000_logs(batch):
 
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH"), (changelog_engine, "RUN")):
+    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
     rng = random.Random(9200 + seed)
     told = 0

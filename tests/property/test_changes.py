@@ -10,8 +10,10 @@ import pytest
 
 from sparkcep.engine import changelog as changelog_engine
 from sparkcep.engine import computations
+from sparkcep.engine import log as log_engine
 from sparkcep.engine.foreseen import Foreseen
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.search.changes import S_RECORDS
 from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
@@ -156,15 +158,15 @@ def test_punctuations_of_rows_with_one_value(seed, monkeypatch):
     drop, clean = changelog_engine.Changelog._drop, changelog_engine.Changelog._clean
 
     def counted(self, row, states):
-        before = len(self.here.records[row])
+        before = len(self.log.records(row))
         drop(self, row, states)
-        dropped["some"] += 0 < len(self.here.records[row]) < before
-        dropped["all"] += len(self.here.records[row]) == 0 < before
+        dropped["some"] += 0 < len(self.log.records(row)) < before
+        dropped["all"] += len(self.log.records(row)) == 0 < before
 
     def cleaned(self, row):
-        before = self.here.bytes
+        before = self.state[S_RECORDS]
         clean(self, row)
-        dropped["clean"] += self.here.bytes < before
+        dropped["clean"] += self.state[S_RECORDS] < before
 
     monkeypatch.setattr(changelog_engine.Changelog, "_drop", counted)
     monkeypatch.setattr(changelog_engine.Changelog, "_clean", cleaned)
@@ -213,7 +215,7 @@ def test_20_000_logs(batch):
 
 @pytest.mark.parametrize("seed", first(range(4)))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH"), (changelog_engine, "RUN")):
+    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
     rng = random.Random(8400 + seed)
     told = 0
@@ -338,3 +340,24 @@ def test_rows_that_only_come(seed, monkeypatch):
         told += changes
     assert told > AUTOMATA * PARTITIONS // 2
     assert foreseen[0] > AUTOMATA * PARTITIONS // 12
+
+
+def test_late_rows_are_taken_many_at_a_time(monkeypatch):
+    """The kernel is called as often as there is no room, and not once a row."""
+    rng, calls = random.Random(8900), [0]
+    change = changelog_engine.kernels.change
+
+    def counted(*arguments):
+        calls[0] += 1
+        return change(*arguments)
+
+    monkeypatch.setattr(changelog_engine.kernels, "change", counted)
+    arrival = sorted(range(2000), key=lambda i: i + (rng.randrange(200) if rng.random() < 0.3 else 0))
+    came = {row: at for at, row in enumerate(arrival)}
+    rows = [{"id": i, "v": rng.randrange(5), "w": 0, "s": None, "n": None, "op": "insert", "at": came[i]} for i in range(2000)]
+    text = (
+        "PARTITION BY p ORDER BY id MEASURES CHANGE() AS c, FIRST(id) AS a AUTOMATON (STATE q2 FINAL ARC FROM q0 TO q1 WHEN v = 0 ARC FROM q1 TO q1 WHEN v < 3 "
+        "ARC FROM q1 TO q2 WHEN v = 4) WINDOW 20 CHANGES IN op ARRIVAL BY at REPORT CHANGES"
+    )
+    assert len(run(text, {0: rows})[0]) > 300
+    assert calls[0] < 50

@@ -13,6 +13,7 @@ from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import changelog as changelog_engine
 from sparkcep.engine import computations
+from sparkcep.engine import log as log_engine
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
@@ -182,7 +183,7 @@ def test_20_000_logs(batch):
 
 @pytest.mark.parametrize("seed", first(range(2)))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (changelog_engine, "KEPT"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
+    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 2)
     rng = random.Random(9400 + seed)
     assert sum(compare(rng, random_query(rng), logs(rng))[1] for _ in range(QUERIES // 4)) > 50

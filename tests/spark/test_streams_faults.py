@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from tests.spark.test_streams import (  # noqa: E402
     STATEMENTS,
     behind,
     closing,
+    not_started,
     pieces,
     put,
     ran,
@@ -205,8 +207,7 @@ def test_a_checkpoint_of_another_format_is_refused(spark, tmp_path):
     for number, said in ((7, r"format 7, which sparkcep .* reads and writes; this version, .*, reads format 2"), (None, "format 1, which sparkcep 0.1.0 before its release")):
         changed = {k: v for k, v in (statement | {"format": number}).items() if v is not None}
         path.write_text(json.dumps(changed))
-        with pytest.raises(Exception, match=rf"SPARKCEP.STREAM.*{said}"):
-            ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
+        text = not_started(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path / "out.checkpoint")
+        assert re.search(rf"SPARKCEP.STREAM.*{said}", text), text
     shutil.rmtree(path.parent)
-    with pytest.raises(Exception, match="a state of which no statement is known"):
-        ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
+    assert "no statement is kept in it" in not_started(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path / "out.checkpoint")

@@ -142,7 +142,7 @@ final class MatchStrategy extends SparkStrategy {
   }
 
   /** The plan that names the columns that Spark expects, in their order: it reads them by their places. */
-  private static ObjectNode given(Call call) {
+  static ObjectNode given(Call call) {
     ObjectNode plan = call.plan().deepCopy();
     ArrayNode given = plan.putArray("given");
     List<Integer> users = call.users();

@@ -2,13 +2,20 @@ package org.sparkcep;
 
 import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.SessionState;
 import py4j.JavaServer;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -40,6 +47,8 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectPlannerStrategy(new MatchStrategy.Builder());
     extensions.injectColumnar(new Marks.Builder());
     extensions.injectPostHocResolutionRule(new StreamRanking.Builder());
+    extensions.injectPostHocResolutionRule(new StreamStart.Builder());
+    extensions.injectHintResolutionRule(new StreamStart.Builder()); // ahead of Spark's rules
   }
 
   /** The function that answers requests; null goes back to the helper process. */
@@ -87,7 +96,8 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
-    StreamRanking.install(state.analyzer());
+    add(state.analyzer(), "postHocResolutionRules", state.analyzer().postHocResolutionRules(), List.of(new StreamRanking(), new StreamStart(session)));
+    add(state.analyzer(), "hintResolutionRules", state.analyzer().hintResolutionRules(), List.of(new StreamStart(session)));
     analyse(session);
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
@@ -121,6 +131,25 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
             SparkcepExtensions.class.getClassLoader(),
             new Class<?>[] {ParserInterface.class},
             new RewritingParser(parser));
+  }
+
+  /** Gives rules to an analyzer that was built already, whose member {@code name} has those {@code before}. */
+  private static void add(Analyzer analyzer, String name, Seq<Rule<LogicalPlan>> before, List<Rule<LogicalPlan>> more)
+      throws ReflectiveOperationException {
+    List<Rule<LogicalPlan>> rules = new ArrayList<>(CollectionConverters.asJava(before));
+    for (Rule<LogicalPlan> rule : more) {
+      if (rules.stream().noneMatch(there -> there.getClass() == rule.getClass())) {
+        rules.add(rule);
+      }
+    }
+    for (Class<?> c = analyzer.getClass(); c != null; c = c.getSuperclass()) {
+      for (Field field : c.getDeclaredFields()) {
+        if (field.getName().equals(name)) {
+          field.setAccessible(true);
+          field.set(analyzer, MatchStrategy.seq(rules));
+        }
+      }
+    }
   }
 
   private static void replaceParser(Object holder, ParserInterface from, ParserInterface to)

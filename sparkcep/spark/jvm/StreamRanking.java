@@ -1,10 +1,7 @@
 package org.sparkcep;
 
-import java.lang.reflect.Field;
-import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.DenseRank;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -13,38 +10,18 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Window;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import scala.Function1;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /** Lets the ranks of TOP k over a stream pass Spark's checks of the analysed plan: see {@link StreamRanks}. */
 final class StreamRanking extends Rule<LogicalPlan> {
-  private static final String RULES = "postHocResolutionRules"; // the analyzer's member
   private static final String RANK = "__rank"; // the rewriter's column
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override
     public Rule<LogicalPlan> apply(SparkSession session) {
       return new StreamRanking();
-    }
-  }
-
-  /** Gives the rule to an analyzer that was built already. */
-  static void install(Analyzer analyzer) throws ReflectiveOperationException {
-    Seq<Rule<LogicalPlan>> before = analyzer.postHocResolutionRules();
-    if (CollectionConverters.asJava(before).stream().anyMatch(rule -> rule instanceof StreamRanking)) {
-      return;
-    }
-    List<Rule<LogicalPlan>> rules = new ArrayList<>(CollectionConverters.asJava(before));
-    rules.add(new StreamRanking());
-    for (Class<?> c = analyzer.getClass(); c != null; c = c.getSuperclass()) {
-      for (Field field : c.getDeclaredFields()) {
-        if (field.getName().equals(RULES)) {
-          field.setAccessible(true);
-          field.set(analyzer, MatchStrategy.seq(rules));
-        }
-      }
     }
   }
 

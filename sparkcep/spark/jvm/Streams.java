@@ -159,7 +159,7 @@ final class Streams {
     raise(PythonFunctions.asked(request));
   }
 
-  private static void raise(JsonNode answer) {
+  static void raise(JsonNode answer) {
     if (answer.has("error")) {
       throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
     }
@@ -381,17 +381,27 @@ final class Streams {
     return new Project(MatchStrategy.seq(columns), with(project.child(), read));
   }
 
+  /** A clause as it stands beside its state in a checkpoint, by which another one is known. */
+  static ObjectNode statement(Call call, StreamInput input) {
+    return statement(call, input, parts(call, input, Math.max(1, call.size() - 1)), MatchStrategy.given(call));
+  }
+
+  private static ObjectNode statement(Call call, StreamInput input, Parts parts, ObjectNode plan) {
+    ObjectNode statement = JsonNodeFactory.instance.objectNode();
+    statement.put("format", STATE_FORMAT).put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
+    ArrayNode columns = statement.putArray("columns");
+    for (int i = 0; i < parts.columns().size() - parts.keys().size(); i++) {
+      columns.addArray().add(parts.columns().get(i).name()).add(((Expression) parts.columns().get(i)).dataType().catalogString());
+    }
+    return statement;
+  }
+
   /** The operator over {@code child}, whose rows are those of {@code parts}; its last columns are of states, not of matches. */
   static SparkPlan operator(
       Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
       SparkPlan nothing) {
-    ObjectNode statement = JsonNodeFactory.instance.objectNode();
-    statement.put("format", STATE_FORMAT).put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
-    ArrayNode columns = statement.putArray("columns");
+    ObjectNode statement = statement(call, input, parts, plan);
     int sent = parts.columns().size() - parts.keys().size();
-    for (int i = 0; i < sent; i++) {
-      columns.addArray().add(parts.columns().get(i).name()).add(((Expression) parts.columns().get(i)).dataType().catalogString());
-    }
     List<Attribute> all = new ArrayList<>(CollectionConverters.asJava(output));
     all.add(column("__k", DataTypes.IntegerType, Metadata.empty()));
     all.add(column("__state", DataTypes.BinaryType, Metadata.empty()));

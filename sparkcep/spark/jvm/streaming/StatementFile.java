@@ -1,6 +1,6 @@
 package org.sparkcep;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
@@ -19,17 +19,17 @@ final class StatementFile {
 
   /** Writes the statement before the first micro-batch of a checkpoint; before a later one raises an error where it is another. */
   static void check(StatefulOperatorStateInfo info, String statement, long batchId, Configuration conf) {
-    Path path = new Path(info.checkpointLocation() + "/" + info.operatorId() + "/_sparkcep/statement.json");
+    Path path = new Path(info.checkpointLocation() + "/" + info.operatorId() + "/" + StreamStart.STATEMENT);
     try {
       FileSystem files = path.getFileSystem(conf);
       ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("kind", "restarted").put("now", statement);
+      request.put("kind", "restarted").putArray("now").add(statement);
+      ArrayNode before = request.putArray("before");
       if (batchId > 0) {
-        request.put("before", files.exists(path) ? read(files, path) : null);
-        JsonNode answer = PythonFunctions.asked(request);
-        if (answer.has("error")) {
-          throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
+        if (files.exists(path)) {
+          before.add(read(files, path));
         }
+        Streams.raise(PythonFunctions.asked(request));
       }
       if (batchId == 0) {
         try (FSDataOutputStream out = files.create(path, true)) {

@@ -1,0 +1,131 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Objects;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.WriteToStream;
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Raises, when a query over a stream starts, what is known then only: an output mode or a trigger that a clause does not go with,
+ * and a checkpoint that is of another statement.
+ *
+ * <p>Spark analyses the query once more when it starts, with a node above it: first what the user asks for, before Spark's own
+ * rules look at it, then with the folder of the checkpoint.
+ */
+final class StreamStart extends Rule<LogicalPlan> {
+  static final String STATEMENT = "_sparkcep/statement.json"; // beside an operator's state
+
+  static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
+    @Override
+    public Rule<LogicalPlan> apply(SparkSession session) {
+      return new StreamStart((org.apache.spark.sql.classic.SparkSession) session);
+    }
+  }
+
+  private final org.apache.spark.sql.classic.SparkSession session;
+
+  StreamStart(org.apache.spark.sql.classic.SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    if (plan instanceof WriteToStreamStatement asked && Streams.isBelow(asked.inputQuery())) {
+      ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "started").put("mode", asked.outputMode().toString());
+      request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", plan(asked.inputQuery()));
+      Streams.raise(PythonFunctions.asked(request));
+    }
+    if (plan instanceof WriteToStream write && Streams.isBelow(write.inputQuery())) {
+      check(write);
+    }
+    return plan;
+  }
+
+  /** Compares the statements with those that the checkpoint has a state of. */
+  private void check(WriteToStream write) {
+    // what keeps a state beside a clause is told by the optimizer's rule
+    LogicalPlan optimized = session.sessionState().optimizer().execute(write.inputQuery());
+    ArrayNode before = before(new Path(write.resolvedCheckpointLocation()));
+    if (before == null) {
+      return;
+    }
+    ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "restarted");
+    ArrayNode now = request.putArray("now");
+    calls(optimized, new ArrayList<>()).forEach(call -> now.add(Streams.statement(call, Streams.input(call.table())).toString()));
+    Streams.raise(PythonFunctions.asked(request.set("before", before)));
+  }
+
+  /** The statements of which a checkpoint has a state, in the order of their operators; null before its first micro-batch. */
+  private ArrayNode before(Path checkpoint) {
+    try {
+      FileSystem files = checkpoint.getFileSystem(session.sessionState().newHadoopConf());
+      if (numbered(files, new Path(checkpoint, "commits")).isEmpty()) {
+        return null;
+      }
+      ArrayNode found = JsonNodeFactory.instance.arrayNode();
+      for (Path operator : numbered(files, new Path(checkpoint, "state"))) {
+        Path statement = new Path(operator, STATEMENT);
+        if (files.exists(statement)) {
+          try (FSDataInputStream in = files.open(statement)) {
+            found.add(new String(in.readAllBytes(), StandardCharsets.UTF_8));
+          }
+        }
+      }
+      return found;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** What lies in a folder and has a number for its name, in their order. */
+  private static List<Path> numbered(FileSystem files, Path folder) throws IOException {
+    FileStatus[] found;
+    try {
+      found = files.listStatus(folder);
+    } catch (FileNotFoundException e) {
+      return List.of();
+    }
+    return Arrays.stream(found).map(FileStatus::getPath).filter(path -> path.getName().matches("\\d{1,18}"))
+        .sorted(Comparator.comparing(path -> Long.valueOf(path.getName()))).toList();
+  }
+
+  /** The plan of the first clause in an analysed query: the name of a column of its table. */
+  private static String plan(LogicalPlan node) {
+    List<Attribute> columns = CollectionConverters.asJava(node.output());
+    if (Streams.isBelow(node) && !columns.isEmpty() && columns.get(columns.size() - 1).name().startsWith(Call.PLAN_HEAD)) {
+      return columns.get(columns.size() - 1).name();
+    }
+    return CollectionConverters.asJava(node.children()).stream().map(StreamStart::plan).filter(Objects::nonNull).findFirst().orElse(null);
+  }
+
+  /** The calls over streams in an optimized plan, from its top. */
+  private static List<Call> calls(LogicalPlan node, List<Call> found) {
+    Call call = node instanceof ArrowEvalPythonUDTF planned ? Call.of(planned.udtf(), planned.child()) : null;
+    if (call != null && Streams.input(call.table()) != null) {
+      found.add(call);
+    }
+    CollectionConverters.asJava(node.children()).forEach(child -> calls(child, found));
+    return found;
+  }
+}
