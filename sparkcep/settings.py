@@ -12,13 +12,10 @@ EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
 NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
-<<<<<<< HEAD
 AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
-=======
 _MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
 }  # fmt: skip
->>>>>>> main
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -36,13 +33,10 @@ class Settings:
 
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 
-<<<<<<< HEAD
     ``stream_route``: what runs a clause over a stream: the JVM's operator (OPERATOR), a program of data frames (FRAMES), or that where
     the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has.
-=======
     ``idle``: over a stream, after how many microseconds without a row a partition ends; 0: never. Rows that cannot matter count,
     too, so that none is kept from the search then.
->>>>>>> main
 
     ``max_state_bytes``: the memory of one search beyond its rows. ``max_steps``: the steps of one attempt at a match.
     ``max_matches``: the matches of a partition under an event selection.
@@ -54,12 +48,9 @@ class Settings:
     slices: bool | str = True
     native: str = NEVER
     map_in_arrow: bool = True
-<<<<<<< HEAD
     stream_route: str = AUTO
     stream_buckets: int = 32
-=======
     idle: int = 0
->>>>>>> main
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
     max_matches: int = 1_000_000_000
@@ -118,12 +109,9 @@ _READERS = {  # member -> its key, how its text is read
     "slices": ("sparkcep.slices", _wanted),
     "native": ("sparkcep.native", _one_of(never=NEVER, prefer=PREFER)),
     "map_in_arrow": ("sparkcep.mapInArrow", _flag),
-<<<<<<< HEAD
     "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
     "stream_buckets": ("sparkcep.stream.buckets", _number),
-=======
     "idle": ("sparkcep.stream.idleTimeout", _duration),
->>>>>>> main
     "max_state_bytes": ("sparkcep.maxStateBytes", _number),
     "max_steps": ("sparkcep.maxSteps", _number),
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number),
