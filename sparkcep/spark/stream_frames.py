@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from sparkcep.automaton.streams import kept
 from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
-from sparkcep.plan.plan import Plan
+from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_changed, check_over_stream, stream_engine
@@ -255,7 +255,7 @@ class Frames:
         layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
         kinds = [f.dataType for f in (*shipped.fields, *order)]
         schema = arrow_schema(T.StructType([T.StructField(n, kind) for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]))
-        texts = {**dict(plan.inputs), **{f"letter {bit}": text for _, bit, text in plan.letters}}
+        texts = {**dict(plan.inputs), **({LETTERS: "; ".join(f"{bit} {text}" for _, bit, text in plan.letters)} if plan.letters else {})}
         columns = [[n, kind.simpleString()] for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]
         statement = {"format": STATE_FORMAT, "plan": told, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
         job = Job(told, schema, layout, json.dumps(statement).encode())
@@ -296,7 +296,9 @@ def _program(frame: DataFrame, job: Job, told: str, schema: T.StructType, arrow:
     bucketed = T.StructType([
         T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {_WATERMARK: delay}), T.StructField("piece", T.BinaryType()),
     ])
-    groups = frame.mapInArrow(Pieces(job.layout), bucketed).groupBy("bucket")
+    # a user's columns may have any names, by which Spark would look for them
+    sent = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    groups = sent.mapInArrow(Pieces(job.layout), bucketed).groupBy("bucket")
     found = groups.applyInPandasWithState(Search(job, told), _OUT, _STATE, "append", "EventTimeTimeout")
     seen = found.observe(OBSERVED, *(F.sum(name).alias(_METRIC_NAMES[name]) for name in _COUNTS))
     return seen.mapInArrow(Rows(arrow), schema)

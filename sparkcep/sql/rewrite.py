@@ -56,7 +56,7 @@ _WHOLE = "struct(*) AS __whole"
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
 _MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
-NEEDED = "__needed"  # whether a variable wants a row
+NEEDED = "__sparkcep_needed"  # whether a variable wants a row
 _KEPT = 64
 _recent: dict[str, Places] = {}  # of the statements that were rewritten lately
 
