@@ -274,7 +274,7 @@ class Frames:
         }
         check_over_stream(asked)
         if plan.ranking is not None and plan.ranking.top and not plan.ranking.by_engine:
-            raise wrong(plan, "TOP k over a stream needs the JVM's extension where Spark ranks: its own window function is no stateless step of a stream", UNSUPPORTED)
+            raise wrong(plan, "TOP k over a stream needs the JVM's extension where Spark computes the ranks, as here: its checks let no window function stand above a stream; rank the matches where they are read", UNSUPPORTED)
 
 
 def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:

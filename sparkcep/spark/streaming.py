@@ -46,7 +46,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
     first = plan.order[0].name
-    if not asked["watermarks"]:
+    if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
         raise _wrong(
             plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
             f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS",
