@@ -233,7 +233,8 @@ def _written(table: pa.Table) -> bytes:
 
 
 def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: int) -> Generator[pa.Table, None, tuple[Bucket, Counted]]:
-    """Yields output of the matches of a bucket that are decided at a watermark, and returns what is kept of it, and what was counted.
+    """Yields output of the matches of a bucket that are decided at a watermark, and returns what is kept of it, and what was
+    counted.
 
     ``came``: the pieces with rows; ``watermark``: in microseconds.
     """

@@ -233,8 +233,8 @@ class Frames:
             raise wrong(plan, f"the table of a clause over a stream is read by itself without the JVM's extension, and cannot be here: {why}", UNSUPPORTED)
 
     def _made(self, asked: Streamed, watermarks: list[str], rows: DataFrame, fields: list[T.StructField]) -> DataFrame:
-        """The data frame of output. ``rows`` go to the engine, with the columns ``fields``; ``watermarks``: the source's columns that
-        have one."""
+        """The data frame of output. ``rows`` go to the engine, with the columns ``fields``; ``watermarks``: the source's columns
+        that have one."""
         plan, ordered = asked.plan, len(asked.plan.order)
         if self.settings.stream_route == OPERATOR:
             raise wrong(plan, "sparkcep.stream.route is operator, and there is none: the JVM's extension is missing, or not for this Spark; set it to auto or frames", UNSUPPORTED)

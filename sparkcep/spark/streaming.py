@@ -40,8 +40,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
 
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
-    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any will do;
-    ``stateful``: nodes below the clause that keep a state.
+    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
+    will do; ``stateful``: nodes below the clause that keep a state.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
@@ -117,8 +117,8 @@ def _times(count: int) -> str:
 def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     """Raises ClauseError where a statement cannot go on with the state of the one before.
 
-    Both have the ``format`` of the state, the ``plan`` and what Spark computes of a row (``texts``) as JSON, the ``columns`` of rows
-    with their types, and ``where``, which keys are wanted.
+    Both have the ``format`` of the state, the ``plan`` and what Spark computes of a row (``texts``) as JSON, the ``columns`` of
+    rows with their types, and ``where``, which keys are wanted.
     """
     plan = Plan.from_json(now["plan"])
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
@@ -159,13 +159,13 @@ def figures(progress: Any) -> list[dict[str, int]]:
         {**operator["customMetrics"], "lateRows": operator["numRowsDroppedByWatermark"]}
         for operator in progress["stateOperators"] if operator["operatorName"] == "matchRecognize"
     ]
-    seen = (progress["observedMetrics"] or {}).get(OBSERVED)
+    seen = (progress.get("observedMetrics") or {}).get(OBSERVED)
     if seen is None:
         return found
     if "schema" in seen:  # as Connect's client reads it
         seen = dict(zip((field["name"] for field in seen["schema"]["fields"]), seen["values"], strict=True))
     else:
-        seen = seen.asDict()
+        seen = seen.asDict() if hasattr(seen, "asDict") else seen
     return [*found, {name: count or 0 for name, count in seen.items()}]
 
 

@@ -76,8 +76,8 @@ def rewrite_all(
     """The rewritten statement and every clause in it, in text order.
 
     ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is
-    read twice to filter it, or cut into slices, asked where that is possible. ``frames``: makes data frames of clauses over streams,
-    where these have no operator.
+    read twice to filter it, or cut into slices, asked where that is possible. ``frames``: makes data frames of clauses over
+    streams, where these have no operator.
     """
     if KEYWORD not in sql.upper():
         return sql, []
@@ -233,7 +233,8 @@ class _Rewriter:
         self.pieces.append(_Piece(begin, end, sql))
 
     def _frame(self, plan: Plan, source: str, begin: int) -> str | None:
-        """The name of the data frame that has the rows of the table function, where the clause reads a stream and has no operator."""
+        """The name of the data frame that has the rows of the table function, where the clause reads a stream and has no
+        operator."""
         if self.frames is None:
             return None
         return self.frames.frame(Streamed(plan, source, self._names(begin), self.tokens[0].upper))
@@ -447,8 +448,8 @@ def subquery(
     plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED,
     slicing: Slicing = WHOLE, frame: str | None = None,
 ) -> str:
-    """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says. ``frame``: the table
-    that stands for a call of the table function."""
+    """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says. ``frame``: the
+    table that stands for a call of the table function."""
     about = ""
     if explaining:
         from sparkcep.sql.describe import describe
@@ -646,8 +647,8 @@ def stream_input(plan: Plan, source: str) -> str:
     """A query of the rows that go to the engine where a data frame hands them over: the table function's input, whether a variable
     wants the row, and the columns of ORDER BY, in no order.
 
-    The rewriter's own WHERE is such a column, since Spark would move a condition to the source, and rows that no variable wants would
-    not move the watermark on.
+    The rewriter's own WHERE is such a column, since Spark would move a condition to the source, and rows that no variable wants
+    would not move the watermark on.
     """
     texts, unread = dict(plan.inputs), _unread(plan)
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
