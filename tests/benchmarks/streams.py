@@ -45,8 +45,8 @@ Q1 = _SELECTION + """FIRST(ts) AS since, LAST(ts) AS until, r2 AS v_patterns
 
 
 class Case(NamedTuple):
-    """``share``: of how many rows come up to two seconds late; ``rows``: unless ``--rows`` says fewer; ``frames``: whether the clause
-    runs as a program of data frames, too."""
+    """``share``: of how many rows come up to two seconds late; ``rows``: unless ``--rows`` says fewer; ``frames``: whether the
+    clause runs as a program of data frames, too."""
 
     clause: str
     rows: int = 2_000_000

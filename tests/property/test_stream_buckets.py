@@ -1,5 +1,5 @@
-"""A clause over a stream by buckets of keys: rows in disorder, some of them late, in tasks and micro-batches cut anywhere, and bytes
-between these, against the answer over a table of the rows that were not late."""
+"""A clause over a stream by buckets of keys: rows in disorder, some of them late, in tasks and micro-batches cut anywhere, and
+bytes between these, against the answer over a table of the rows that were not late."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def cuts(count: int, rng: random.Random, parts: int) -> list[tuple[int, int]]:
 
 
 def told_by_buckets(plan, table: pa.Table, rng: random.Random) -> tuple[list[str], np.ndarray, collections.Counter]:
-    """What buckets tell, which rows are late, and what was counted. As Spark calls them: with pieces, or where the watermark moved."""
+    """What buckets tell, which rows are late, and what was counted. As Spark calls them: with pieces, or where the watermark
+    moved."""
     wanted = pa.array([True] * table.num_rows)
     names = [name for name in table.column_names if name not in ("__s0", "__s1")]
     layout = Layout(tuple(names), tuple(map(names.index, plan.keys)), 2, rng.choice([1, 2, 5]))

@@ -1,5 +1,5 @@
-"""A clause over a stream as a program of data frames (sparkcep.stream.route): its rows against those over the same files as a table,
-restarts, late rows, what is refused, and Spark Connect, whose server has no extension."""
+"""A clause over a stream as a program of data frames (sparkcep.stream.route): its rows against those over the same files as a
+table, restarts, late rows, what is refused, and Spark Connect, whose server has no extension."""
 
 from __future__ import annotations
 
