@@ -280,7 +280,7 @@ def _order_names(ordered: int) -> list[str]:
 
 def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> Stream:
     """The engine of :func:`stream_batches`, for rows as Spark ships them."""
-    return _stream(plan, _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
+    return stream_engine(plan, _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
 
 
 @functools.lru_cache(maxsize=16)
