@@ -16,9 +16,11 @@ pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
+from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
 from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing, pieces, put, ran, rows_of, stream  # noqa: E402
+from tests.test_report import tables  # noqa: E402
 
 ROUTE, BUCKETS = "sparkcep.stream.route", "sparkcep.stream.buckets"
 NO_FRAMES = ("top", "top_overall", "two", "twice")  # more than one stateful operator of Spark's, or a rank above it
@@ -93,6 +95,10 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     counted = [figures(p)[0] for p in query.recentProgress]
     assert sum(c["lateRows"] for c in counted) == 2 and sum(c["rowsWithoutTime"] for c in counted) == 1
     assert counted[-1]["openKeys"] == 6 and counted[-1]["pendingRows"] == 1
+    assert sum(c["engineTimeMs"] for c in counted) > 0
+    shown = tables(check(sparkcep.report(query)))
+    shown = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
+    assert (shown["late rows, in these"], shown["keys of which anything is kept"]) == ("2", "6")
     told_of = query._jsq.explainInternal(False)
     assert "match_recognize by data frames, of each key are kept: rows behind the watermark, until it has passed them" in told_of
     expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
