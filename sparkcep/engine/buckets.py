@@ -162,7 +162,8 @@ def _plain(column: pa.Array) -> list[object]:
 
 class Counted(NamedTuple):
     """What one call came to. Of the micro-batch: rows that were ``late``, rows without a time, keys that were searched, and
-    matches. Of the bucket behind it: keys of which something is kept, rows of these that are released, those that wait, bytes."""
+    matches. Of the bucket behind it: keys of which something is kept, rows of these that are released, those that wait, bytes.
+    ``micros``: microseconds that the call took, where somebody measured them."""
 
     late: int = 0
     untimed: int = 0
@@ -172,6 +173,7 @@ class Counted(NamedTuple):
     kept: int = 0
     pending: int = 0
     bytes: int = 0
+    micros: int = 0
 
 
 @dataclass(frozen=True)

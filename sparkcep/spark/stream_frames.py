@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -102,17 +103,21 @@ class Search:
     def __call__(self, key: tuple, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
+        began, waited = time.perf_counter(), 0.0
         came = [piece for frame in frames for piece in frame["piece"] if piece is not None]
         watermark = max(state.getCurrentWatermarkMs(), 0)
         before = self._before(state)
         search = advance(self.job.engine, came, before, 1000 * watermark)
         with told_alone(Plan.from_json(self.job.plan)):
             for piece in output(tables := _Returned(search)):
+                asked = time.perf_counter()
                 yield pd.DataFrame({"piece": [piece], **dict.fromkeys(_COUNTS, 0)})
+                waited += time.perf_counter() - asked
             after, counted = tables.value
             if after != before or not state.exists:
                 state.update((after.written(),))
         state.setTimeoutTimestamp(max(watermark, 1))  # it has timed out once the watermark is larger
+        counted = counted._replace(micros=round((time.perf_counter() - began - waited) * 1e6))
         yield pd.DataFrame({"piece": [None], **{name: [count] for name, count in zip(_COUNTS, counted, strict=True)}})
 
     def _before(self, state: GroupState) -> Bucket:
@@ -300,11 +305,11 @@ def _program(frame: DataFrame, job: Job, told: str, schema: T.StructType, arrow:
     sent = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
     groups = sent.mapInArrow(Pieces(job.layout), bucketed).groupBy("bucket")
     found = groups.applyInPandasWithState(Search(job, told), _OUT, _STATE, "append", "EventTimeTimeout")
-    seen = found.observe(OBSERVED, *(F.sum(name).alias(_METRIC_NAMES[name]) for name in _COUNTS))
+    seen = found.observe(OBSERVED, *(F.expr(text).alias(name) for name, text in _METRICS.items()))
     return seen.mapInArrow(Rows(arrow), schema)
 
 
-_METRIC_NAMES = {
-    "late": "lateRows", "untimed": "rowsWithoutTime", "searched": "keysSearched", "matches": "matches", "open": "openKeys", "kept": "keptRows", "pending": "pendingRows",
-    "bytes": "stateBytes",
+_METRICS = {
+    "lateRows": "sum(late)", "rowsWithoutTime": "sum(untimed)", "keysSearched": "sum(searched)", "matches": "sum(matches)", "openKeys": "sum(open)", "keptRows": "sum(kept)",
+    "pendingRows": "sum(pending)", "stateBytes": "sum(bytes)", "engineTimeMs": "CAST(round(sum(micros) / 1000) AS BIGINT)",
 }

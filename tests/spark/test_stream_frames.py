@@ -16,9 +16,11 @@ pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
+from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
 from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing, pieces, put, ran, rows_of, stream  # noqa: E402
+from tests.test_report import tables  # noqa: E402
 
 ROUTE, BUCKETS = "sparkcep.stream.route", "sparkcep.stream.buckets"
 NO_FRAMES = ("top", "top_overall", "two", "twice")  # more than one stateful operator of Spark's, or a rank above it
@@ -93,6 +95,10 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     counted = [figures(p)[0] for p in query.recentProgress]
     assert sum(c["lateRows"] for c in counted) == 2 and sum(c["rowsWithoutTime"] for c in counted) == 1
     assert counted[-1]["openKeys"] == 6 and counted[-1]["pendingRows"] == 1
+    assert sum(c["engineTimeMs"] for c in counted) > 0
+    shown = tables(check(sparkcep.report(query)))
+    shown = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
+    assert (shown["late rows, in these"], shown["keys of which anything is kept"]) == ("2", "6")
     told_of = query._jsq.explainInternal(False)
     assert "match_recognize by data frames, of each key are kept: rows behind the watermark, until it has passed them" in told_of
     expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
@@ -130,9 +136,8 @@ import sparkcep
 from sparkcep.spark.streaming import figures
 from tests.spark.test_streams import SCHEMA, STATEMENTS, V, stream
 
-source, folder, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC").config("sparkcep.stream.buckets", "2")
+source, folder = Path(sys.argv[1]), Path(sys.argv[2])
+builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1").config("spark.sql.session.timeZone", "UTC").config("sparkcep.stream.buckets", "2")
 spark = sparkcep.enable(builder.getOrCreate(), warm=False)
 files = stream(spark, source)
 files.createOrReplaceTempView("ticks_stream")
@@ -148,7 +153,7 @@ def run(frame, name):
 
 statement = "WITH ours AS (SELECT * FROM ticks_stream WHERE n >= :least) " + STATEMENTS["v"].format(t="ours") + " WHERE c > 1"
 run(spark.sql(statement, {"least": 0}), "text")
-run(sparkcep.match_recognize(files, partition_by="symbol", order_by=["ts", "n"], clause=V), "frame")
+report["frame"] = sparkcep.match_recognize(files, partition_by="symbol", order_by=["ts", "n"], clause=V).isStreaming
 
 wrong = {
     "view": "CREATE TEMP VIEW v AS " + STATEMENTS["v"].format(t="ticks_stream"),
@@ -175,23 +180,22 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     pytest.importorskip("grpc")
     source = tmp_path / "in"
     source.mkdir()
-    for number, piece in enumerate([*pieces(rows_of(3, 120), random.Random(3), 2), closing([])]):
+    for number, piece in enumerate([rows_of(3, 120), closing([])]):
         put(source, number, piece)
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     environment.pop("SPARK_REMOTE", None)
     log = tmp_path / "log"
     with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
-        subprocess.run([sys.executable, "-c", CLIENT, str(source), str(tmp_path), "connect"], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
+        subprocess.run([sys.executable, "-c", CLIENT, str(source), str(tmp_path)], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
     assert (tmp_path / "report").exists(), log.read_text()[-4000:]
     report = json.loads((tmp_path / "report").read_text())
     assert report["module"].startswith("pyspark.sql.connect.") and report["table"] == []
     schema = "symbol string, a timestamp, u int, z timestamp, c bigint"
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     rows = sorted(str(row) for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row))
-    for name in ("text", "frame"):
-        assert sorted(str(row) for row in spark.read.schema(schema).json(str(tmp_path / name)).collect() if not behind(row)) == rows
-        assert sum(counted["matches"] for progress in report[name] for counted in progress) >= len(rows) > 5
+    assert sorted(str(row) for row in spark.read.schema(schema).json(str(tmp_path / "text")).collect() if not behind(row)) == rows
+    assert sum(counted["matches"] for progress in report["text"] for counted in progress) >= len(rows) > 5 and report["frame"]
     assert re.search(r"SPARKCEP.STREAM\] CREATE over a stream needs the JVM's extension.*createOrReplaceTempView.*line 2, column", report["view"])
     assert "UNRESOLVED_COLUMN" in report["column"] and re.search(r"line 2, column \d+", report["column"])
     assert "put the WITH at the statement's begin" in report["inner"]
