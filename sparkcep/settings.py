@@ -13,6 +13,7 @@ _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSu
 NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
 AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
+LATE_ROWS = "sparkcep.stream.lateRows"
 _MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
 }  # fmt: skip
@@ -117,7 +118,7 @@ _READERS = {  # member -> its key, how its text is read
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number),
 }
 DEFAULT = Settings()
-_OTHERS = ("sparkcep.warm", "sparkcep.stream.lateRows")  # read by spark/warming.py, LateRows.java
+_OTHERS = ("sparkcep.warm", LATE_ROWS)  # read by spark/warming.py, LateRows.java
 
 
 def unknown(key: str) -> str | None:
