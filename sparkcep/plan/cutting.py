@@ -97,7 +97,7 @@ def _stays(tree: tuple, before: int, after: int) -> bool:
 def behind(plan: Plan) -> int:
     """How many rows before the first of a match PREV may look at, where rows that no match to come has are gone."""
     found = [_farthest(tree) for condition in plan.conditions for tree in condition.trees]
-    if plan.approximate is not None or plan.automaton is not None or plan.changes is not None or leads_with_negation(plan.pattern):
+    if plan.approximate is not None or plan.automaton is not None or plan.changes is not None:
         return max([0, *found, *(-spec.physical for _, spec in plan.leaves if spec.kind in ("nav", "cls"))])
     within = room(plan.pattern, len(plan.variables))
     found = [_before(tree, within[condition.variable][0]) for condition in plan.conditions for tree in condition.trees]
