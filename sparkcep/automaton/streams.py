@@ -245,7 +245,7 @@ _WORDS = {
 def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[str]:
     """What of two plans as JSON keeps the second from going on with the state of the first, in the clause's words. ``texts``: what
     Spark computes of each row."""
-    found = [word for name, word in _WORDS.items() if _placeless(before.get(name)) != _placeless(now.get(name))]
+    found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # what says nothing may be missing
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {texts[name]}" + (f" and were {was}" if was else ""))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
+
+from sparkcep.plan.plan import PLAN_HEAD
 
 _WRAPPING = {"AdaptiveSparkPlanExec": "executedPlan", "CommandResultExec": "commandPhysicalPlan"}
 _INNER = ("WholeStageCodegenExec", "InputAdapter")
@@ -24,3 +27,13 @@ def nodes(node: Any, depth: int = 0) -> Iterator[tuple[int, Any]]:
     children = node.children()
     for i in range(children.size()):
         yield from nodes(children.apply(i), depth)
+
+
+def without_plans(text: str) -> str:
+    """Spark's text without our plans, which travel as the name of a column."""
+    parts, end = [], 0
+    decoder = json.JSONDecoder()
+    while (begin := text.find(PLAN_HEAD, end)) >= 0:
+        parts += [text[end:begin], "{plan}"]
+        end = decoder.raw_decode(text, begin)[1]
+    return "".join([*parts, text[end:]])

@@ -1,11 +1,10 @@
-"""Runs a query once and writes a page about how it ran and what it gave: ``report(spark, sql)``."""
+"""Runs a query once and writes a page about how it ran and what it gave: ``report(spark, sql)``; of a stream ``report(query)``."""
 
 from __future__ import annotations
 
 import base64
 import importlib.util
 import io
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,12 +21,12 @@ from sparkcep.clause.tree import ONE_ROW
 from sparkcep.draw.explain import explained
 from sparkcep.draw.page import page
 from sparkcep.errors import ClauseError
-from sparkcep.plan.plan import PLAN_HEAD, Plan
+from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import LeafSpec
 from sparkcep.spark.builtin import FUNCTION
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
-from sparkcep.spark.physical import nodes
+from sparkcep.spark.physical import nodes, without_plans
 from sparkcep.spark.sampling import Sampler
 from sparkcep.spark.session import settings_of, sql_in
 from sparkcep.spark.totals import budget_totals
@@ -38,6 +37,7 @@ from sparkcep.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 SAMPLE = 20  # rows of the result that are shown
 PARTITIONS = 20  # and partitions
@@ -49,24 +49,38 @@ _WRITING = ("INSERT", "MERGE", "UPDATE", "DELETE")
 _Table = tuple[list[str], list[tuple]]  # names of columns, rows of plain values
 
 
-def report(spark: SparkSession, sql: str, path: str | Path | None = None) -> str:
+def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str | Path | None = None) -> str:
     """Runs a query and tells in one HTML page how: statement, plan, automaton, Spark's physical plan, counts, durations, a sample.
+    Of a streaming query that was started it tells how it runs.
 
     The query runs once, into Spark's cache, from which counts and sample are taken and which is emptied afterwards. The page names
     what else was computed for it. It loads nothing from elsewhere.
 
+    Of a streaming query, running or ended, the page has what is kept now, the matches that are under way for longest, and the
+    figures of each micro-batch that Spark remembers (``spark.sql.streaming.numRecentProgressUpdates``, 100). For the matches under
+    way all states are read once from the checkpoint, beside the query.
+
     Args:
-        spark: a classic session or one of Spark Connect, enabled or not.
-        sql: one query.
+        of: a classic session or one of Spark Connect, enabled or not; or what ``writeStream.start()`` gave.
+        sql: one query; none beside a streaming query.
         path: where the page is written, if given.
 
     Returns:
         The page.
 
     Raises:
-        ValueError: the text is no query, or several. What ``spark.sql`` raises for a wrong one.
+        ValueError: the text is no query, or several. TypeError for a session without a query, and for a streaming query with one.
+        What ``spark.sql`` raises for a wrong one.
     """
-    text = _Run(spark, _query(sql)).report()
+    streams = type(of).__name__ == "StreamingQuery"
+    if streams != (sql is None):
+        raise TypeError("report takes a session and the text of a query, or a streaming query alone; path=... says where the page is written")
+    if streams:
+        from sparkcep.spark.stream_report import stream_report
+
+        text = stream_report(of)
+    else:
+        text = _Run(of, _query(sql)).report()
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text
@@ -101,7 +115,7 @@ class _Run:
     def report(self) -> str:
         settings = settings_of(self.spark)
         frame = self._timed("analysis of the statement", lambda: sql_in(self.spark, self.sql), extra=False)
-        physical = _without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
+        physical = without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
         choose = Sampler.of(self.spark, settings, lambda statement: sql_in(self.spark, statement))
         rewritten, found = rewrite_all(self.sql, settings, choose=choose)
         level = frame.storageLevel
@@ -411,13 +425,3 @@ def _given(steps: list[_Step], at: int) -> int | None:
             return step.numbers["shuffleRecordsWritten"] if plain else None
         plain = plain and step.name == "Project"
     return steps[at].rows
-
-
-def _without_plans(text: str) -> str:
-    """Spark's text without our plans, which travel as the name of a column."""
-    parts, end = [], 0
-    decoder = json.JSONDecoder()
-    while (begin := text.find(PLAN_HEAD, end)) >= 0:
-        parts += [text[end:begin], "{plan}"]
-        end = decoder.raw_decode(text, begin)[1]
-    return "".join([*parts, text[end:]])

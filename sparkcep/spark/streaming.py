@@ -276,6 +276,11 @@ def _order_names(ordered: int) -> list[str]:
     return [f"order {i}" for i in range(ordered)]
 
 
+def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> Stream:
+    """The engine of :func:`stream_batches`, for rows as Spark ships them."""
+    return _stream(plan, _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
+
+
 @functools.lru_cache(maxsize=16)
 def _stream(plan: str, schema: pa.Schema, ordered: int) -> Stream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows."""

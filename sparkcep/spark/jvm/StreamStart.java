@@ -99,7 +99,7 @@ final class StreamStart extends Rule<LogicalPlan> {
   }
 
   /** What lies in a folder and has a number for its name, in their order. */
-  private static List<Path> numbered(FileSystem files, Path folder) throws IOException {
+  static List<Path> numbered(FileSystem files, Path folder) throws IOException {
     FileStatus[] found;
     try {
       found = files.listStatus(folder);

@@ -68,7 +68,7 @@ import scala.runtime.AbstractFunction2;
  */
 public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final long serialVersionUID = 1L;
-  private static final String STATE = "match";
+  static final String STATE = "match";
   private static final String TIMERS = "timers";
   private static final String COUNTS = "counts";
   private static final int FORMAT = Streams.STATE_FORMAT;
@@ -198,6 +198,19 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return false;
   }
 
+  /** What a report reads beside the query: see {@link KeptStates}. */
+  public long keptVersion() throws java.io.IOException {
+    return KeptStates.committed(this);
+  }
+
+  public org.apache.spark.sql.Dataset<org.apache.spark.sql.Row> keptStates(long version) {
+    return KeptStates.read(this, version);
+  }
+
+  public String[] keptReader() {
+    return KeptStates.reader(this);
+  }
+
   // -- a micro-batch
 
   @Override
@@ -218,9 +231,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     List<scala.Tuple2<ChainedPythonFunctions, Object>> chained = new ArrayList<>();
     chained.add(new scala.Tuple2<>(new ChainedPythonFunctions(MatchStrategy.seq(List.of(function.func()))), (Object) function.resultId().id()));
     StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__watermark", DataTypes.LongType);
-    List<Attribute> columns = columns();
-    for (Attribute column : columns.subList(0, sent())) {
-      sent = sent.add("c" + sent.length(), column.dataType(), true); // a user's column may have any name; Python knows them by their places
+    for (StructField field : sent().fields()) {
+      sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python knows them by their places
     }
     return new MapInBatchEvaluatorFactory(
         output(), MatchStrategy.seq(chained), sent, function.dataType(), conf().arrowMaxRecordsPerBatch(), function.evalType(), conf().sessionLocalTimeZone(),
@@ -245,8 +257,18 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   }
 
   /** How many columns of a row go to Python. */
-  private int sent() {
+  private int count() {
     return columns().size() - groupingAttributes().size() - (lateTable() == null ? 0 : 1);
+  }
+
+  /** The type of the rows that go to Python. */
+  StructType sent() {
+    StructType sent = new StructType();
+    List<Attribute> columns = columns();
+    for (Attribute column : columns.subList(0, count())) {
+      sent = sent.add("c" + sent.length(), column.dataType(), true);
+    }
+    return sent;
   }
 
   /**
@@ -372,7 +394,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       keyOf = projection;
       fields = operator.groupingAttributes().size();
       nothing = new GenericInternalRow(operator.left().output().size());
-      joined = new Sent(HEAD + operator.sent());
+      joined = new Sent(HEAD + operator.count());
       time = operator.time();
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
