@@ -286,7 +286,7 @@ def _numbered(plan: dict) -> bool:
 
 
 def _back(plan: dict, now: dict) -> int:
-    """How many rows before a match the measures of a plan look at; its pattern is that of ``now``, or another one is told anyway."""
+    """How many rows before a match the measures of a plan look at; its pattern is that of ``now``, or another is told anyway."""
     looks = [(leaf["spec"].get("physical", 0), leaf["spec"].get("mask", ALL_ROWS)) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls")]
     if now.get("automaton") or now.get("approximate") or now.get("changes"):
         return max([0, *(-physical for physical, _ in looks)])

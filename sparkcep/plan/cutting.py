@@ -115,8 +115,8 @@ def behind_leaves(pattern: tuple, variables: int, looks: list[tuple[int, int]]) 
 
 
 def _before(tree: tuple, before: int) -> int:
-    """How many rows a condition may look at before the match, of a row that has so many of the match before it; from other rows of the
-    match it may look as far as it says."""
+    """How many rows a condition may look at before the match, of a row that has so many of the match before it; from other rows
+    of the match it may look as far as it says."""
     if tree[0] == "off":
         return -tree.physical - before
     if tree[0] == "call":
