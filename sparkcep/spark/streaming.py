@@ -41,7 +41,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
     is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
-    will do; ``stateful``: nodes below the clause that keep a state.
+    will do; ``stateful``: nodes below the clause that keep a state; ``late``: the table of late rows, if there is one.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
@@ -69,8 +69,28 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.3", UNSUPPORTED)
     if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
         raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {ROCKSDB}")
+    if asked.get("late"):
+        _check_late(plan, asked["late"])
     for warning in warnings(plan):
         log.warning("over a stream: %s", warning)
+
+
+def _check_late(plan: Plan, late: dict[str, Any]) -> None:
+    """Raises ClauseError for a table to which late rows cannot be appended: ``late`` as LateRows.java describes it."""
+    rows, what = late["rows"], f"sparkcep.stream.lateRows is {late['table']!r}"
+    they = f"the clause's rows have {', '.join(f'{name} {kind.upper()}' for name, kind in rows)}"
+    if not late["kind"]:
+        raise _wrong(plan, f"{what}, and there is no such table; make one first with some or all of the columns that late rows have: {they}")
+    if not late["columns"]:
+        raise _wrong(plan, f"{what}, which is a view; late rows are appended to a table")
+    for name, kind in late["columns"]:
+        found = [other for own, other in rows if own == name or (not late["cased"] and own.lower() == name.lower())]
+        if not found:
+            raise _wrong(plan, f"{what}, whose column {name} late rows do not have: {they}; leave it out of the table")
+        if len(found) > 1:
+            raise _wrong(plan, f"{what}, whose column {name} late rows have twice: {they}; name the columns apart in a subquery")
+        if found[0] != kind:
+            raise _wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type")
 
 
 _CHAINED = "a clause over a stream does not stream yet together with {}; write the clause's output to a table, and read that as a stream"

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -349,5 +350,11 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
     told = names["query"]._jsq.explainInternal(False)
+    with sqlite3.connect("alerts.db") as database:
+        found = database.execute("SELECT symbol, price_was, price FROM alerts ORDER BY symbol, price DESC").fetchall()
+    assert found == [("A", 10, 9), ("A", 9, 8), ("A", 8, 7), ("B", 5, 4)]
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    for block in re.findall(r"```text\n((?:MERGE|CREATE) .*?)```", page, re.S):
+        assert re.search("MergeInto|AutoCdcInto", parser.parsePlan(block).toString())
     line = re.search(r"```\n(MatchRecognize match_recognize\(.*\))\n```", page)[1]
     assert line.partition("(")[2].rstrip(")") in told
