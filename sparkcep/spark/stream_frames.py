@@ -24,7 +24,7 @@ from sparkcep.automaton.streams import kept
 from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.settings import FRAMES, LATE_ROWS, OPERATOR, Settings
+from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_changed, check_over_stream, stream_engine
 from sparkcep.spark.table_function import analyze_planned, arrow_schema, told_alone
@@ -248,6 +248,8 @@ class Frames:
                 plan, f"{asked.word} over a stream needs the JVM's extension: without it a clause over a stream is a program of data frames, which a statement that is kept cannot hold; "
                 "give the query alone to spark.sql, and use the data frame (frame.createOrReplaceTempView, frame.writeStream)", UNSUPPORTED,
             )
+        if self.settings.late_rows:
+            raise wrong(plan, f"sparkcep.stream.lateRows is {self.settings.late_rows!r}, and late rows go to a table by the JVM's extension alone; leave the setting out, and count them (lateRows in the query's progress)", UNSUPPORTED)
         if self.made:
             raise wrong(
                 plan, "one query can have one clause over a stream without the JVM's extension, as Spark lets one applyInPandasWithState stand in a query; write each clause's output "
@@ -278,8 +280,6 @@ class Frames:
             "stateful": _STATEFUL.findall(_analyzed(frame)),
         }
         check_over_stream(asked)
-        if frame.sparkSession.conf.get(LATE_ROWS, None):
-            raise wrong(plan, f"{LATE_ROWS} needs the JVM's extension: a program of data frames drops late rows and counts them; unset it", UNSUPPORTED)
         if plan.ranking is not None and plan.ranking.top and not plan.ranking.by_engine:
             raise wrong(plan, "TOP k over a stream needs the JVM's extension where Spark computes the ranks, as here: its checks let no window function stand above a stream; rank the matches where they are read", UNSUPPORTED)
 

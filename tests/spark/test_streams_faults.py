@@ -46,7 +46,7 @@ from pathlib import Path
 
 folder, master = Path(sys.argv[1]), sys.argv[2]
 builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").config(PROVIDER, ROCKSDB)
-builder = builder.config("spark.executor.memory", "1g").config("spark.sql.session.timeZone", "UTC")
+builder = builder.config("sparkcep.stream.route", sys.argv[3]).config("spark.executor.memory", "1g").config("spark.sql.session.timeZone", "UTC")
 spark = sparkcep.enable(builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate(), warm=False)
 stream(spark, folder / "in").createOrReplaceTempView("ticks_stream")
 query = spark.sql(STATEMENTS["v"].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
@@ -64,10 +64,10 @@ def rocksdb(spark):
 class Run:
     """A query in a process group of its own, over the files of a folder."""
 
-    def __init__(self, folder: Path, master: str) -> None:
+    def __init__(self, folder: Path, master: str, route: str = "operator") -> None:
         self.logs = folder / "out.checkpoint"
         with (folder / "log").open("ab") as log:
-            command = [sys.executable, "-c", PROGRAM, str(folder), master]
+            command = [sys.executable, "-c", PROGRAM, str(folder), master, route]
             self.process = subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, cwd=Path(sparkcep.__file__).parents[1])
 
     def under_way(self, batch: int) -> bool:
@@ -146,6 +146,28 @@ def test_twenty_kills(spark, tmp_path):
             kills["executor"] += run.wait(lambda: run.kill_one("CoarseGrainedExecutorBackend"))
         assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
     assert list(kills.values()) == [6, 6, 4, 4]
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = [row for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row)]
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_kills_of_a_program_of_data_frames(spark, tmp_path):
+    """Drivers are killed when offsets are written, and when state is, and workers in between."""
+    source, rows, rng = tmp_path / "in", rows_of(12, 900), random.Random(12)
+    source.mkdir()
+    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
+    for number, piece in enumerate([*pieces(rows, rng, 9), closing(keys)]):
+        put(source, number, piece)
+    for batch in (1, 2, 4):
+        with Run(tmp_path, "local[2]", "frames") as run:
+            run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
+            run.kill()
+    with Run(tmp_path, "local[2,4]", "frames") as run:
+        run.wait(partial(run.under_way, 6))
+        assert run.wait(lambda: run.kill_one("sparkcep.spark.daemon") or run.kill_one("pyspark.daemon"))
+        assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     wanted = [row for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row)]
     assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 100
