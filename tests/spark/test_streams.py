@@ -280,6 +280,7 @@ def test_errors_of_watermarks_and_settings(spark, rate):
     clause = f"{HEAD} PATTERN (A B)"
     assert 'withWatermark("timestamp"' in refused(spark, f"SELECT * FROM rate_without MATCH_RECOGNIZE ({clause})")
     assert "column of its watermark, other" in refused(spark, f"SELECT * FROM rate_other MATCH_RECOGNIZE ({clause})")
+    assert spark.sql(f"WITH r AS (SELECT * FROM rate_stream) SELECT * FROM r MATCH_RECOGNIZE ({clause})").isStreaming  # it is not below the clause
     inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
     assert "SPARKCEP.STREAM" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")
     deduplicated = "(SELECT timestamp, p, max(value) AS value FROM rate_stream GROUP BY timestamp, p)"
