@@ -11,6 +11,7 @@ from sparkcep.automaton.streams import check_stream, different, kept, warnings
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.cutting import behind
 
 BEFORE = (
     "PARTITION BY k ORDER BY ts, n MEASURES PREV(FIRST(x), 2) AS m AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) WINDOW INTERVAL '5' SECOND SUBSET S = (A, B) "
@@ -109,6 +110,29 @@ def test_what_does_not_stream_of_answers_for_last_rows(text, message):
     with pytest.raises(ClauseError) as error:
         check_stream(make_plan(parse_clause(text)))
     assert error.value.error_class == "SPARKCEP.STREAM" and message in str(error.value) and error.value.line
+
+
+@pytest.mark.parametrize(
+    "measure, pattern, define, rows",
+    [
+        ("LAST(x)", "A B+ C", "B AS x < PREV(x), C AS x > PREV(x)", 0),
+        ("LAST(x)", "A B+ C", "A AS x < PREV(x)", 1),
+        ("LAST(x)", "A? B C", "B AS x < PREV(x), C AS x > PREV(x, 3)", 2),
+        ("LAST(x)", "A B C", "C AS x > PREV(A.x, 2)", 2),
+        ("PREV(C.x, 2)", "A B C", "A AS x = 1", 0),
+        ("PREV(C.x, 5)", "A B C", "A AS x = 1", 3),
+        ("PREV(LAST(x), 2)", "A B C", "A AS x = 1", 2),
+        ("LAST(x)", "~N A B", "N AS x < PREV(x)", 1),
+        ("LAST(x)", "(A B) & (C D)", "D AS x < PREV(x)", 0),
+        ("LAST(x)", "(A B) & (C D)", "C AS x < PREV(x)", 1),
+        ("LAST(x)", "A B) WINDOW INTERVAL '5' SECOND APPROX (1", "B AS x < PREV(x)", 1),
+    ],
+)
+def test_rows_before_a_match_are_kept_where_prev_looks_there(measure, pattern, define, rows):
+    selection = "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES" if "~" in pattern or "&" in pattern else ""
+    window = "" if "WINDOW" in pattern else " WINDOW INTERVAL '5' SECOND"
+    text = f"PARTITION BY k ORDER BY ts MEASURES {measure} AS m {selection} PATTERN ({pattern}){window} DEFINE {define}".replace("APPROX (1)", "APPROX 1")
+    assert behind(make_plan(parse_clause(text))) == rows
 
 
 def test_what_is_kept_and_warned_of():

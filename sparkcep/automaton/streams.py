@@ -19,9 +19,11 @@ from sparkcep.automaton.strategy import (
 )
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
+from sparkcep.plan.checked import read
+from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import Window, has, walk
+from sparkcep.plan.records import ALL_ROWS, Window, has, walk
 
 IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
@@ -190,7 +192,7 @@ def warnings(plan: Plan) -> list[str]:
 
 def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
-    window, (back, ahead) = _window(plan), _reach(plan)
+    window, back, ahead = _window(plan), behind(plan), _reach(plan)[1]
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
@@ -254,7 +256,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     found += [word for kind, word in _TOLD.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
     if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
         found.append("MEASURES, of which some rows were told under REPORT CHANGES")
-    if _back(now) > _back(before):  # the rows are not there
+    if _back(now, now) > _back(before, now):  # the rows are not there
         found.append("by how many rows PREV looks behind a match")
     return list(dict.fromkeys(found))
 
@@ -283,9 +285,12 @@ def _numbered(plan: dict) -> bool:
     return "mno" in _kinds(plan)
 
 
-def _back(plan: dict) -> int:
-    """By how many rows measures look behind a match."""
-    return max([0, *(-leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()))])
+def _back(plan: dict, now: dict) -> int:
+    """How many rows before a match the measures of a plan look at; its pattern is that of ``now``, or another is told anyway."""
+    looks = [(leaf["spec"].get("physical", 0), leaf["spec"].get("mask", ALL_ROWS)) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls")]
+    if now.get("automaton") or now.get("approximate") or now.get("changes"):
+        return max([0, *(-physical for physical, _ in looks)])
+    return behind_leaves(read(tuple, now["pattern"]), len(now["variables"]), looks)
 
 
 def _reach(plan: Plan) -> tuple[int, int]:

@@ -49,6 +49,7 @@ from sparkcep.engine.told import MatchTables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.cutting import behind
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Ranking
 from sparkcep.search import codes
@@ -135,6 +136,8 @@ class OpenPartitions:
         """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones
         is told window by window."""
         self.task, self.schema = Task.of(prepared, limits), schema
+        if endless:
+            self.task.back = min(self.task.back, behind(self.task.plan))
         self.passage = _passage(self.task, endless)
         self.bytes = StateBytes(schema, self.passage.form)
 

@@ -16,7 +16,7 @@ from sparkcep.plan.facts import anchored, leads_with_negation, nullable, room
 from sparkcep.plan.options import MICROS, NUMBER
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.pruning import physical
-from sparkcep.plan.records import ALL_ROWS, has
+from sparkcep.plan.records import ALL_ROWS, has, walk
 
 
 def undivided(plan: Plan) -> str:
@@ -92,3 +92,37 @@ def _stays(tree: tuple, before: int, after: int) -> bool:
     if tree[0] == "call":
         return all(_stays(t, before, after) for t in tree[2:])
     return not physical(tree)
+
+
+def behind(plan: Plan) -> int:
+    """How many rows before the first of a match PREV may look at, where rows that no match to come has are gone."""
+    found = [_farthest(tree) for condition in plan.conditions for tree in condition.trees]
+    if plan.approximate is not None or plan.automaton is not None or plan.changes is not None:
+        return max([0, *found, *(-spec.physical for _, spec in plan.leaves if spec.kind in ("nav", "cls"))])
+    within = room(plan.pattern, len(plan.variables))
+    found = [_before(tree, within[condition.variable][0]) for condition in plan.conditions for tree in condition.trees]
+    return max([0, *found, behind_leaves(plan.pattern, len(plan.variables), [(spec.physical, spec.mask) for _, spec in plan.leaves if spec.kind in ("nav", "cls")])])
+
+
+def behind_leaves(pattern: tuple, variables: int, looks: list[tuple[int, int]]) -> int:
+    """The same of measures that look so many rows, negative ones back, from a row of the variables of a mask."""
+    within = room(pattern, variables)
+    found = [0]
+    for physical_rows, mask in looks:
+        of = [before for v, (before, _) in enumerate(within) if mask == ALL_ROWS or mask >> v & 1]
+        found.append(-physical_rows - min(of, default=0))
+    return max(found)
+
+
+def _before(tree: tuple, before: int) -> int:
+    """How many rows a condition may look at before the match, of a row that has so many of the match before it; from other rows
+    of the match it may look as far as it says."""
+    if tree[0] == "off":
+        return -tree.physical - before
+    if tree[0] == "call":
+        return max([0, *(_before(part, before) for part in tree[2:])])
+    return _farthest(tree)
+
+
+def _farthest(tree: tuple) -> int:
+    return max([0, *(-part.physical for part in walk(tree) if part[0] in ("off", "nav", "cls"))])

@@ -51,18 +51,22 @@ def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_pat
     files = pieces(rows, rng, 7)
     frame = stream(spark, source).selectExpr("symbol", "ts", "n", "price", "IF(f < 0, 'retract', NULL) AS op")
     frame.createOrReplaceTempView("changes_stream")
-    statement = CLAUSE.format(t="changes_stream", own="CHANGE() AS change, CHANGE_NUMBER() AS number,", changes="CHANGES IN op REPORT CHANGES")
+    statement = CLAUSE.format(t="changes_stream", own="CHANGE() AS change, CHANGE_NUMBER() AS number, MATCH_ID() AS id,", changes="CHANGES IN op REPORT CHANGES")
     for number, piece in enumerate(files):
         put(source, number, piece)
         if number in (3, 6):  # a run, and one that goes on
             ran(spark.sql(statement), tmp_path)
-    told, seen = Counter(), {}
+    told, seen, live = Counter(), {}, {}
     found = spark.read.parquet(str(tmp_path / "out")).orderBy("number").collect()
     for row in found:
         told[str((row.symbol, row.a, row.z, row.c))] += 1 if row.change == "insert" else -1
         assert told[str((row.symbol, row.a, row.z, row.c))] >= 0
         assert row.number == seen.get(row.symbol, 0) + 1
         seen[row.symbol] = row.number
+        match = (row.a, row.z, row.c)
+        assert live.setdefault((row.symbol, row.id), match) == match  # no two have one id at a time
+        if row.change == "retract":
+            del live[row.symbol, row.id]
     gone = {row["n"] for row in rows if row["f"]}
     there = [(row["symbol"], datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=row["at"]), row["n"], row["price"]) for row in rows if row["n"] not in gone]
     spark.createDataFrame(there, "symbol string, ts timestamp, n int, price int").createOrReplaceTempView("changes_table")

@@ -19,6 +19,7 @@ from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
+from tests.spark.test_stream_sessions import IDLE  # noqa: E402
 from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing, pieces, put, ran, rows_of, stream  # noqa: E402
 from tests.test_report import tables  # noqa: E402
 
@@ -116,6 +117,28 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
             ran(frame(), tmp_path)
         finally:
             spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+@pytest.mark.further
+def test_keys_that_are_idle(spark, tmp_path):
+    """sparkcep.stream.idleTimeout holds here as well: a session is a further key of the table."""
+    source, clause = tmp_path / "in", "MEASURES MATCH_NUMBER() AS m, FIRST(ts) AS a, count(*) AS c PATTERN (^ A B* | C D+) DEFINE B AS price > PREV(price), D AS price < 8"
+    source.mkdir()
+    spark.conf.set(IDLE, "4 seconds")
+    try:
+        for number, piece in enumerate([*pieces([row for row in rows_of(3, 300) if row["at"] % 60 < 40], random.Random(3), 3), closing([("last", None)])]):
+            put(source, number, piece)
+        put(source, 9, [{"symbol": "last", "at": 3 * END, "n": 0, "price": 9, "f": None}])
+        stream(spark, source).createOrReplaceTempView("ticks_stream")
+        ran(spark.sql(f"SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {clause})"), tmp_path)
+    finally:
+        spark.conf.unset(IDLE)
+    spark.read.schema(SCHEMA).json(str(source)).where("NOT symbol <=> 'last'").createOrReplaceTempView("ticks_table")
+    spark.sql("SELECT *, coalesce(ts - lag(ts) OVER (PARTITION BY symbol ORDER BY ts, n) >= INTERVAL '4' SECOND, false) AS cut FROM ticks_table").createOrReplaceTempView("cut_table")
+    spark.sql("SELECT *, count_if(cut) OVER (PARTITION BY symbol ORDER BY ts, n) AS session FROM cut_table").createOrReplaceTempView("session_table")
+    of_table = f"SELECT symbol, m, a, c FROM session_table MATCH_RECOGNIZE (PARTITION BY symbol, session ORDER BY ts, n {clause})"
+    found = sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if row.symbol != "last")
+    assert found == sorted(map(str, spark.sql(of_table).collect())) and len(found) > 20
 
 
 def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):

@@ -239,16 +239,6 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         conf().arrowUseLargeVarTypes(), ArrowPythonRunner.getPythonRunnerConfMap(conf()), pythonMetrics(), Option.empty(), Option.empty());
   }
 
-  /** The type of the rows that go to Python. */
-  StructType sent() {
-    StructType sent = new StructType();
-    List<Attribute> columns = columns();
-    for (Attribute column : columns.subList(0, sentCount())) {
-      sent = sent.add("c" + sent.length(), column.dataType(), true);
-    }
-    return sent;
-  }
-
   /** Appends late rows to their table, where there is one. */
   private void appendLate() {
     if (lateTable() == null || eventTimeWatermarkForLateEvents().isEmpty()) {
@@ -267,8 +257,18 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   }
 
   /** How many columns of a row go to Python. */
-  private int sentCount() {
+  private int count() {
     return columns().size() - groupingAttributes().size() - (lateTable() == null ? 0 : 1);
+  }
+
+  /** The type of the rows that go to Python. */
+  StructType sent() {
+    StructType sent = new StructType();
+    List<Attribute> columns = columns();
+    for (Attribute column : columns.subList(0, count())) {
+      sent = sent.add("c" + sent.length(), column.dataType(), true);
+    }
+    return sent;
   }
 
   /**
@@ -394,7 +394,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       keyOf = projection;
       fields = operator.groupingAttributes().size();
       nothing = new GenericInternalRow(operator.left().output().size());
-      joined = new Sent(HEAD + operator.sentCount());
+      joined = new Sent(HEAD + operator.count());
       time = operator.time();
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
