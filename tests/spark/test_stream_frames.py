@@ -141,6 +141,16 @@ def test_keys_that_are_idle(spark, tmp_path):
     assert found == sorted(map(str, spark.sql(of_table).collect())) and len(found) > 20
 
 
+def test_a_table_of_late_rows_needs_the_operator(spark, tmp_path):
+    stream(spark, tmp_path).createOrReplaceTempView("ticks_stream")
+    spark.conf.set("sparkcep.stream.lateRows", "late")
+    try:
+        with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*late rows go to a table by the JVM's extension alone"):
+            spark.sql(STATEMENTS["v"].format(t="ticks_stream"))
+    finally:
+        spark.conf.unset("sparkcep.stream.lateRows")
+
+
 def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):
     kept_checkpoint.unpacked("v", tmp_path)
     kept_checkpoint.files(tmp_path / "in")
