@@ -23,6 +23,7 @@ CLAUSE = """SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, 
 def rocksdb(spark):
     spark.conf.set(PROVIDER, ROCKSDB)
     yield
+    spark.conf.unset("sparkcep.stream.route")
     spark.conf.unset(PROVIDER)
 
 
@@ -41,8 +42,9 @@ def changes(rng: random.Random, count: int = 150) -> list[dict]:
     return rows
 
 
-@pytest.mark.parametrize("seed", [further(5)])
-def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_path, seed):
+@pytest.mark.parametrize("seed, route", [further(pytest.param(5, "operator")), pytest.param(5, "frames", marks=pytest.mark.slow)])
+def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_path, seed, route):
+    spark.conf.set("sparkcep.stream.route", route)
     source, rng = tmp_path / "in", random.Random(seed)
     source.mkdir()
     rows = changes(rng)

@@ -95,11 +95,11 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     query.awaitTermination()
     counted = [figures(p)[0] for p in query.recentProgress]
     assert sum(c["lateRows"] for c in counted) == 2 and sum(c["rowsWithoutTime"] for c in counted) == 1
-    assert counted[-1]["openKeys"] == 6 and counted[-1]["pendingRows"] == 1
+    assert counted[-1]["openKeys"] == counted[-1]["pendingRows"] == 1 and max(c["openKeys"] for c in counted) >= 5
     assert sum(c["engineTimeMs"] for c in counted) > 0
     shown = tables(check(sparkcep.report(query)))
     shown = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
-    assert (shown["late rows, in these"], shown["keys of which anything is kept"]) == ("2", "6")
+    assert (shown["late rows, in these"], shown["keys of which anything is kept"]) == ("2", "1")
     told_of = query._jsq.explainInternal(False)
     assert "match_recognize by data frames, of each key are kept: rows behind the watermark, until it has passed them" in told_of
     expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
