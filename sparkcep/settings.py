@@ -12,6 +12,7 @@ EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
 NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
+AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
 _MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
 }  # fmt: skip
@@ -32,6 +33,8 @@ class Settings:
 
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 
+    ``stream_route``: what runs a clause over a stream: the JVM's operator (OPERATOR), a program of data frames (FRAMES), or that
+    where the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has.
     ``idle``: over a stream, after how many microseconds without a row a partition ends; 0: never. Rows that cannot matter count,
     too, so that none is kept from the search then.
 
@@ -45,6 +48,8 @@ class Settings:
     slices: bool | str = True
     native: str = NEVER
     map_in_arrow: bool = True
+    stream_route: str = AUTO
+    stream_buckets: int = 32
     idle: int = 0
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
@@ -104,13 +109,15 @@ _READERS = {  # member -> its key, how its text is read
     "slices": ("sparkcep.slices", _wanted),
     "native": ("sparkcep.native", _one_of(never=NEVER, prefer=PREFER)),
     "map_in_arrow": ("sparkcep.mapInArrow", _flag),
+    "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
+    "stream_buckets": ("sparkcep.stream.buckets", _number),
     "idle": ("sparkcep.stream.idleTimeout", _duration),
     "max_state_bytes": ("sparkcep.maxStateBytes", _number),
     "max_steps": ("sparkcep.maxSteps", _number),
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number),
 }
 DEFAULT = Settings()
-_OTHERS = ("sparkcep.warm",)  # read by spark/warming.py
+_OTHERS = ("sparkcep.warm", "sparkcep.stream.lateRows")  # read by spark/warming.py, LateRows.java
 
 
 def unknown(key: str) -> str | None:

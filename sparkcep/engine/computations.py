@@ -16,6 +16,7 @@ from sparkcep.columns.types import HIGH, WORD
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import MOST_LABELS, doubled
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.identity import ENDING, plain
 from sparkcep.engine.lifetimes import Lifetimes, beyond, expired, lifetimes, times
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
 from sparkcep.engine.prepared import Task
@@ -413,7 +414,17 @@ class Computations:
                 held = (self.compiled.registers if spec.kind == "register" else self.compiled.emits)[spec.number]
                 null = (matches[:, M_NULLS if spec.kind == "register" else M_EMIT_NULLS] >> spec.number) & 1
                 found[f"{spec.kind}{spec.number}"] = self._values(held, matches, null.astype(bool))
+            elif spec.kind == "match_id" and not self.by_ways:
+                found[ENDING] = self._endings(matches)
         return found
+
+    def _endings(self, matches: np.ndarray) -> pa.Array:
+        """What computations ended with, as texts: lifetimes, registers and EMIT's values."""
+        ends: list[list] = [matches[:, M_EXPIRED].tolist(), matches[:, M_END].tolist()]
+        for all, nulls in ((self.compiled.registers, M_NULLS), (self.compiled.emits, M_EMIT_NULLS)):
+            for number, held in enumerate(all):
+                ends.append(self._values(held, matches, ((matches[:, nulls] >> number) & 1).astype(bool)).to_pylist())
+        return pa.array([repr(plain(end)) for end in zip(*ends, strict=True)], pa.string())
 
     def _edge(self, kind: str, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
         """MATCH_FROM() or MATCH_TO()."""

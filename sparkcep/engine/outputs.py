@@ -66,7 +66,7 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     kind = spec.kind
     if kind in ("nav", "match_from", "match_to", "changed_by"):
         return schema.field(spec.column).type
-    if kind in ("cls", "change"):
+    if kind in ("cls", "change", "match_id"):
         return pa.string()
     if kind in ("mno", "change_number"):
         return pa.int64()
@@ -404,6 +404,6 @@ _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
     **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
     **dict.fromkeys(("complete", "left_out", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
-    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by"), _by_event),
+    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "match_id"), _by_event),
     **dict.fromkeys(("register", "emit"), _of_computation),
 }

@@ -50,6 +50,8 @@ def check_changes(clause: MatchClause) -> None:
         raise _error(clause, clause.report.span, "REPORT CHANGES tells what each change of the rows does to the matches; say with CHANGES IN c ARRIVAL BY a how rows change")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CHANGED_BY" and not changes.arrival):
         raise _error(clause, call.span, "CHANGED_BY() gives the ARRIVAL BY expression of the row that caused a change; add ARRIVAL BY to CHANGES IN, or leave CHANGED_BY() out")
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "MATCH_ID" and not n.args and changes.arrival):
+        raise _error(clause, call.span, "MATCH_ID() is of matches over a stream, which brings its changes in their order; leave ARRIVAL BY out there, or MATCH_ID() over a table")
     if clause.rows == WITH_UNMATCHED:
         raise _error(clause, clause.report.span, "a row that is in no match may be in one later, so WITH UNMATCHED ROWS needs REPORT NET")
     if clause.measures and not any(call.value == "CHANGE" for m in clause.measures for call in m.expr.walk() if call.op == "call" and not call.args):

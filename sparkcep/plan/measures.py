@@ -203,7 +203,8 @@ class MeasureSplitter:
         if name in LIFETIMES:
             raise scope.error(call, name, f"{name}() is a measure of the matches of an AUTOMATON; write AUTOMATON in place of PATTERN")
         if name in CHANGED:
-            raise scope.error(call, name, f"{name}() is a measure of the changes of matches; add REPORT CHANGES behind CHANGES IN c ARRIVAL BY a")
+            how = "CHANGES IN c, over a stream" if name == "MATCH_ID" else "CHANGES IN c ARRIVAL BY a"
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches; add REPORT CHANGES behind {how}")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"

@@ -669,9 +669,9 @@ class Rows(NamedTuple):
 
 
 class OfChange(NamedTuple):
-    """CHANGE() and CHANGE_NUMBER()."""
+    """CHANGE(), CHANGE_NUMBER() and MATCH_ID()."""
 
-    kind: Literal["change", "change_number"]
+    kind: Literal["change", "change_number", "match_id"]
 
 
 class ChangedBy(NamedTuple):

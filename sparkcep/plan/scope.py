@@ -54,7 +54,8 @@ RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
 SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
 LIFETIMES = {"MATCH_FROM": "match_from", "MATCH_TO": "match_to"}  # measures of an automaton's matches, and their leaves
-CHANGED = {"CHANGE": "change", "CHANGE_NUMBER": "change_number", "CHANGED_BY": "changed_by"}  # measures of REPORT CHANGES without argument, and their leaves
+# measures of REPORT CHANGES without argument, and their leaves
+CHANGED = {"CHANGE": "change", "CHANGE_NUMBER": "change_number", "CHANGED_BY": "changed_by", "MATCH_ID": "match_id"}
 OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES])  # measures of whole matches, without arguments
 MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
 

@@ -188,9 +188,10 @@ def _at_hand(row, room, log, state):
 
 
 @kernel
-def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, max_matches, log, state):
-    """Gives the row ``q`` to the records at hand, and puts what comes of it in front of what stands behind that row; where it is
-    ``fresh``, new computations begin at it. Returns DONE, or what is the matter; then nothing of the row is there."""
+def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, max_matches, log, state):
+    """Gives the row ``q`` to the records at hand; where it is ``fresh``, new computations begin at it. What comes of it is written
+    behind what is used of ``kept``, where there is room for as many as ``old`` more. Returns DONE, or what is the matter; then
+    nothing of the row is there."""
     side = state[S_SIDE]
     count = state[S_COUNT]
     events = state[S_EVENTS]
@@ -207,13 +208,11 @@ def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, ma
     initial = state[S_INITIAL]
     if not fresh:
         state[S_INITIAL] = 0
-    outcome = _row(q, 0, False, False, graph, values, rows, room, labelled, max_steps, max_matches, state)
+    outcome = _row(q, high, False, False, graph, values, rows, room, labelled, max_steps, max_matches, state)
     state[S_INITIAL] = initial
     made = state[S_COUNT]
-    old = log.count[q]
     begin = state[S_USED]
-    need = made + old if made > 0 else np.int64(0)
-    if outcome == DONE and begin + need > log.kept.shape[0]:
+    if outcome == DONE and begin + made + old > log.kept.shape[0]:
         outcome = _lacking(KEPT, state)
     if outcome != DONE:  # the row is taken again
         state[S_SIDE] = side
@@ -223,20 +222,33 @@ def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, ma
         state[S_WAYS] = ways
         state[S_NUMBER] = number
         return outcome
+    for k in range(made):
+        for i in range(log.kept.shape[1]):
+            log.kept[begin + k, i] = room.ids[state[S_SIDE], k, i]
+    return DONE
+
+
+@kernel
+def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, max_matches, log, state):
+    """Gives the row ``q`` to the records at hand, and puts what comes of it in front of what stands behind that row. Returns DONE,
+    or what is the matter; then nothing of the row is there."""
+    events = state[S_EVENTS]
+    old = log.count[q]
+    outcome = _made(q, np.int64(0), fresh, old, graph, values, rows, room, labelled, max_steps, max_matches, log, state)
+    if outcome != DONE:
+        return outcome
+    made = state[S_COUNT]
     if made > 0:
-        width = log.kept.shape[1]
-        for k in range(made):
-            for i in range(width):
-                log.kept[begin + k, i] = room.ids[state[S_SIDE], k, i]
+        begin = state[S_USED]
         behind = log.place[q]
         for k in range(old):
-            for i in range(width):
+            for i in range(log.kept.shape[1]):
                 log.kept[begin + made + k, i] = log.kept[behind + k, i]
             if parents and log.kept[begin + made + k, I_PARENT] >= 0:
                 log.kept[begin + made + k, I_PARENT] += made
         log.place[q] = begin
-        log.count[q] = need
-        state[S_USED] = begin + need
+        log.count[q] = made + old
+        state[S_USED] = begin + made + old
         state[S_RECORDS] += made
         state[S_MOST] = max(state[S_MOST], state[S_RECORDS])
     last = log.head[q]
@@ -365,41 +377,17 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
     while state[S_AT] < order.shape[0]:
         at = state[S_AT]
         q = order[at]
-        side = state[S_SIDE]
         if _apart(order[at - 1] if at > 0 else before, q, log):
             state[S_COUNT] = 0
-        count = state[S_COUNT]
         events = state[S_EVENTS]
-        labels = state[S_LABELS]
-        ways = state[S_WAYS]
-        number = state[S_NUMBER]
-        state[S_ROW] = q
-        if _begins_otherwise(rows.base[q], graph, state):
-            outcome = _row(q, q + 1, True, True, graph, values, rows, room, False, max_steps, 0, state)
-            if outcome != DONE:
-                return outcome
-        state[S_BASE] = rows.base[q]
-        outcome = _row(q, high, False, False, graph, values, rows, room, labelled, max_steps, max_matches, state)
-        made = state[S_COUNT]
-        place = state[S_USED]
-        if outcome == DONE and place + made > log.kept.shape[0]:
-            outcome = _lacking(KEPT, state)
-        if outcome != DONE:  # the row is taken again
-            state[S_SIDE] = side
-            state[S_COUNT] = count
-            state[S_EVENTS] = events
-            state[S_LABELS] = labels
-            state[S_WAYS] = ways
-            state[S_NUMBER] = number
+        outcome = _made(q, high, True, np.int64(0), graph, values, rows, room, labelled, max_steps, max_matches, log, state)
+        if outcome != DONE:
             return outcome
-        for k in range(made):
-            for i in range(log.kept.shape[1]):
-                log.kept[place + k, i] = room.ids[state[S_SIDE], k, i]
         for match in range(events, state[S_EVENTS]):
             log.stands[match] = 0
-        sizes[at] = made
+        sizes[at] = state[S_COUNT]
         told[at] = state[S_EVENTS]
-        state[S_USED] = place + made
+        state[S_USED] += state[S_COUNT]
         state[S_AT] = at + 1
     return DONE
 

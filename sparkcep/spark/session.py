@@ -148,6 +148,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     from sparkcep.spark.errors import ClauseParseException, over_statement, without_log
     from sparkcep.spark.inner_errors import inner_error
     from sparkcep.spark.sampling import Sampler
+    from sparkcep.spark.stream_frames import framer
 
     frames: dict[str, Any] = {}
     formatted = text
@@ -158,15 +159,18 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
     def run(statement: str) -> DataFrame:
         """Runs a statement that was rewritten."""
+        held = {**frames, **(streams.made if streams is not None else {})}
         with without_log():
-            if kwargs:
-                return original(session, unformatted(statement, frames), bound, **frames)
+            if held or kwargs:
+                return original(session, unformatted(statement, held), bound, **held)
             return original(session, statement, bound)
 
+    streams = None
     try:
         settings = settings_of(session)
+        streams = framer(session, settings, run, _has_operator(session))
         choose = Sampler.of(session, settings, run)
-        places = translated(formatted, settings=settings, named_markers=positional, choose=choose)
+        places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None
     if places is None:
@@ -180,7 +184,10 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     def placed(places: Places) -> DataFrame:
         """Runs the statement; its errors have their places in the user's text."""
         try:
-            return run(places.rewritten)
+            frame = run(places.rewritten)
+            if streams is not None:
+                streams.check(frame)
+            return frame
         except PySparkException as raised:
             told, where = inner_error(raised, places, run) or (raised, places)
             ours = ClauseParseException.from_spark(told, formatted)
@@ -193,7 +200,9 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             raise
     marked = name_markers(formatted) if positional else formatted
     found = year_month_intervals.find_months(marked, settings, lambda query: run(query).schema)
-    places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose)
+    if streams is not None:
+        streams.made.clear()
+    places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
     assert places is not None
     return placed(places)
 
@@ -300,6 +309,12 @@ def _teach_parser(spark: SparkSession) -> None:
 def _loaded(spark: SparkSession) -> Any:
     """The Java extension behind a classic session, None where none is loaded."""
     return _parser[1] if _parser is not None and _parser[0] is spark.sparkContext._gateway else None
+
+
+def _has_operator(spark: SparkSession) -> bool:
+    """Whether the JVM of a classic session has the stateful operator for clauses over streams."""
+    extension = None if is_connect(spark) else _loaded(spark)
+    return extension is not None and extension.hasOperator()
 
 
 def _load_extension(spark: SparkSession) -> Any:

@@ -25,7 +25,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.physical import nodes, without_plans
 from sparkcep.spark.session import settings_of
-from sparkcep.spark.streaming import stream_of
+from sparkcep.spark.streaming import figures, stream_of
 from sparkcep.sql.describe import NO_CLAUSE
 from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.version import __version__
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 OLDEST = 10  # keys of which matches under way are shown
 BATCHES = 50  # micro-batches in the table
-OPERATOR = "matchRecognize"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUND = "clause INT, key ARRAY<STRING>, since BIGINT, rows BIGINT, pending BIGINT, bytes BIGINT"
 _NOW = (("keys of which anything is kept", "openKeys"), ("rows kept that the watermark has released", "keptRows"), ("rows that wait for the watermark", "pendingRows"),
@@ -65,7 +64,7 @@ class _Report:
         failure = self.query.exception()
         if not ran:
             self.notes.append("No micro-batch is complete yet.")
-        if ran and not any(_of(progress) for progress in ran):
+        if ran and not any(map(figures, ran)):
             self.notes.append("No clause over a stream is in this query, so nothing is kept for one.")
         table = [_row(progress) for progress in ran]
         return page(
@@ -106,7 +105,7 @@ class _Report:
         last = ran[-1]
         found += [("micro-batches that Spark remembers", len(ran)), ("rows in, in these", sum(p["numInputRows"] for p in ran))]
         found += [(f"{name}, in these", sum(_sum(p, figure) for p in ran)) for name, figure in (("matches", "matches"), ("rows whose time is NULL", "rowsWithoutTime"))]
-        found += [("late rows, in these", sum(_late(p) for p in ran)), ("last micro-batch", last["batchId"])]
+        found += [("late rows, in these", sum(_sum(p, "lateRows") for p in ran)), ("last micro-batch", last["batchId"])]
         found += [(name, _sum(last, figure)) for name, figure in _NOW]
         return [*found, ("watermark", last["eventTime"].get("watermark", "none yet"))]
 
@@ -194,24 +193,16 @@ def _oldest_of(
 # -- numbers of a query's progress ----------------------------------------------------------------------------------------
 
 
-def _of(progress: Any) -> list[Any]:
-    """The operators of clauses in a progress."""
-    return [operator for operator in progress["stateOperators"] if operator["operatorName"] == OPERATOR]
-
-
 def _sum(progress: Any, figure: str) -> int:
-    return sum(operator["customMetrics"][figure] for operator in _of(progress))
-
-
-def _late(progress: Any) -> int:
-    return sum(operator["numRowsDroppedByWatermark"] for operator in _of(progress))
+    """Of all clauses of a query."""
+    return sum(clause[figure] for clause in figures(progress))
 
 
 def _row(progress: Any) -> tuple:
-    figures = ("keysSearched", "openKeys", "keptRows", "pendingRows", "stateBytes", "engineTimeMs")
+    names = ("keysSearched", "openKeys", "keptRows", "pendingRows", "stateBytes", "engineTimeMs")
     return (
-        progress["batchId"], progress["timestamp"], progress["numInputRows"], _sum(progress, "matches"), _late(progress), _sum(progress, "rowsWithoutTime"),
-        *(_sum(progress, figure) for figure in figures), progress["durationMs"]["triggerExecution"], progress["eventTime"].get("watermark", ""),
+        progress["batchId"], progress["timestamp"], progress["numInputRows"], _sum(progress, "matches"), _sum(progress, "lateRows"), _sum(progress, "rowsWithoutTime"),
+        *(_sum(progress, name) for name in names), progress["durationMs"]["triggerExecution"], progress["eventTime"].get("watermark", ""),
     )
 
 
@@ -220,5 +211,5 @@ def _picture(ran: list[Any]) -> str:
         return ""
     places = {name: _COLUMNS.index(name) for name in ("rows in", "matches", "late rows", "open keys", "rows kept", "bytes of state", "ms of the engine", "ms of the micro-batch")}
     rows = [_row(progress) for progress in ran]
-    figures = [Figure(name, tuple(row[place] for row in rows)) for name, place in places.items()]
-    return progress_picture(figures, [row[0] for row in rows])
+    shown = [Figure(name, tuple(row[place] for row in rows)) for name, place in places.items()]
+    return progress_picture(shown, [row[0] for row in rows])

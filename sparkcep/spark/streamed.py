@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sparkcep.errors import ToolError
 from sparkcep.spark.results import FORMATS
 from sparkcep.spark.sources import Source, SourceError, opened, sources
-from sparkcep.spark.streaming import ROCKSDB
+from sparkcep.spark.streaming import ROCKSDB, figures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -169,9 +169,10 @@ def _watch(query: StreamingQuery) -> None:
 
 def told(progress: Any) -> str:
     """A line of a query's progress."""
-    metrics = [operator["customMetrics"] for operator in progress["stateOperators"] if operator["operatorName"] == "matchRecognize"]
+    metrics = figures(progress)
     sums = {name: sum(m[name] for m in metrics) for name in ("openKeys", "keptRows", "pendingRows", "matches") if metrics and all(name in m for m in metrics)}
-    late = sum(operator["numRowsDroppedByWatermark"] for operator in progress["stateOperators"])
+    others = [operator for operator in progress["stateOperators"] if operator["operatorName"] != "matchRecognize"]
+    late = sum(m.get("lateRows", 0) for m in metrics) + sum(operator["numRowsDroppedByWatermark"] for operator in others)
     parts = [f"micro-batch {progress['batchId']}", f"{progress['numInputRows']:,} rows in"]
     parts += [f"{sums[name]:,} {word}" for name, word in (("matches", "matches"), ("openKeys", "open keys"), ("keptRows", "rows kept"), ("pendingRows", "waiting")) if name in sums]
     parts += [f"{late:,} late"] if late else []

@@ -26,6 +26,8 @@ log = logging.getLogger("sparkcep")
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
+STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
+OBSERVED = "sparkcep"  # the name under which a program of data frames is observed
 _OWN = 3  # columns before those of the rows: number of the key, state, watermark
 _PIECE = 1 << 28  # bytes of states in a batch
 
@@ -33,18 +35,18 @@ _PIECE = 1 << 28  # bytes of states in a batch
 # -- before a query starts ----------------------------------------------------------------------------------------------
 
 
-def _check(asked: dict[str, Any]) -> None:
+def check_over_stream(asked: dict[str, Any]) -> None:
     """Raises ClauseError for a clause that cannot run over a stream.
 
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
-    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores; ``stateful``:
-    nodes below the clause that keep a state.
+    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
+    will do; ``stateful``: nodes below the clause that keep a state; ``late``: the table of late rows, if there is one.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
     first = plan.order[0].name
-    if not asked["watermarks"]:
+    if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
         raise _wrong(
             plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
             f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS",
@@ -65,10 +67,30 @@ def _check(asked: dict[str, Any]) -> None:
         raise _wrong(plan, "sparkcep.mapInArrow is false, without which a clause over a stream has no operator; set it to true", UNSUPPORTED)
     if not asked["known"]:
         raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.3", UNSUPPORTED)
-    if "RocksDB" not in asked["provider"]:
+    if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
         raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {ROCKSDB}")
+    if asked.get("late"):
+        _check_late(plan, asked["late"])
     for warning in warnings(plan):
         log.warning("over a stream: %s", warning)
+
+
+def _check_late(plan: Plan, late: dict[str, Any]) -> None:
+    """Raises ClauseError for a table to which late rows cannot be appended: ``late`` as LateRows.java describes it."""
+    rows, what = late["rows"], f"sparkcep.stream.lateRows is {late['table']!r}"
+    they = f"the clause's rows have {', '.join(f'{name} {kind.upper()}' for name, kind in rows)}"
+    if not late["kind"]:
+        raise _wrong(plan, f"{what}, and there is no such table; make one first with some or all of the columns that late rows have: {they}")
+    if not late["columns"]:
+        raise _wrong(plan, f"{what}, which is a view; late rows are appended to a table")
+    for name, kind in late["columns"]:
+        found = [other for own, other in rows if own == name or (not late["cased"] and own.lower() == name.lower())]
+        if not found:
+            raise _wrong(plan, f"{what}, whose column {name} late rows do not have: {they}; leave it out of the table")
+        if len(found) > 1:
+            raise _wrong(plan, f"{what}, whose column {name} late rows have twice: {they}; name the columns apart in a subquery")
+        if found[0] != kind:
+            raise _wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type")
 
 
 _CHAINED = "a clause over a stream does not stream yet together with {}; write the clause's output to a table, and read that as a stream"
@@ -105,15 +127,19 @@ def _check_restarted(asked: dict[str, Any]) -> None:
             "the query as it was", UNSUPPORTED,
         )
     for one, other in zip(before, statements, strict=True):
-        _check_changed(one, other)
+        check_changed(one, other)
 
 
 def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raises ClauseError where a statement cannot go on with the state of the one before."""
+def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raises ClauseError where a statement cannot go on with the state of the one before.
+
+    Both have the ``format`` of the state, the ``plan`` and what Spark computes of a row (``texts``) as JSON, the ``columns`` of
+    rows with their types, and ``where``, which keys are wanted.
+    """
     plan = Plan.from_json(now["plan"])
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
     if before.get("format", 1) != now["format"]:
@@ -143,8 +169,24 @@ def _check_unordered(asked: dict[str, Any]) -> None:
 
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "stream": _check, "table": _check_unordered, "chained": _check_chained, "started": _check_started, "restarted": _check_restarted
+    "stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "started": _check_started, "restarted": _check_restarted
 }
+
+
+def figures(progress: Any) -> list[dict[str, int]]:
+    """What a query's progress says of each clause over a stream, whatever runs it: metrics by their names, and ``lateRows``."""
+    found = [
+        {**operator["customMetrics"], "lateRows": operator["numRowsDroppedByWatermark"]}
+        for operator in progress["stateOperators"] if operator["operatorName"] == "matchRecognize"
+    ]
+    seen = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    if seen is None:
+        return found
+    if "schema" in seen:  # as Connect's client reads it
+        seen = dict(zip((field["name"] for field in seen["schema"]["fields"]), seen["values"], strict=True))
+    else:
+        seen = seen.asDict() if hasattr(seen, "asDict") else seen
+    return [*found, {name: count or 0 for name, count in seen.items()}]
 
 
 # -- a micro-batch ------------------------------------------------------------------------------------------------------
@@ -180,7 +222,7 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
     states = _states(came.column(1).slice(count), -1 - number[count:], keys)
     rows = _input(rows, columns, sent, ordered)
-    stream = _stream(plan, rows.schema, ordered)
+    stream = stream_engine(plan, rows.schema, ordered)
     out = stream.engine.task.prepared.output_schema
     names = [*map(str, range(len(out) + _OWN))]
 
@@ -258,11 +300,11 @@ def _order_names(ordered: int) -> list[str]:
 
 def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> Stream:
     """The engine of :func:`stream_batches`, for rows as Spark ships them."""
-    return _stream(plan, _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
+    return stream_engine(plan, _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
 
 
 @functools.lru_cache(maxsize=16)
-def _stream(plan: str, schema: pa.Schema, ordered: int) -> Stream:
+def stream_engine(plan: str, schema: pa.Schema, ordered: int) -> Stream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows."""
     from sparkcep.engine.open import prepare
     from sparkcep.engine.revisions import RevisedStream

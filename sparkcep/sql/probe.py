@@ -37,3 +37,27 @@ class Chooser(Protocol):
     def slices(self, question: Question, *, sampled: bool) -> Slicing:
         """Chooses the slices that pay, if there are any. It is asked where the plan may be cut. ``sampled`` says whether it may
         take a sample of the table."""
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A clause that may read a stream: its plan, ``source`` and ``names`` as of a :class:`Question`, and the first ``word`` of its
+    statement. ``names`` is None where the table cannot be read by itself."""
+
+    plan: Plan
+    source: str
+    names: str | None
+    word: str
+
+    @property
+    def table(self) -> str:
+        """A query of the source alone."""
+        return f"{self.names}SELECT * FROM {self.source}"
+
+
+class Framer(Protocol):
+    """A session that makes data frames of clauses over streams."""
+
+    def frame(self, asked: Streamed) -> str | None:
+        """The name of a data frame with the rows that the table function would give; None for a clause over no stream, or one of
+        which this cannot be told. Raises ClauseError."""

@@ -41,7 +41,7 @@ from sparkcep.sql import restated
 from sparkcep.sql.arcs import with_arcs, with_promises
 from sparkcep.sql.occurrences import KEYWORD, Statement
 from sparkcep.sql.places import REGISTER_FIELD, Places
-from sparkcep.sql.probe import Chooser, Question
+from sparkcep.sql.probe import Chooser, Framer, Question, Streamed
 from sparkcep.sql.rewritten import Origin, Rewritten
 from sparkcep.sql.semijoin import KEPT, UNFILTERED, Choice, Filter, kept_keys
 from sparkcep.sql.slices import AWAY, OWN, PLACE, SLICE, UNKNOWN, WHOLE, Slices, Slicing, cut, owned, placed, slices_of, spread
@@ -56,6 +56,7 @@ _WHOLE = "struct(*) AS __whole"
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
 _MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
+NEEDED = "__sparkcep_needed"  # whether a variable wants a row
 _KEPT = 64
 _recent: dict[str, Places] = {}  # of the statements that were rewritten lately
 
@@ -70,32 +71,35 @@ def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
 
 
 def rewrite_all(
-    sql: str, settings: Settings = DEFAULT, months: tuple[Months | None, ...] = (), choose: Chooser | None = None
+    sql: str, settings: Settings = DEFAULT, months: tuple[Months | None, ...] = (), choose: Chooser | None = None, frames: Framer | None = None,
 ) -> tuple[str, list[Rewritten]]:
     """The rewritten statement and every clause in it, in text order.
 
     ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is
-    read twice to filter it, or cut into slices, asked where that is possible.
+    read twice to filter it, or cut into slices, asked where that is possible. ``frames``: makes data frames of clauses over
+    streams, where these have no operator.
     """
     if KEYWORD not in sql.upper():
         return sql, []
     if (explained := restated.asked(sql)) is not None:
-        return restated.answer(explained, _Rewriter(explained, settings, (), None).run()[1], settings), []
-    return _Rewriter(sql, settings, months, choose).run()
+        return restated.answer(explained, _Rewriter(explained, settings, (), None, None).run()[1], settings), []
+    return _Rewriter(sql, settings, months, choose, frames).run()
 
 
 def translated(
     sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None,
+    frames: Framer | None = None,
 ) -> Places | None:
     """``sql`` with its clauses rewritten, as the places by which Spark's places are found in ``sql``; None where there is no
     clause.
 
     ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because rewriting may
-    move an expression or write it twice, and ``?`` is bound by its position. ``choose``: see ``rewrite_all``.
+    move an expression or write it twice, and ``?`` is bound by its position. ``choose``, ``frames``: see
+    ``rewrite_all``.
     """
     marked = name_markers(sql) if named_markers else sql
     try:
-        out, clauses = rewrite_all(marked, settings, months, choose)
+        out, clauses = rewrite_all(marked, settings, months, choose, frames)
     except ClauseError:
         if marked != sql:
             # once more as the user wrote it, for an error with the user's own positions
@@ -164,9 +168,10 @@ class _Piece:
 
 
 class _Rewriter:
-    def __init__(self, text: str, settings: Settings, months: tuple[Months | None, ...], choose: Chooser | None) -> None:
+    def __init__(self, text: str, settings: Settings, months: tuple[Months | None, ...], choose: Chooser | None, frames: Framer | None) -> None:
         self.text = text
         self.choose = choose
+        self.frames = frames
         self.settings = settings
         self.months = months
         self.statement = Statement(text)
@@ -219,12 +224,20 @@ class _Rewriter:
             self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
-        filtering = self._filtering(plan, source, begin, months)
-        slicing = self._slicing(plan, source, begin, months)
-        sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing)
+        frame = self._frame(plan, source, begin)
+        filtering = UNFILTERED if frame else self._filtering(plan, source, begin, months)
+        slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
+        sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing, frame)
         self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, choice, filtering=filtering, slicing=slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
+
+    def _frame(self, plan: Plan, source: str, begin: int) -> str | None:
+        """The name of the data frame that has the rows of the table function, where the clause reads a stream and has no
+        operator."""
+        if self.frames is None:
+            return None
+        return self.frames.frame(Streamed(plan, source, self._names(begin), self.tokens[0].upper))
 
     def _filtering(self, plan: Plan, source: str, begin: int, months: Months | None) -> Choice:
         """Whether the clause's input is filtered by a second read of its table."""
@@ -344,7 +357,7 @@ class _Rewriter:
     def _rewritten(self, start: int, end: int) -> str:
         """A part of the statement with the clauses inside it rewritten."""
         with self._placed(self.text[start:end], start, start):
-            sql, found = rewrite_all(self.text[start:end], self.settings)
+            sql, found = rewrite_all(self.text[start:end], self.settings, frames=self.frames)
         self.found += [replace(one, origin=one.origin.shifted(start)) for one in found]
         return sql
 
@@ -433,9 +446,10 @@ def _string_value(literal: str) -> str:
 
 def subquery(
     plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED,
-    slicing: Slicing = WHOLE,
+    slicing: Slicing = WHOLE, frame: str | None = None,
 ) -> str:
-    """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says."""
+    """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says. ``frame``: the
+    table that stands for a call of the table function."""
     about = ""
     if explaining:
         from sparkcep.sql.describe import describe
@@ -443,7 +457,7 @@ def subquery(
         lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering, slicing).splitlines()])
         about = ", r'" + lines.replace("'", '"') + "'"
     slices = slicing.slices
-    call = f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"
+    call = frame or f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"
     if months:
         given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else [])
         call = f"(SELECT {', '.join(given)} FROM {call})"
@@ -567,9 +581,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     order = [_order_text(item.column, item) for item in plan.order]
     order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
-    order_only = {item.column for item in plan.order} - _needed(plan)
-    order_only |= {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
-    order_only |= {name for i, register in enumerate(plan.automaton.declared) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set()
+    order_only = _unread(plan)
     shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
         window = " ".join(
@@ -629,6 +641,34 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         join = kept_keys(plan, chosen, texts, source)
         return f"SELECT /*+ BROADCAST({KEPT}) */ {', '.join(shipped)} FROM ({inner}) AS __rows{join}{tail}"
     return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
+
+
+def stream_input(plan: Plan, source: str) -> str:
+    """A query of the rows that go to the engine where a data frame hands them over: the table function's input, whether a variable
+    wants the row, and the columns of ORDER BY, in no order.
+
+    The rewriter's own WHERE is such a column, since Spark would move a condition to the source, and rows that no variable wants
+    would not move the watermark on.
+    """
+    texts, unread = dict(plan.inputs), _unread(plan)
+    computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
+    shipped = [n for n in texts if n not in unread] + ([LETTERS] if plan.letters else [])
+    wanted = " OR ".join(f"({text})" for text in plan.prefilter) or "true"
+    computed += [f"coalesce({wanted}, false) AS {NEEDED}", *free_names(plan)]
+    if plan.rows != ONE_ROW:
+        computed.insert(0, "*")
+        shipped = [f"* EXCEPT ({', '.join(sorted({*unread, NEEDED}))})"]
+    elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
+        computed.append(_WHOLE)
+    order = [f"{item.column} AS __s{i}" for i, item in enumerate(plan.order)]
+    return f"SELECT {', '.join([*(shipped or ['0 AS __row']), NEEDED, *order])} FROM (SELECT {', '.join(computed)} FROM {source})"
+
+
+def _unread(plan: Plan) -> set[str]:
+    """Columns that are computed and go to no engine: of ORDER BY alone, and those that ask for names."""
+    unread = {item.column for item in plan.order} - _needed(plan)
+    unread |= {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
+    return unread | ({name for i, register in enumerate(plan.automaton.declared) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set())
 
 
 def free_names(plan: Plan) -> list[str]:

@@ -45,13 +45,15 @@ Q1 = _SELECTION + """FIRST(ts) AS since, LAST(ts) AS until, r2 AS v_patterns
 
 
 class Case(NamedTuple):
-    """``share``: of how many rows come up to two seconds late; ``rows``: unless ``--rows`` says fewer."""
+    """``share``: of how many rows come up to two seconds late; ``rows``: unless ``--rows`` says fewer; ``frames``: whether the
+    clause runs as a program of data frames, too."""
 
     clause: str
     rows: int = 2_000_000
     keys: int = 1000
     batch: int = 100_000
     share: float = 1.0
+    frames: bool = False
 
 
 CASES = {
@@ -60,6 +62,7 @@ CASES = {
     "v_memory_1": Case(CLAUSE, 250_000, batch=50_000), "v_memory_2": Case(CLAUSE, 500_000, batch=50_000), "v_memory_4": Case(CLAUSE, 1_000_000, batch=50_000),
     "v_memory_8": Case(CLAUSE, batch=50_000),
     "kleene": Case(KLEENE), "three": Case(THREE), "top": Case(TOP, 800_000), "automaton": Case(Q1),
+    "v_frames": Case(CLAUSE, 800_000, frames=True), "v_keys_frames": Case(CLAUSE, 400_000, 100_000, frames=True),
 }  # fmt: skip
 
 
@@ -123,9 +126,17 @@ def run(rows: int, shapes: Sequence[str] = (), repeats: int = 3) -> dict:
     return {name: _measured(name, case._replace(rows=min(rows, case.rows)), repeats) for name, case in CASES.items() if not shapes or name in shapes}
 
 
+def _by_frames(spark, clause: str):
+    spark.conf.set("sparkcep.stream.route", "frames")
+    try:
+        return spark.sql(clause)
+    finally:
+        spark.conf.unset("sparkcep.stream.route")
+
+
 def _measured(case_name: str, case: Case, repeats: int) -> dict:
     spark = session({"spark.sql.streaming.stateStore.providerClass": PROVIDER, "spark.sql.shuffle.partitions": "2"})
-    found: dict[str, list[dict]] = {"floor": [], "clause": []}
+    found: dict[str, list[dict]] = {"floor": [], "clause": [], **({"frames": []} if case.frames else {})}
     with tempfile.TemporaryDirectory() as work:
         source = Path(work, "in")
         source.mkdir()
@@ -141,6 +152,8 @@ def _measured(case_name: str, case: Case, repeats: int) -> dict:
             "floor": lambda: ticks.select("symbol", "ts", "price").repartition("symbol").mapInArrow(dropped, "symbol STRING, ts TIMESTAMP, price INT"),
             "clause": lambda: spark.sql(case.clause),
         }
+        if case.frames:
+            ways["frames"] = lambda: _by_frames(spark, case.clause)
         for i in range(repeats + 1):
             for name, frame in ways.items():
                 checkpoint = Path(work, "checkpoint")

@@ -14,6 +14,7 @@ from sparkcep.engine import log as log_engine
 from sparkcep.engine.foreseen import Foreseen
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.search.changes import S_RECORDS
+from sparkcep.search.computations import S_EVENTS
 from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
@@ -361,3 +362,26 @@ def test_late_rows_are_taken_many_at_a_time(monkeypatch):
     )
     assert len(run(text, {0: rows})[0]) > 300
     assert calls[0] < 50
+
+
+def test_what_went_takes_no_room(monkeypatch):
+    """A match of 4 rows that comes and goes 400 times counts once for the limits, and its number is given again."""
+    monkeypatch.setattr(changelog_engine, "FLUSH", 16)
+    left, told = [], log_engine.Log.told
+
+    def counted(self):
+        found = told(self)
+        left.append((int(self.state[S_EVENTS]), int(self.state[S_RECORDS])))
+        return found
+
+    monkeypatch.setattr(log_engine.Log, "told", counted)
+    row = {"v": 1, "w": 0, "s": None, "n": None}
+    rows = [row | {"id": i, "op": "insert", "at": i} for i in range(4)]
+    rows += [row | {"id": 1, "op": ("retract", "insert")[i % 2], "at": 4 + i} for i in range(800)]
+    text = (
+        "PARTITION BY p ORDER BY id MEASURES CHANGE() AS c, count(*) AS n AUTOMATON (REGISTER n INT = 0 STATE q1 START, q2 FINAL ARC FROM q1 TO q1 WHEN n < 3 SET n = n + 1 "
+        "ARC FROM q1 TO q2 WHEN n = 3) CHANGES IN op ARRIVAL BY at REPORT CHANGES"
+    )
+    found = run(text, {0: rows}, settings=Settings(max_matches=3))
+    assert [row["c"] for row in found[0]] == ["insert", *["retract", "insert"] * 400]
+    assert len(left) > 40 and max(events for events, _ in left) <= 32 and max(records for _, records in left) <= 12

@@ -30,6 +30,7 @@ from tests.selection import first
 
 HEAD = "PARTITION BY p ORDER BY id MEASURES"
 OWN = "CHANGE() AS change, CHANGE_NUMBER() AS change_number,"
+IDENTIFIED = "MATCH_ID() AS match_id,"
 ALL = "ALL MATCHES"
 WINDOW = "WINDOW INTERVAL '5' MICROSECONDS"
 SUM = (
@@ -56,6 +57,19 @@ class Event:
     batch: int
     retracts: int  # the number of the event that it takes away, -1 of a row that comes
     row: dict
+
+
+def _identified(live: dict, known: dict, id: tuple, change: str, match: tuple, row: tuple) -> None:
+    """At any time no two matches of a key have one id, and what is taken back is what was told under it. ``live``: output rows
+    by id; ``known``: ids of the changes that were seen."""
+    assert known.setdefault(match, id) == id  # all rows of one match have it
+    if change == "insert":
+        assert live.setdefault(id, (match, []))[0] == match
+        live[id][1].append(row)
+    else:
+        live[id][1].remove(row)
+        if not live[id][1]:
+            del live[id]
 
 
 def events_of(rng: random.Random, keys: int, batches: int, delay: int) -> tuple[list[Event], list[int]]:
@@ -126,7 +140,8 @@ def compared(text: str, rng: random.Random, keys: int = 4, batches: int = 9) -> 
     """(changes told, retractions among them) of one clause over one stream."""
     held = rng.choice(["", "SPECULATE ALL", "SPECULATE NONE", "SPECULATE INTERVAL '2' MICROSECONDS"])
     ahead = {"SPECULATE NONE": 0, "SPECULATE INTERVAL '2' MICROSECONDS": 2}.get(held, 1 << 40)
-    plan, plain = planned(text.format(own=OWN, changes=f"CHANGES IN op REPORT CHANGES {held}")), planned(text.format(own="", changes=""))
+    own = OWN + rng.choice(["", IDENTIFIED])
+    plan, plain = planned(text.format(own=own, changes=f"CHANGES IN op REPORT CHANGES {held}")), planned(text.format(own="", changes=""))
     check_stream(plan)
     events, marks = events_of(rng, keys, batches, rng.choice([0, 2, 5]))
     if not events:
@@ -139,6 +154,7 @@ def compared(text: str, rng: random.Random, keys: int = 4, batches: int = 9) -> 
     order = (*prepared.plan.order[:1], prepared.plan.order[0]._replace(name="n"))
     prepared = replace(prepared, strategy=replace(prepared.strategy, plan=replace(prepared.plan, order=order)))
     told, states, due, last, stream = Counter(), {}, {}, {}, None
+    live: dict[tuple, tuple] = {}
     changes = retractions = 0
     gone = {event.retracts: event.batch for event in events if event.retracts >= 0}
     for batch, watermark in enumerate(marks):
@@ -154,9 +170,14 @@ def compared(text: str, rng: random.Random, keys: int = 4, batches: int = 9) -> 
         both = {"insert": set(), "retract": set()}
         for leaves in tables:
             outputs = dict(plan.outputs)
-            for row, change, count in zip(shown(plan, leaves, names), leaves.column(outputs["change"]).to_pylist(), leaves.column(outputs["change_number"]).to_pylist(), strict=True):
+            ids = leaves.column(outputs["match_id"]).to_pylist() if own != OWN else [None] * leaves.num_rows
+            numbers, kinds = (leaves.column(outputs[name]).to_pylist() for name in ("change_number", "change"))
+            known: dict[int, tuple] = {}
+            for row, change, count, id in zip(shown(plan, leaves, names), kinds, numbers, ids, strict=True):
                 told[row] += 1 if change == "insert" else -1
-                both[change].add(row)
+                both[change].add((row, id))
+                if id is not None:
+                    _identified(live, known, (row[0], id), change, (row[0], count), row)
                 assert count - last.get(row[0], 0) in (0, 1)
                 last[row[0]] = count
                 changes, retractions = changes + 1, retractions + (change == "retract")
@@ -239,3 +260,46 @@ def test_nothing_is_kept_of_a_key_that_is_silent():
         tables, left = drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), left.states, watermark))
         assert not tables
     assert watermark >= 5
+
+
+@pytest.mark.parametrize("text", [CLAUSES[0], CLAUSES[4], CLAUSES[6]])
+def test_a_match_that_is_told_again_has_its_id_again(text):
+    """Whatever stood before its rows in the meantime."""
+    text = text.format(own=OWN + IDENTIFIED, changes="CHANGES IN op REPORT CHANGES")
+    events = [_event(None, v, at) for at, v in ((10, 2), (11, 3), (12, 1))] + [_event("retract", 3, 11), _event(None, 0, 4), _event(None, 3, 11)]
+    told: list[dict] = []
+    states = [b""]
+    for came in ([0, 1, 2], [3], [4], [5]):
+        stream, table = _stream_of(text, events)
+        tables, left = drained(stream.advance(table.take(pa.array(came)), np.zeros(len(came), dtype=np.int64), states, 1))
+        states = left.states
+        outputs = dict(stream.plan.outputs)
+        told += [{name: row[outputs[name]] for name in outputs if outputs[name] in row} for part in tables for row in part.to_pylist()]
+    ids: dict[str, set] = {}
+    for row in told:
+        ids.setdefault(str({name: value for name, value in row.items() if name not in ("change", "change_number", "match_id")}), set()).add(row["match_id"])
+    again = [row for row in told if row["change"] == "insert" and row["match_id"] in {other["match_id"] for other in told if other["change"] == "retract"}]
+    assert len(again) > 1 and all(len(some) == 1 for some in ids.values())
+
+
+def test_matches_that_nothing_tells_apart_have_numbers():
+    text = CLAUSES[6].format(own=OWN + IDENTIFIED, changes="CHANGES IN op REPORT CHANGES")
+    stream, table = _stream_of(text, [_event(None, 1, 3), _event(None, 1, 3), _event(None, 4, 5)])
+    tables, _ = drained(stream.advance(table, np.zeros(3, dtype=np.int64), [b""], 1))
+    ids = [row[dict(stream.plan.outputs)["match_id"]] for part in tables for row in part.to_pylist()]
+    assert len(ids) == len(set(ids)) > 2 and any(id.endswith("-2") for id in ids)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HEAD} {{own}} LAST(v) AS k EVENT SELECTION SKIP TILL ANY MATCH {ALL} PATTERN (A (B | C)) {WINDOW} {{changes}}",
+        f"{HEAD} {{own}} LAST(id) AS k AUTOMATON (REGISTER n INT = 0 STATE q2 FINAL ARC FROM q0 TO q1 SET n = 1 ARC FROM q0 TO q1 SET n = 2 ARC FROM q1 TO q2) {WINDOW} {{changes}}",
+    ],
+)
+def test_what_a_match_is_tells_it_apart(text):
+    """Variables of its rows, and registers, though no measure tells them."""
+    stream, table = _stream_of(text.format(own=OWN + IDENTIFIED, changes="CHANGES IN op REPORT CHANGES"), [_event(None, 1, 3), _event(None, 4, 5)])
+    tables, _ = drained(stream.advance(table, np.zeros(2, dtype=np.int64), [b""], 1))
+    ids = [row[dict(stream.plan.outputs)["match_id"]] for part in tables for row in part.to_pylist()]
+    assert len(ids) == len(set(ids)) == 2 and not any("-" in id for id in ids)

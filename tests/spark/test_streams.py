@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -279,6 +280,7 @@ def test_errors_of_watermarks_and_settings(spark, rate):
     clause = f"{HEAD} PATTERN (A B)"
     assert 'withWatermark("timestamp"' in refused(spark, f"SELECT * FROM rate_without MATCH_RECOGNIZE ({clause})")
     assert "column of its watermark, other" in refused(spark, f"SELECT * FROM rate_other MATCH_RECOGNIZE ({clause})")
+    assert spark.sql(f"WITH r AS (SELECT * FROM rate_stream) SELECT * FROM r MATCH_RECOGNIZE ({clause})").isStreaming  # it is not below the clause
     inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
     assert "SPARKCEP.STREAM" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")
     deduplicated = "(SELECT timestamp, p, max(value) AS value FROM rate_stream GROUP BY timestamp, p)"
@@ -348,5 +350,11 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
     told = names["query"]._jsq.explainInternal(False)
+    with sqlite3.connect("alerts.db") as database:
+        found = database.execute("SELECT symbol, price_was, price FROM alerts ORDER BY symbol, price DESC").fetchall()
+    assert found == [("A", 10, 9), ("A", 9, 8), ("A", 8, 7), ("B", 5, 4)]
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    for block in re.findall(r"```text\n((?:MERGE|CREATE) .*?)```", page, re.S):
+        assert re.search("MergeInto|AutoCdcInto", parser.parsePlan(block).toString())
     line = re.search(r"```\n(MatchRecognize match_recognize\(.*\))\n```", page)[1]
     assert line.partition("(")[2].rstrip(")") in told

@@ -71,6 +71,11 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     active = on;
   }
 
+  /** Whether this Spark can run a clause over a stream by the operator. */
+  public static boolean hasOperator() {
+    return Streams.isKnown();
+  }
+
   static boolean isActive() {
     return active;
   }

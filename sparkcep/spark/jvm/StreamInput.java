@@ -11,8 +11,8 @@ import scala.collection.immutable.Seq;
  * The rows of a stream that a clause searches, by keys and order: it stands where a table is distributed and sorted, which Spark
  * refuses over a stream.
  *
- * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known; {@code number}:
- * that of the mark in its plan.
+ * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known; {@code late}: the
+ * column with what goes to the table of late rows, if there is one; {@code number}: that of the mark in its plan.
  */
 public final class StreamInput extends LogicalPlan {
   private static final long serialVersionUID = 1L;
@@ -20,13 +20,15 @@ public final class StreamInput extends LogicalPlan {
   private final Seq<Expression> keys;
   private final Seq<SortOrder> order;
   private final String texts;
+  private final Seq<Attribute> late;
   private final int number;
   private final LogicalPlan child;
 
-  public StreamInput(Seq<Expression> keys, Seq<SortOrder> order, String texts, int number, LogicalPlan child) {
+  public StreamInput(Seq<Expression> keys, Seq<SortOrder> order, String texts, Seq<Attribute> late, int number, LogicalPlan child) {
     this.keys = keys;
     this.order = order;
     this.texts = texts;
+    this.late = late;
     this.number = number;
     this.child = child;
   }
@@ -43,12 +45,16 @@ public final class StreamInput extends LogicalPlan {
     return texts;
   }
 
+  Seq<Attribute> late() {
+    return late;
+  }
+
   int number() {
     return number;
   }
 
   StreamInput withNumber(int other) {
-    return other == number ? this : new StreamInput(keys, order, texts, other, child);
+    return other == number ? this : new StreamInput(keys, order, texts, late, other, child);
   }
 
   LogicalPlan child() {
@@ -67,17 +73,17 @@ public final class StreamInput extends LogicalPlan {
 
   @Override
   public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
-    return new StreamInput(keys, order, texts, number, children.apply(0));
+    return new StreamInput(keys, order, texts, late, number, children.apply(0));
   }
 
   @Override
   public int productArity() {
-    return 5;
+    return 6;
   }
 
   @Override
   public Object productElement(int i) {
-    return new Object[] {keys, order, texts, number, child}[i];
+    return new Object[] {keys, order, texts, late, number, child}[i];
   }
 
   @Override

@@ -55,6 +55,7 @@ final class Streams {
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
   private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
+  static final String LATE = "sparkcep.late"; // likewise: the table of late rows
   private static final String NEEDED = "__needed"; // whether a variable wants a row
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
   private static final Set<String> STATEFUL = Set.of(
@@ -111,36 +112,60 @@ final class Streams {
     Seq<SortOrder> order = MatchStrategy.seq(CollectionConverters.asJava(sort.order()).stream().skip(keys).toList());
     check(plan, order, asked.child());
     List<Attribute> condition = new ArrayList<>();
-    LogicalPlan rows = unfiltered(asked.child(), condition);
-    LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), 0, rows);
+    List<Attribute> late = new ArrayList<>();
+    LogicalPlan rows = unfiltered(asked.child(), condition, late);
+    if (late.isEmpty() && !LateRows.table().isEmpty()) {
+      throw new IllegalStateException("the rows of a stream are not those that the rewriter computes");
+    }
+    LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), MatchStrategy.seq(late), 0, rows);
     List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
     return condition.isEmpty() ? input : new Project(MatchStrategy.seq(before), new Filter(condition.get(0), input));
   }
 
   /**
    * The rows without the rewriter's own WHERE, whose condition becomes a column: below the mark Spark would move it to the source,
-   * and rows that no variable wants would not move the watermark on.
+   * and rows that no variable wants would not move the watermark on. {@code late} gets a column with what goes to the table of late
+   * rows, where there is one.
    */
-  private static LogicalPlan unfiltered(LogicalPlan rows, List<Attribute> condition) {
+  private static LogicalPlan unfiltered(LogicalPlan rows, List<Attribute> condition, List<Attribute> late) {
     if (rows instanceof SubqueryAlias alias) {
-      return new SubqueryAlias(alias.identifier(), unfiltered(alias.child(), condition));
+      return new SubqueryAlias(alias.identifier(), unfiltered(alias.child(), condition, late));
     }
     if (!(rows instanceof Project project)) {
       return rows;
     }
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
-    if (columns.stream().noneMatch(column -> column instanceof Alias alias && alias.name().equals("__o0"))) { // not where rows are computed
-      LogicalPlan child = unfiltered(project.child(), condition);
+    if (!isComputed(project)) {
+      LogicalPlan child = unfiltered(project.child(), condition, late);
       columns.addAll(condition);
+      columns.addAll(late);
       return new Project(MatchStrategy.seq(columns), child);
     }
-    if (!(project.child() instanceof Filter filter)) {
-      return rows;
+    LogicalPlan source = project.child();
+    if (source instanceof Filter filter) {
+      NamedExpression needed = own(filter.condition(), NEEDED);
+      columns.add(needed);
+      condition.add(needed.toAttribute());
+      source = filter.child();
     }
-    NamedExpression needed = own(filter.condition(), NEEDED);
-    columns.add(needed);
-    condition.add(needed.toAttribute());
-    return new Project(MatchStrategy.seq(columns), filter.child());
+    if (!LateRows.table().isEmpty()) {
+      NamedExpression carried = LateRows.column(LateRows.rows(source));
+      columns.add(carried);
+      late.add(carried.toAttribute());
+    }
+    return new Project(MatchStrategy.seq(columns), source);
+  }
+
+  /** Whether the rewriter's columns are computed there. */
+  private static boolean isComputed(Project project) {
+    return CollectionConverters.asJava(project.projectList()).stream().anyMatch(column -> column instanceof Alias alias && alias.name().equals("__o0"));
+  }
+
+  /** The rows of which the rewriter's columns are computed. */
+  private static LogicalPlan source(LogicalPlan rows) {
+    boolean computed = rows instanceof Project project && isComputed(project);
+    LogicalPlan child = rows.children().head();
+    return !computed ? source(child) : child instanceof Filter filter ? filter.child() : child;
   }
 
   /** Asks the rewriter's process what is wrong with a clause over these rows. */
@@ -156,6 +181,9 @@ final class Streams {
     ArrayNode columns = request.putArray("watermarks");
     ArrayNode stateful = request.putArray("stateful");
     collect(rows, columns, stateful);
+    if (!LateRows.table().isEmpty() && !order.isEmpty()) {
+      request.set("late", LateRows.described(LateRows.rows(source(rows))));
+    }
     raise(PythonFunctions.asked(request));
   }
 
@@ -186,7 +214,7 @@ final class Streams {
     for (LogicalPlan columns = rows; columns instanceof SubqueryAlias || columns instanceof Project; columns = columns.children().head()) {
       if (columns instanceof Project project) {
         for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
-          if (column instanceof Alias alias && alias.name().startsWith("__") && !texts.has(alias.name())) {
+          if (column instanceof Alias alias && alias.name().startsWith("__") && !alias.name().equals(LateRows.COLUMN) && !texts.has(alias.name())) {
             texts.put(alias.name(), unqualified(alias.child()).sql());
           }
         }
@@ -305,8 +333,8 @@ final class Streams {
   }
 
   /**
-   * What a stateful operator is made of: {@code rows} has the columns that go to Python, those of ORDER BY and the keys, in this
-   * order.
+   * What a stateful operator is made of: {@code rows} has the columns that go to Python, those of ORDER BY, the keys and what goes
+   * to the table of late rows, in this order.
    */
   record Parts(LogicalPlan rows, List<NamedExpression> columns, List<Attribute> keys, ArrayNode names, int ordered) {}
 
@@ -338,6 +366,10 @@ final class Streams {
       columns.add(column);
       keys.add(column.toAttribute());
     }
+    for (Attribute late : CollectionConverters.asJava(input.late())) { // behind the keys: it does not go to Python either
+      read.add(late);
+      columns.add(own(late, LateRows.COLUMN));
+    }
     return new Parts(with(call.table(), read), columns, keys, shipment.names(), ordered);
   }
 
@@ -355,7 +387,7 @@ final class Streams {
   }
 
   /** A column of its own, which is no column of a watermark: late rows are told by the operator itself. */
-  private static NamedExpression own(Expression value, String name) {
+  static NamedExpression own(Expression value, String name) {
     return new Alias(
         value, name, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()), Option.apply(Metadata.empty()), MatchStrategy.seq(List.<String>of()));
   }
@@ -390,7 +422,7 @@ final class Streams {
     ObjectNode statement = JsonNodeFactory.instance.objectNode();
     statement.put("format", STATE_FORMAT).put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
     ArrayNode columns = statement.putArray("columns");
-    for (int i = 0; i < parts.columns().size() - parts.keys().size(); i++) {
+    for (int i = 0; i < parts.columns().size() - parts.keys().size() - input.late().size(); i++) {
       columns.addArray().add(parts.columns().get(i).name()).add(((Expression) parts.columns().get(i)).dataType().catalogString());
     }
     return statement;
@@ -401,11 +433,13 @@ final class Streams {
       Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
       SparkPlan nothing) {
     ObjectNode statement = statement(call, input, parts, plan);
-    int sent = parts.columns().size() - parts.keys().size();
+    int sent = parts.columns().size() - parts.keys().size() - input.late().size();
     List<Attribute> all = new ArrayList<>(CollectionConverters.asJava(output));
     all.add(column("__k", DataTypes.IntegerType, Metadata.empty()));
     all.add(column("__state", DataTypes.BinaryType, Metadata.empty()));
-    all.add(column("__due", DataTypes.LongType, new MetadataBuilder().putString(STATEMENT, statement.toString()).build()));
+    MetadataBuilder said = new MetadataBuilder().putString(STATEMENT, statement.toString());
+    boolean tells = !input.late().isEmpty();
+    all.add(column("__due", DataTypes.LongType, (tells ? said.putString(LATE, LateRows.table()) : said).build()));
     StructType schema = call.function().elementSchema();
     schema = schema.add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__due", DataTypes.LongType);
     PythonFunction like = call.function().func();
@@ -416,6 +450,9 @@ final class Streams {
     JsonNode answer = PythonFunctions.asked(request);
     List<Expression> lines = new ArrayList<>(told); // for EXPLAIN
     lines.add(new Literal(UTF8String.fromString(answer.get("kept").asText()), DataTypes.StringType));
+    if (tells) {
+      lines.add(new Literal(UTF8String.fromString("late rows are appended to " + LateRows.table()), DataTypes.StringType));
+    }
     PythonFunction function = new SimplePythonFunction(
         PythonFunctions.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
     Expression udf = (Expression) PythonFunctions.construct(

@@ -216,6 +216,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   @Override
   public RDD<InternalRow> doExecute() {
     metrics();
+    appendLate();
     ClassTag<InternalRow> tag = ClassTag$.MODULE$.apply(InternalRow.class);
     var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(left().execute(), tag);
     org.apache.spark.sql.classic.SparkSession session = session(); // a query's own
@@ -242,13 +243,38 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   StructType sent() {
     StructType sent = new StructType();
     List<Attribute> columns = columns();
-    for (Attribute column : columns.subList(0, columns.size() - groupingAttributes().size())) {
+    for (Attribute column : columns.subList(0, sentCount())) {
       sent = sent.add("c" + sent.length(), column.dataType(), true);
     }
     return sent;
   }
 
-  /** The columns of a row: those that go to Python, of which the last are of ORDER BY, then the keys. */
+  /** Appends late rows to their table, where there is one. */
+  private void appendLate() {
+    if (lateTable() == null || eventTimeWatermarkForLateEvents().isEmpty()) {
+      return;
+    }
+    int place = columns().size() - 1;
+    LateTable.append(
+        session(), lateTable(), left().execute(), time(), place, (StructType) columns().get(place).dataType(), Input.micros(eventTimeWatermarkForLateEvents()), getStateInfo(),
+        session().sessionState().newHadoopConf());
+  }
+
+  /** The table of late rows; null without one. */
+  private String lateTable() {
+    var said = output().last().metadata();
+    return said.contains(Streams.LATE) ? said.getString(Streams.LATE) : null;
+  }
+
+  /** How many columns of a row go to Python. */
+  private int sentCount() {
+    return columns().size() - groupingAttributes().size() - (lateTable() == null ? 0 : 1);
+  }
+
+  /**
+   * The columns of a row: those that go to Python, of which the last are of ORDER BY, the keys, and what goes to the table of late
+   * rows.
+   */
   private List<Attribute> columns() {
     return scala.jdk.javaapi.CollectionConverters.asJava(left().output());
   }
@@ -317,7 +343,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
   }
 
-  /** A row without the keys at its end, which do not go to Python. */
+  /** A row without the columns at its end that do not go to Python. */
   private static final class Sent extends JoinedRow {
     private static final long serialVersionUID = 1L;
 
@@ -368,7 +394,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       keyOf = projection;
       fields = operator.groupingAttributes().size();
       nothing = new GenericInternalRow(operator.left().output().size());
-      joined = new Sent(HEAD + nothing.numFields() - fields);
+      joined = new Sent(HEAD + operator.sentCount());
       time = operator.time();
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
@@ -400,7 +426,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         if (next.isNullAt(time)) {
           untimed.add(1);
           row = keepsUntimed ? next : null;
-        } else if (next.getLong(time) <= late) {
+        } else if (LateTable.isLate(next, time, late)) {
           dropped.add(1);
         } else {
           row = next;

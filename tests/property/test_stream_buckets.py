@@ -1,0 +1,177 @@
+"""A clause over a stream by buckets of keys: rows in disorder, some of them late, in tasks and micro-batches cut anywhere, and
+bytes between these, against the answer over a table of the rows that were not late."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import math
+import random
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from sparkcep.engine.buckets import Bucket, Layout, advance, distinct, output, pieces, read
+from sparkcep.engine.open import prepare
+from sparkcep.engine.stream import Stream
+from sparkcep.errors import MatchRuntimeError
+from tests.property.in_process import drained
+from tests.property.test_streams_differential import HEAD, PEAKS, WINDOW, _ordered, batch, planned, rows_of, timed
+from tests.selection import first
+
+CLAUSES = [
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, count(*) AS c PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 2, B AS v >= PREV(v), C AS w > 0",
+    f"{HEAD} MATCH_NUMBER() AS n, FIRST(id) AS a, LAST(id) AS z PATTERN (^ A B* C) {WINDOW} DEFINE B AS v > 0, C AS w > 0",
+    f"{HEAD} MATCH_NUMBER() AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 2, B AS v > 0, C AS w > 0",
+    f"{HEAD} A.id AS a, C.id AS z EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N C) {WINDOW} DEFINE A AS v < 2, N AS v = 2, C AS w > 0",
+    f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n {PEAKS} {WINDOW}",
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z PATTERN (A B+) DEFINE A AS v < 2, B AS v < 9",  # which a row far behind ends
+]
+FAR = 10_000  # microseconds behind all rows
+DELAY = 4
+
+
+def came(plan, rng: random.Random) -> pa.Table:
+    """Random rows in the order in which they come: most in less disorder than the watermark allows for, some in more."""
+    rows = rows_of(rng, rng.randint(1, 9), 25)
+    rows[99] = []
+    for row in (rows[p] for p in rows):
+        row.append({"id": FAR, "v": 9, "w": -1, "s": None})
+    # the last watermark is far behind these, or with them
+    rows[99].append({"id": rng.choice([3 * FAR, FAR + DELAY + 1]), "v": 9, "w": -1, "s": None})
+    table = timed(plan, rows)
+    time = np.asarray(table.column("__s0").cast(pa.int64()))
+    return table.take(pa.array(np.argsort(time + np.array([rng.choice([0, 1, DELAY, 12 * DELAY]) for _ in time]), kind="stable")))
+
+
+def cuts(count: int, rng: random.Random, parts: int) -> list[tuple[int, int]]:
+    at = [0, *sorted(rng.randint(0, count) for _ in range(parts - 1)), count]
+    return list(zip(at, at[1:]))
+
+
+def told_by_buckets(plan, table: pa.Table, rng: random.Random) -> tuple[list[str], np.ndarray, collections.Counter]:
+    """What buckets tell, which rows are late, and what was counted. As Spark calls them: with pieces, or where the watermark
+    moved."""
+    wanted = pa.array([True] * table.num_rows)
+    names = [name for name in table.column_names if name not in ("__s0", "__s1")]
+    layout = Layout(tuple(names), tuple(map(names.index, plan.keys)), 2, rng.choice([1, 2, 5]))
+    rows = table.select(names).append_column("__needed", wanted).append_column("__s0", table.column("__s0")).append_column("__s1", table.column("__s1"))
+    schema = layout.piece_schema(rows.schema)
+    prepared = _ordered(prepare(plan, table.select(names).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
+    engine = Stream(prepared, schema, layout.order)
+    time = np.asarray(table.column("__s0").cast(pa.int64()))
+    states: dict[int, bytes] = {}
+    told, late, counted = [], np.zeros(len(time), dtype=bool), collections.Counter()
+    watermark, latest = 0, 0
+    micro_batches = cuts(table.num_rows, rng, rng.randint(3, 9)) + [(table.num_rows,) * 2] * 2
+    for begin, end in micro_batches:
+        before, watermark = watermark, latest
+        late[begin:end] = time[begin:end] <= before
+        parts: list[list[bytes]] = [[] for _ in range(layout.buckets)]
+        tasks = [(begin + a, begin + b) for a, b in cuts(end - begin, rng, rng.randint(1, 3))] if end > begin else []
+        for a, b in tasks:
+            for some in pieces(rows.slice(a, b - a).to_batches(max_chunksize=7), layout):
+                for bucket, piece in enumerate(some):
+                    parts[bucket] += [] if piece is None else [piece]
+        for bucket, found in enumerate(parts):
+            if tasks or watermark > before:
+                known = Bucket.read(states[bucket]) if bucket in states else Bucket.new(b"{}")
+                tables, (after, numbers) = drained(advance(engine, found, known, watermark))
+                out = prepared.output_schema
+                told += [str(row) for piece in output(tables) for one in read(piece, out) for row in one.to_pylist()]
+                states[bucket] = after.written()
+                counted.update({name: getattr(numbers, name) for name in ("late", "matches")})
+        latest = max([latest, *(time[begin:end] - DELAY - 1).tolist()])
+    counted["open"] = sum(Bucket.read(state).keys.num_rows for state in states.values())
+    return told, late, counted
+
+
+@pytest.mark.parametrize("text", CLAUSES)
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_what_buckets_tell_is_the_answer_over_the_rows_that_were_not_late(text, seed):
+    rng, compared, dropped = random.Random(f"{text} {seed}"), 0, 0
+    for _ in range(8):
+        plan = planned(text)
+        table = came(plan, rng)
+        told, late, counted = told_by_buckets(plan, table, rng)
+        ordered = table.filter(pa.array(~late)).sort_by([("__p0", "ascending"), ("__s0", "ascending"), ("__s1", "ascending")])
+        answer = [str(row) for row in batch(plan, ordered, np.ones(ordered.num_rows, dtype=bool)).to_pylist()]
+        wanted, found = collections.Counter(answer), collections.Counter(told)
+        assert not found - wanted, (text, found - wanted)
+        undecided = [row for row in (wanted - found).elements() if not re.search(rf"{FAR}|{FAR + DELAY + 1}|{3 * FAR}", row)]
+        assert not undecided, (text, undecided)
+        assert counted["late"] == late.sum()
+        compared, dropped = compared + len(told), dropped + int(late.sum())
+    assert compared > 8 and dropped > 3
+
+
+# -- keys ---------------------------------------------------------------------------------------------------------------
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two keys are one, as Spark groups: NULL is NULL, NaN is NaN, 0.0 is -0.0."""
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (math.isnan(a) and math.isnan(b))
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return same(list(a.values()), list(b.values()))
+    return type(a) is type(b) and a == b
+
+
+FLOATS = [0.0, -0.0, math.nan, -math.nan, 1.5, None]
+DAYS = [datetime.datetime(2026, 1, 1), datetime.datetime(1, 1, 1), None]
+COLUMNS = {
+    "long": ([0, 1, 2**60, 2**60 + 1, None], pa.int64()),
+    "text": (["", "a", "None", "'", "a\0", None], pa.string()),
+    "binary": ([b"", b"a", None], pa.binary()),
+    "double": (FLOATS, pa.float64()),
+    "float": (FLOATS, pa.float32()),
+    "boolean": ([True, False, None], pa.bool_()),
+    "time": (DAYS, pa.timestamp("us", "Europe/Berlin")),
+    "local": (DAYS, pa.timestamp("us")),
+    "day": ([datetime.date(2026, 1, 1), datetime.date(9999, 12, 31), None], pa.date32()),
+    "length": ([datetime.timedelta(1), datetime.timedelta(0, 86400), None], pa.duration("us")),
+    "number": ([decimal.Decimal("1.50"), decimal.Decimal("1.5"), decimal.Decimal(-2), None], pa.decimal128(12, 2)),
+    "nothing": ([None], pa.null()),
+    "list": ([[], [0.0], [-0.0], [None], [1.5, 0.0], None], pa.list_(pa.float64())),
+    "struct": ([{"a": 0.0, "b": "x"}, {"a": -0.0, "b": "x"}, {"a": None, "b": None}, {"a": 1.5, "b": None}, None], pa.struct([("a", pa.float64()), ("b", pa.string())])),
+    "nested": ([[{"a": [DAYS[0]]}], [{"a": [None]}], [{"a": None}], [None], None], pa.list_(pa.struct([("a", pa.list_(pa.timestamp("us")))]))),
+}
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in COLUMNS), ("long", "text"), ("double", "struct", "text"), ()])
+def test_keys_are_one_where_spark_groups_them(names):
+    rng = random.Random(str(names))
+    columns = [pa.array([rng.choice(COLUMNS[name][0]) for _ in range(60)], COLUMNS[name][1]).slice(7, 50) for name in names]
+    number, keys = distinct(columns, 50)
+    rows = list(zip(*(column.to_pylist() for column in columns), strict=True)) or [()] * 50
+    assert len(set(keys)) == len(keys) == len(set(number.tolist()))
+    for i, one in enumerate(rows):
+        for j, other in enumerate(rows):
+            assert (number[i] == number[j]) == same(one, other), (one, other)
+    # the bytes are the same whatever other rows there are
+    again, others = distinct([column.take(pa.array([7, 3, 9])) for column in columns], 3)
+    assert [others[n] for n in again] == [keys[number[i]] for i in (7, 3, 9)]
+
+
+def test_damaged_bytes_are_told():
+    known = Bucket.new(b"{}").written()
+    assert Bucket.read(known) == Bucket.new(b"{}")
+    for damaged in (b"", known[:-30], known.replace(b"sparkcep", b"sparkpec"), known.replace(b'"layout": 1', b'"layout": 7')):
+        with pytest.raises(MatchRuntimeError, match="state of a bucket of keys"):
+            Bucket.read(damaged)
+
+
+def test_rows_that_no_variable_wants_go_nowhere():
+    layout = Layout(("p",), (0,), 1, 3)
+    rows = pa.record_batch({"p": [1, 2, 3], "needed": [False, None, True], "t": pa.array([1, 2, 3], pa.timestamp("us"))})
+    (some,) = pieces([rows], layout)
+    assert sum(piece is not None for piece in some) == 1
+    assert pc.sum(pa.ipc.open_stream(next(filter(None, some))).read_all().column("p")).as_py() == 3
+    assert list(pieces([], layout)) == [[None] * 3]

@@ -1,0 +1,203 @@
+"""A clause over a stream as a program of data frames (sparkcep.stream.route): its rows against those over the same files as a
+table, restarts, late rows, what is refused, and Spark Connect, whose server has no extension."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import sparkcep  # noqa: E402
+from sparkcep.spark.streaming import figures  # noqa: E402
+from tests.pages import check  # noqa: E402
+from tests.selection import further  # noqa: E402
+from tests.spark import kept_checkpoint  # noqa: E402
+from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing, pieces, put, ran, rows_of, stream  # noqa: E402
+from tests.test_report import tables  # noqa: E402
+
+ROUTE, BUCKETS = "sparkcep.stream.route", "sparkcep.stream.buckets"
+NO_FRAMES = ("top", "top_overall", "two", "twice")  # more than one stateful operator of Spark's, or a rank above it
+EVERY_TYPE = (
+    "SELECT * FROM (SELECT *, price AS __s0, named_struct('a', array(f), 'b', 7) AS two, CAST(price AS DECIMAL(20, 3)) AS d, make_dt_interval(0, 0, n) AS i, "
+    "CAST(symbol AS BINARY) AS b, CAST(ts AS DATE) AS day, CAST(ts AS TIMESTAMP_NTZ) AS local, IF(n % 3 = 0, NULL, 9007199254740993L) AS large, map(symbol || 'x', n) AS m "
+    "FROM {t} WHERE symbol IS NOT NULL) MATCH_RECOGNIZE (PARTITION BY day, d > 4, two.a ORDER BY ts, n MEASURES LAST(two) AS last, LAST(d) AS ld, array_agg(B.i) AS l "
+    "ALL ROWS PER MATCH PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS price > PREV(price))"
+)
+
+
+@pytest.fixture(autouse=True)
+def route(spark):
+    spark.conf.set(ROUTE, "frames")
+    spark.conf.set(BUCKETS, "3")
+    yield
+    spark.conf.unset(ROUTE)
+    spark.conf.unset(BUCKETS)
+
+
+def wanted(spark, source, statement: str, where: str = "true") -> list[str]:
+    spark.read.schema(SCHEMA).json(str(source)).where(where).createOrReplaceTempView("ticks_table")
+    return sorted(str(row) for row in spark.sql(statement.format(t="ticks_table")).collect() if not behind(row))
+
+
+def told(spark, folder) -> list[str]:
+    return sorted(str(row) for row in spark.read.parquet(str(folder / "out")).collect() if not behind(row))
+
+
+@pytest.mark.parametrize("name", [
+    further("all_rows"), further("every_type"), *(pytest.param(name, marks=pytest.mark.slow) for name in STATEMENTS if name not in (*NO_FRAMES, "all_rows")),
+])  # fmt: skip
+def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
+    source, statement = tmp_path / "in", {**STATEMENTS, "every_type": EVERY_TYPE}[name]
+    source.mkdir()
+    rows, rng = rows_of(len(name)), random.Random(name)
+    keys = list({(row["symbol"], repr(row["f"])): (row["symbol"], row["f"]) for row in rows}.values())
+    for number, piece in enumerate([*pieces(rows, rng, 3), closing(keys)]):
+        put(source, number, piece)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    frame = spark.sql(statement.format(t="ticks_stream"))
+    assert frame.schema == spark.sql(statement.format(t="ticks_stream")).schema
+    progress = ran(frame, tmp_path)
+    expected = wanted(spark, source, statement)
+    assert told(spark, tmp_path) == expected and len(expected) > 10
+    assert [operator["operatorName"] for p in progress for operator in p["stateOperators"]] == ["applyInPandasWithState"] * len(progress)
+
+
+def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, caplog):
+    """Late rows are dropped and counted; buckets, the statement and the route are those of the checkpoint."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows, late = rows_of(7, 200), {"symbol": "k0", "at": 2, "n": 1000, "price": 5, "f": None}
+    parts, nothing = pieces(rows, random.Random(7), 3), {"symbol": "k0", "at": None, "n": 1000, "price": 1, "f": None}
+
+    def frame():
+        return sparkcep.match_recognize(stream(spark, source), partition_by="symbol", order_by=["ts", "n"], clause=V)
+
+    put(source, 0, parts[0])
+    with caplog.at_level("WARNING", "sparkcep"):
+        first = frame()
+    assert "program of data frames" in caplog.text and "in 3 buckets" in caplog.text
+    ran(first, tmp_path)
+    put(source, 10, parts[1])
+    (source / "011.json").write_text("".join(json.dumps(row | {"ts": "2026-01-01 00:00:02" if row["at"] else None}) + "\n" for row in (late, late, nothing)))
+    os.utime(source / "011.json", (1_700_000_011,) * 2)
+    put(source, 12, parts[2])
+    put(source, 13, closing([("k0", None)]))
+    query = frame().writeStream.format("parquet").option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "out.checkpoint"))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    counted = [figures(p)[0] for p in query.recentProgress]
+    assert sum(c["lateRows"] for c in counted) == 2 and sum(c["rowsWithoutTime"] for c in counted) == 1
+    assert counted[-1]["openKeys"] == 6 and counted[-1]["pendingRows"] == 1
+    assert sum(c["engineTimeMs"] for c in counted) > 0
+    shown = tables(check(sparkcep.report(query)))
+    shown = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
+    assert (shown["late rows, in these"], shown["keys of which anything is kept"]) == ("2", "6")
+    told_of = query._jsq.explainInternal(False)
+    assert "match_recognize by data frames, of each key are kept: rows behind the watermark, until it has passed them" in told_of
+    expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
+    assert told(spark, tmp_path) == expected and len(expected) > 10
+    put(source, 20, [{"symbol": "k0", "at": 4 * END, "n": 1, "price": 3, "f": None}])
+    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*another statement.*DEFINE differ"):
+        ran(sparkcep.match_recognize(stream(spark, source), partition_by="symbol", order_by=["ts", "n"], clause=V.replace("price < PREV(price)", "price < PREV(price) AND n > 3")), tmp_path)
+    spark.conf.set(BUCKETS, "4")
+    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*the checkpoint has 3 buckets of keys, and sparkcep.stream.buckets is 4; set it to 3"):
+        ran(frame(), tmp_path)
+    spark.conf.set(ROUTE, "operator")
+    with pytest.raises(Exception, match=r"no statement is kept in it"):
+        spark.conf.set("spark.sql.streaming.stateStore.providerClass", "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
+        try:
+            ran(frame(), tmp_path)
+        finally:
+            spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):
+    kept_checkpoint.unpacked("v", tmp_path)
+    kept_checkpoint.files(tmp_path / "in")
+    stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
+    with pytest.raises(Exception, match=r"matchRecognize.*applyInPandasWithState"):
+        ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
+
+
+# -- a session that has no extension ------------------------------------------------------------------------------------
+
+CLIENT = """
+import json, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+import sparkcep
+from sparkcep.spark.streaming import figures
+from tests.spark.test_streams import SCHEMA, STATEMENTS, V, stream
+
+source, folder = Path(sys.argv[1]), Path(sys.argv[2])
+builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1").config("spark.sql.session.timeZone", "UTC").config("sparkcep.stream.buckets", "2")
+spark = sparkcep.enable(builder.getOrCreate(), warm=False)
+files = stream(spark, source)
+files.createOrReplaceTempView("ticks_stream")
+report = {"module": type(spark).__module__}
+
+
+def run(frame, name):
+    query = frame.writeStream.format("json").option("path", str(folder / name)).option("checkpointLocation", str(folder / (name + ".checkpoint")))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    report[name] = [figures(progress) for progress in query.recentProgress]
+
+
+statement = "WITH ours AS (SELECT * FROM ticks_stream WHERE n >= :least) " + STATEMENTS["v"].format(t="ours") + " WHERE c > 1"
+run(spark.sql(statement, {"least": 0}), "text")
+report["frame"] = sparkcep.match_recognize(files, partition_by="symbol", order_by=["ts", "n"], clause=V).isStreaming
+
+wrong = {
+    "view": "CREATE TEMP VIEW v AS " + STATEMENTS["v"].format(t="ticks_stream"),
+    "column": STATEMENTS["v"].format(t="ticks_stream").replace("DOWN AS price", "DOWN AS pric"),
+    "inner": "SELECT * FROM (WITH z AS (SELECT * FROM ticks_stream) " + STATEMENTS["v"].format(t="z") + ")",
+    "operator": STATEMENTS["v"].format(t="ticks_stream"),
+}
+for name, text in wrong.items():
+    spark.conf.set("sparkcep.stream.route", "operator" if name == "operator" else "auto")
+    try:
+        spark.sql(text)
+        report[name] = "no error"
+    except Exception as error:
+        report[name] = str(error)
+spark.conf.unset("sparkcep.stream.route")
+report["table"] = spark.sql(STATEMENTS["v"].format(t="(SELECT * FROM VALUES ('a', TIMESTAMP '2026-01-01', 1, 2, 0D) AS t(symbol, ts, n, price, f))")).collect()
+(folder / "report").write_text(json.dumps(report))
+spark.stop()
+"""
+
+
+@pytest.mark.process
+def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
+    pytest.importorskip("grpc")
+    source = tmp_path / "in"
+    source.mkdir()
+    for number, piece in enumerate([rows_of(3, 120), closing([])]):
+        put(source, number, piece)
+    path = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("SPARK_REMOTE", None)
+    log = tmp_path / "log"
+    with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
+        subprocess.run([sys.executable, "-c", CLIENT, str(source), str(tmp_path)], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
+    assert (tmp_path / "report").exists(), log.read_text()[-4000:]
+    report = json.loads((tmp_path / "report").read_text())
+    assert report["module"].startswith("pyspark.sql.connect.") and report["table"] == []
+    schema = "symbol string, a timestamp, u int, z timestamp, c bigint"
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    rows = sorted(str(row) for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row))
+    assert sorted(str(row) for row in spark.read.schema(schema).json(str(tmp_path / "text")).collect() if not behind(row)) == rows
+    assert sum(counted["matches"] for progress in report["text"] for counted in progress) >= len(rows) > 5 and report["frame"]
+    assert re.search(r"SPARKCEP.STREAM\] CREATE over a stream needs the JVM's extension.*createOrReplaceTempView.*line 2, column", report["view"])
+    assert "UNRESOLVED_COLUMN" in report["column"] and re.search(r"line 2, column \d+", report["column"])
+    assert "put the WITH at the statement's begin" in report["inner"]
+    assert "sparkcep.stream.route is operator, and there is none" in report["operator"]
+    assert "program of data frames" in log.read_text()
