@@ -31,8 +31,7 @@ def project(tmp_path):
 
 def run(folder: Path) -> None:
     command = [*SPARKCEP, "spark-pipelines", "run", "--conf", "spark.sql.catalogImplementation=hive", "--conf", "spark.sql.session.timeZone=UTC"]
-    # SPARK_TESTING: the program's server takes a free port
-    done = subprocess.run(command, cwd=folder, env=environment(PYTHONPATH=str(ROOT), SPARK_TESTING="1"), capture_output=True, text=True, timeout=500)
+    done = subprocess.run(command, cwd=folder, env=environment(PYTHONPATH=str(ROOT)), capture_output=True, text=True, timeout=500)
     assert done.returncode == 0 and "Run is COMPLETED" in done.stdout + done.stderr, (done.stdout + done.stderr)[-5000:]
 
 
