@@ -15,9 +15,10 @@
     python -m sparkcep notebook FILE [--output OUT.ipynb]      run an .ipynb, or a Databricks notebook in source form
     python -m sparkcep demo [--out DIR] [--month N]
     python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
+    python -m sparkcep spark-pipelines [ARGUMENTS of it]       declarative pipelines, with the clause
     python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
     python -m sparkcep dbt [ARGUMENTS of dbt]  dbt, with the clause in the sessions that it opens
-    python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all three
+    python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all of them
     python -m sparkcep compile                 compile all engines now, as in an image, rather than in the first queries
     python -m sparkcep pack [--output FILE.zip]                the package for executors that lack it
     python -m sparkcep doctor [--master spark://HOST:PORT]     the same of a cluster's executors
@@ -144,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
     for name, about in (
         ("spark-sql", "start Spark's SQL shell with the clause; arguments as of spark-sql"),
+        ("spark-pipelines", "run a declarative pipeline whose tables have the clause; arguments as of spark-pipelines"),
         ("thriftserver", "start Spark's JDBC server with the clause; arguments as of its own start script"),
         ("dbt", "start dbt with the clause in its Spark sessions; arguments as of dbt"),
     ):

@@ -70,7 +70,26 @@ def dbt(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return [sys.executable, "-P", "-c", "from dbt.cli.main import cli; cli(prog_name='dbt')", *arguments], {_SUBMIT_ARGS: shlex.join(given)}
 
 
-PROGRAMS = {"spark-sql": shell, "thriftserver": thrift_server, "dbt": dbt}  # by the command that starts them
+def pipelines(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The same for Spark's declarative pipelines. ``arguments`` are those of spark-pipelines. Raises ToolError where the packages
+    that it needs are missing, and as ``settings`` does."""
+    missing = [name for name in ("grpc", "google.rpc", "yaml") if not _is_there(name)]
+    if missing:
+        raise ToolError(f"spark-pipelines needs packages that are not there ({', '.join(missing)}); install them with: pip install 'sparkcep[pipelines]'")
+    # not among the arguments: of more than a few settings there Spark gives the program's own server the last ones alone
+    given = _with_settings(shlex.split(os.environ.get(_SUBMIT_ARGS, "pyspark-shell")), settings())
+    environment = {_SUBMIT_ARGS: shlex.join(given), "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    return [str(_spark_home() / "bin" / "spark-pipelines"), *arguments], environment
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
+
+
+PROGRAMS = {"spark-sql": shell, "spark-pipelines": pipelines, "thriftserver": thrift_server, "dbt": dbt}  # by the command that starts them
 
 
 def _spark_home() -> Path:
