@@ -19,7 +19,7 @@ from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
-from tests.spark.test_stream_sessions import IDLE  # noqa: E402
+from tests.spark.test_idle_keys import IDLE  # noqa: E402
 from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing, pieces, put, ran, rows_of, stream  # noqa: E402
 from tests.test_report import tables  # noqa: E402
 
