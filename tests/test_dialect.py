@@ -31,7 +31,8 @@ from tests.test_sql_examples import STATEMENT_FILES
 
 ROOT = Path(__file__).resolve().parents[1]
 CASE_FILES = sorted((ROOT / "tests" / "cases").rglob("*.test"))
-# what sqlglot's own parser does not know: arguments of a table function behind TABLE(...), QUERY behind DESCRIBE, a WATERMARK of a stream
+# what sqlglot's own parser does not know: arguments of a table function behind TABLE(...), QUERY behind DESCRIBE, a stream's
+# WATERMARK
 UNREAD = ("TABLE(t) PARTITION BY", "TABLE(ticks) PARTITION BY", "DESCRIBE QUERY", "STREAM ticks WATERMARK")
 COMMANDS = ("EXPLAIN", "EXECUTE")  # kept as their text, as in sqlglot
 
