@@ -221,12 +221,11 @@ class Changelog:
         """Rows that come and go, one behind the other."""
         state, search, limits = self.state, self.search, self.task.limits
         state[kernels.S_AT] = 0
-        most = limits.max_state_bytes // (8 * search.room.made.shape[0])
 
         def call() -> int:
             return kernels.change(
                 action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, self.graph, self.values, self.rows, search.room, search.labelled, limits.max_steps, limits.max_matches,
-                most, self.log.arrays, state,
+                self._most_records, self.log.arrays, state,
             )
 
         while True:
@@ -234,6 +233,11 @@ class Changelog:
             if state[kernels.S_AT] == len(action.rows):
                 return
             yield from self._told()
+
+    @property
+    def _most_records(self) -> int:
+        """How many records the rows of a partition may have behind them."""
+        return self.task.limits.max_state_bytes // self.search.room.made.nbytes
 
     def _expire(self, row: int, cause: int) -> None:
         """Takes the arcs ON EXPIRY that are due by a punctuation, or by the end of the input. They are never undone."""
@@ -343,7 +347,7 @@ class Changelog:
                 as_before = self._as_before(log.records(q), log.arrays.kept[begin : begin + count])
                 log.move(q, begin, count)
                 self._exchange(q, found, cause)
-                if log.state[kernels.S_RECORDS] * log.arrays.kept.itemsize * log.arrays.kept.shape[1] > self.task.limits.max_state_bytes:
+                if self.state[kernels.S_RECORDS] > self._most_records:
                     raise self._too_large(q)
                 if as_before and clock[q] >= high:
                     return
