@@ -86,7 +86,6 @@ def _check_changes(plan: Plan) -> None:
         (changes.report != "CHANGES", "CHANGES IN over a stream tells what changes; add REPORT CHANGES (SPECULATE NONE tells decided matches alone, and takes none back)"),
         (bool(changes.punctuate), f"PUNCTUATE BY {YET}"),
         (bool(changes.arrival), "a stream brings its changes in their order; leave ARRIVAL BY out of CHANGES IN"),
-        (bool(changes.consecutive), f"CONSECUTIVE BY {YET}"),
     ):
         if there:
             raise ClauseError("STREAM", message, sqlstate=SEMANTIC, line=changes.line, column=changes.column_at, fragment=changes.text)
@@ -148,14 +147,10 @@ def _numbers_asked(plan: Plan) -> bool:
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, why and what would be right, and whether the clause has it."""
-    automaton, approximate = plan.automaton, plan.approximate
+    approximate = plan.approximate
     whole = "has Spark number the rows of whole partitions, which a stream does not have"
     return [
         (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
-        (
-            f"an arc ON EXPIRY {YET}; what does not come is told by a negation, as EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~B) WINDOW INTERVAL '1' HOUR",
-            automaton is not None and any(arc.on == "expiry" for arc in automaton.arcs),
-        ),
         (
             "MATCH HISTORY counts what all rows of a partition led to, which is not known before its end; record it over a table of past rows",
             approximate is not None and approximate.report == HISTORY,

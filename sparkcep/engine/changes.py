@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import boundaries, null_marks, ranges, words
+from sparkcep.columns.arrays import boundaries, null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.arcs import ArcRows
-from sparkcep.engine.buffer import Chunk, columns_of
+from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.computations import Computations
-from sparkcep.engine.found import Found
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.promises import Promises, check_promises, values
 from sparkcep.engine.timetable import timetable
@@ -28,7 +27,6 @@ from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.arcs import BASE, NUMBER
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Changes
-from sparkcep.search import codes
 
 # a row of ARCS FROM says itself what it does; a punctuation with a value of PUNCTUATE BY promises something of such rows alone
 INSERT, RETRACT, PUNCTUATE, ARC, PROMISE = range(5)
@@ -203,17 +201,6 @@ def taken(chunk: Chunk, rows: np.ndarray) -> Chunk:
     return Chunk.whole(table, chunk.columns, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def follows(chunk: Chunk, consecutive: str) -> np.ndarray:
-    """bool (rows): whether a computation may step to the row from the one before it (CONSECUTIVE BY)."""
-    found = np.ones(chunk.rows, dtype=bool)
-    found[chunk.offsets[:-1][np.diff(chunk.offsets) > 0]] = False
-    if consecutive and chunk.rows:
-        numbers, null = words(chunk.columns[consecutive]).astype(np.int64), null_marks(chunk.columns[consecutive]).astype(bool)
-        found[1:] &= (numbers[1:] - 1 == numbers[:-1]) & (numbers[1:] > numbers[:-1]) & ~null[1:] & ~null[:-1]
-        found[0] = False
-    return found
-
-
 class Net:
     """Reports the matches of the rows that are left at the end."""
 
@@ -226,17 +213,12 @@ class Net:
         if found.arcs is not None:
             chunk = self.placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
-        rounds = self.matches(left)
+        rounds = self.search.rounds(left)
         if self.task.plan.rows == "unmatched":
             yield from self.search.with_unmatched(left, rounds)
             return
         for found in rounds:
             yield from self.search.tables.of(left, self.search.told(found))
-
-    def matches(self, chunk: Chunk) -> Iterator[Found]:
-        """The matches of whole partitions of which nothing is taken away, some at a time."""
-        changes = self.task.plan.changes
-        return self._consecutive(chunk) if changes is not None and changes.consecutive else self.search.rounds(chunk)
 
     def placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
         """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
@@ -261,38 +243,3 @@ class Net:
         self.search.use(present, arcs.given())
         column = pa.array(base)
         return replace(chunk, table=chunk.table.append_column(BASE, column), columns=chunk.columns | {BASE: column})
-
-    def _consecutive(self, chunk: Chunk) -> Iterator[Found]:
-        """The matches of each stretch of rows that follow one another.
-
-        A stretch is searched as a partition of its own. Where an arc ON EXPIRY asks for the next row, that row stands behind the
-        stretch, and what ends with it is left out.
-        """
-        begins = np.flatnonzero(~follows(chunk, self.task.plan.changes.consecutive))
-        ends = np.append(begins[1:], chunk.rows)[: len(begins)]
-        parts = chunk.partition_of(begins)
-        further = np.append(parts[1:] == parts[:-1], False)[: len(parts)] if self.search.expires else np.zeros(len(parts), dtype=bool)
-        sizes = ends - begins + further
-        rows = ranges(begins, sizes)
-        table = chunk.table.take(pa.array(rows)).combine_chunks()
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        cut = Chunk(table, columns_of(table, chunk.columns), offsets, chunk.place, np.zeros(len(begins), dtype=bool))
-        numbers = np.zeros(chunk.parts, dtype=np.int64)
-        for found in self.search.rounds(cut):
-            events = found.events
-            last = events[:, codes.E_START] + events[:, codes.E_ROWS] - 1
-            kept = np.flatnonzero(~(further[events[:, codes.E_PART]] & (last == offsets[1:][events[:, codes.E_PART]] - 1)))
-            events = events[kept]
-            events[:, codes.E_START] = rows[events[:, codes.E_START]]
-            events[:, codes.E_PART] = parts[events[:, codes.E_PART]]
-            self._number(events, numbers, chunk)
-            yield replace(found, events=events, by_event={name: values.take(pa.array(kept)) for name, values in found.by_event.items()})
-
-    def _number(self, events: np.ndarray, numbers: np.ndarray, chunk: Chunk) -> None:
-        """Counts matches in their partitions, over all stretches; ``numbers``: those so far."""
-        of = events[:, codes.E_PART]
-        first = np.flatnonzero(np.diff(of, prepend=-1))
-        events[:, codes.E_NUMBER] = numbers[of] + 1 + ranges(0, np.diff(np.append(first, len(of))))
-        numbers += np.bincount(of, minlength=len(numbers))
-        if len(of) and numbers.max() > self.task.limits.max_matches:
-            raise self.task.failures.of(codes.TOO_MANY, int(events[-1, codes.E_START]), 0, chunk.columns)

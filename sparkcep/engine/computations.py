@@ -14,7 +14,9 @@ from sparkcep.columns.arrays import decimal_words, null_marks, ranges, words
 from sparkcep.columns.registers import FLOAT, WIDE, Compiled, Held
 from sparkcep.columns.types import HIGH, WORD
 from sparkcep.engine.buffer import Chunk, Left
+from sparkcep.engine.consecutive import apart
 from sparkcep.engine.drive import MOST_LABELS, doubled
+from sparkcep.engine.expiries import LivesForm, OpenLives, lives
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.identity import ENDING, plain
 from sparkcep.engine.lifetimes import Lifetimes, beyond, expired, lifetimes, times
@@ -29,7 +31,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import letter_column, parameter_column
 from sparkcep.search import codes
 from sparkcep.search import computations as kernels
-from sparkcep.search.computations import I_WAY, I_WORDS, M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS
+from sparkcep.search.computations import APART, I_WAY, I_WORDS, M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS, O_LIMIT
 from sparkcep.search.machine import DIVIDE_BY_ZERO, OVERFLOW
 
 RECORDS, MATCHES = 1024, 8192  # there is room for so many at first
@@ -90,7 +92,7 @@ def labelled(plan: Plan) -> bool:
 class Computations:
     """Finds and reports the matches of an automaton."""
 
-    form, begin = ListedForm(), NOTHING_OPEN
+    begin = NOTHING_OPEN
 
     def __init__(self, task: Task, tables: Tables) -> None:
         plan, compiled = task.plan, task.prepared.compiled
@@ -102,7 +104,9 @@ class Computations:
         self.labelled = labelled(plan) and not self.by_ways
         self.of_letters = {letter_column(letter.bit): letter.bit for letter in plan.letters}
         self.expires = any(arc.on == "expiry" for arc in plan.automaton.arcs)
-        self.ahead = max(task.ahead, int(self.expires))
+        self.form = LivesForm() if self.expires else ListedForm()
+        # a match has its number when all before it have theirs
+        self.numbered = any(leaf.spec.kind == "mno" for leaf in plan.leaves)
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
         self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self.strings = _Strings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
@@ -122,7 +126,7 @@ class Computations:
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
-        opens = open.opens(chunk)
+        opens = self._opens(chunk, open)
         before, marks = opens[:, codes.O_COVERED].copy(), None
         if self.task.plan.rows == "unmatched":
             marks = np.zeros(chunk.rows, dtype=np.uint8)
@@ -140,7 +144,21 @@ class Computations:
         if marks is not None:  # what begins at the first row or behind it may still take rows from there on
             opens[:, codes.O_COVERED] = first = np.where(chunk.going, first, chunk.offsets[1:])
             yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), ranges(before, np.maximum(first - before, 0)), chunk, marks))
-        return open.left(chunk, opens, first[chunk.going], self.task.back, marks)
+        left = open.left(chunk, opens, first[chunk.going], self.task.back, marks)
+        return replace(left, open=OpenLives.of_open(left.open, opens[chunk.going, O_LIMIT])) if self.expires else left
+
+    def _opens(self, chunk: Chunk, open: Open) -> np.ndarray:
+        """The partitions as the kernel has them. Where it is not told before which time no row comes, arcs ON EXPIRY wait for the
+        next row; where it is, a row's matches are told with it, and those of its arcs ON EXPIRY later, unless they have numbers."""
+        if not self.expires:
+            return lives(chunk, open, self.task.ahead, None)
+        if chunk.limits is None or not self.numbered:
+            return lives(chunk, open, self.task.ahead if chunk.limits is not None else max(self.task.ahead, 1), None)
+        ends = np.append(lifetimes(self.task.plan, chunk, self.task.failures).ends, 0)
+        low, high = chunk.offsets[:-1], chunk.offsets[1:]
+        # no computation that has read a row lives longer than the row
+        waits = chunk.going & (low < high) & (ends[high - 1] > chunk.limits)
+        return lives(chunk, open, self.task.ahead, waits & (self.task.ahead == 0))
 
     def nothing(self, chunk: Chunk) -> Found:
         """No match, of which all is known that measures ask for."""
@@ -158,7 +176,7 @@ class Computations:
 
     def rounds(self, chunk: Chunk) -> Iterator[Found]:
         """The matches of whole partitions, some at a time."""
-        return self._rounds(chunk, NOTHING_OPEN.opens(chunk))
+        return self._rounds(chunk, lives(chunk, NOTHING_OPEN, 0, None))
 
     def with_unmatched(self, chunk: Chunk, rounds: Iterator[Found] | None = None) -> Iterator[pa.Table]:
         """Whole partitions, with their rows that are in no match; ``rounds``: their matches, where they were searched otherwise."""
@@ -188,10 +206,11 @@ class Computations:
         self.forget()
         alive = lifetimes(self.task.plan, chunk, self.task.failures)
         rows, values = self._arrays(chunk, alive)
+        changes = self.task.plan.changes
+        if changes is not None and changes.consecutive:
+            rows.absent[apart(chunk, changes.consecutive)] |= APART
         while True:
-            outcome = kernels.run(
-                self.graph, values, rows, self.room, opens, self.ahead, self.labelled, limits.max_steps, limits.max_matches, state
-            )
+            outcome = kernels.run(self.graph, values, rows, self.room, opens, self.labelled, limits.max_steps, limits.max_matches, state)
             if outcome == codes.GROW:
                 self._grow(chunk)
             elif outcome in (codes.DONE, codes.FULL):

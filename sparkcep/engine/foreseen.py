@@ -56,11 +56,11 @@ class Foreseen:
         came[turns.order] = np.arange(chunk.rows)
         came = came[rows]
         if (np.diff(came) > 0).all():  # each match comes with its last row
-            for found in self.net.matches(some):
+            for found in self.search.rounds(some):
                 told = self._told(some, found, found.events[:, codes.E_START] + found.events[:, codes.E_ROWS] - 1)
                 yield from self.search.tables.of(some, self.search.told(told))
             return
-        pieces = list(self.net.matches(some))
+        pieces = list(self.search.rounds(some))
         found = together(pieces)
         events = found.events
         cause = _latest(came, events[:, codes.E_START], events[:, codes.E_ROWS])

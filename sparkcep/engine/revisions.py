@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -93,7 +93,7 @@ class RevisedStream(Stream):
         final, inner, due, count, held = self._settled(table.take(pa.array(now)), cut, inner, watermark)
         limit = self._limit(watermark)
         seen = later[time[later] <= limit]
-        guessed = self._guessed(table.take(pa.array(seen)), self.sessions(of[seen], time[seen], cut.clock, None), inner)
+        guessed = self._guessed(table.take(pa.array(seen)), self.sessions(of[seen], time[seen], cut.clock, None), inner, watermark)
         before, old = self.told.read(told_bytes)
         number = before.number.copy()
         yield from self._differences(old, before.rows, final, guessed, number)
@@ -174,12 +174,13 @@ class RevisedStream(Stream):
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
         return found, inner, due, count, held
 
-    def _guessed(self, rows: pa.Table, cut: Sessions, inner: pa.Array) -> pa.Table:
-        """The matches that end at ``rows`` behind the watermark, as far as rows are there."""
+    def _guessed(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int) -> pa.Table:
+        """The matches that end at ``rows`` behind the watermark, as far as rows are there. Arcs ON EXPIRY are taken by the watermark
+        alone."""
         if not rows.num_rows:
             return self._matches([])
         chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
-        return self._searched(chunk, open, cut)[0]
+        return self._searched(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), open, cut)[0]
 
     def _searched(self, chunk: Chunk, open: Open, cut: Sessions) -> tuple[pa.Table, Left]:
         """The matches that a search finds, by their keys, and what it leaves."""

@@ -37,6 +37,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.records import Order, Window, has
 from sparkcep.search.codes import E_PART
+from sparkcep.search.computations import ENDLESS
 
 NOTHING_DUE = np.iinfo(np.int64).max
 NO_BOUND = Window(NO_WINDOW, "", "", 0, 0, "")
@@ -167,7 +168,8 @@ class Stream:
 
     def known(self, chunk: Chunk, watermark: int) -> Chunk:
         """The chunk with what a watermark says of it."""
-        return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark)
+        limits = np.where(chunk.going, watermark + 1, ENDLESS)
+        return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark, limits=limits)
 
     @property
     def _window(self) -> Window:
@@ -232,11 +234,13 @@ class Stream:
         return due
 
     def _dies(self, rows: pa.Table, open: Open, watermark: int) -> np.ndarray:
-        """int64 (partitions): the watermark at which the lifetimes of all rows kept have ended."""
+        """int64 (partitions): the watermark at which the lifetimes of all rows kept have ended, or that of one of them where
+        something is told then."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
         ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
         some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
-        if self.plan.rows == "unmatched" and len(some):  # a row is told once nothing that begins there can have it
+        # a row is told once nothing that begins there can have it, and an arc ON EXPIRY is taken when the first of the lives has ended
+        if len(some) and (self.plan.rows == "unmatched" or any(arc.on == "expiry" for arc in self.plan.automaton.arcs)):
             ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
             last = np.minimum.reduceat(ends, chunk.offsets[some])
         else:

@@ -15,6 +15,8 @@ import numpy as np
 from sparkcep.search.codes import DONE, E_ROWS, E_START, FULL, GROW
 from sparkcep.search.compiled import embedded, kernel
 from sparkcep.search.computations import (
+    BEFORE_ALL,
+    ENDLESS,
     I_FIRST,
     I_PARENT,
     M_EXPIRED,
@@ -200,7 +202,7 @@ def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, m
     number = state[S_NUMBER]
     state[S_ROW] = q
     if fresh and _begins_otherwise(rows.base[q], graph, state):
-        outcome = _row(q, q + 1, True, True, graph, values, rows, room, False, max_steps, 0, state)
+        outcome = _row(q, q + 1, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, False, max_steps, 0, state)
         if outcome != DONE:
             return outcome
     if fresh:
@@ -208,7 +210,7 @@ def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, m
     initial = state[S_INITIAL]
     if not fresh:
         state[S_INITIAL] = 0
-    outcome = _row(q, high, False, False, graph, values, rows, room, labelled, max_steps, max_matches, state)
+    outcome = _row(q, high, False, False, ENDLESS, BEFORE_ALL, graph, values, rows, room, labelled, max_steps, max_matches, state)
     state[S_INITIAL] = initial
     made = state[S_COUNT]
     begin = state[S_USED]
@@ -396,4 +398,4 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
 def begin(q, graph, values, rows, room, max_steps, state):
     """Makes the records before the first row. Returns DONE or what is the matter."""
     state[S_BASE] = rows.base[q]
-    return _row(q, q + 1, True, True, graph, values, rows, room, False, max_steps, 0, state)
+    return _row(q, q + 1, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, False, max_steps, 0, state)

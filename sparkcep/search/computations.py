@@ -14,7 +14,9 @@ not.
 Where there is no room for what a row gives, the kernel goes back to the row's begin and asks for room; nothing of the row is kept.
 
 A partition that goes on is left with the first row of its oldest computation. From there all computations at hand come about again,
-so nothing but rows and the number of the last match need be kept; matches that were told are not told again.
+so nothing but rows and the number of the last match need be kept; matches that were told are not told again. Behind its last row
+arcs ON EXPIRY are taken as far as it is known that no row comes before the end of the lifetimes; the others are taken when that is
+known, so how far they were taken is kept, too.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from sparkcep.search.codes import (
     O_GOING,
     O_NUMBER,
     O_START,
+    OPEN_FIELDS,
     TOO_MANY,
 )
 from sparkcep.search.compiled import embedded, inlined, kernel
@@ -58,6 +61,12 @@ WORD, FLOAT, WIDE = range(3)
 # the values
 M_EXPIRED, M_END, M_NULLS, M_EMIT_NULLS, M_WORDS = range(5)
 ENDLESS = (1 << 63) - 1  # of a lifetime
+BEFORE_ALL = -(1 << 63)  # before all times
+# of a partition beside OPEN_FIELDS: the row before which rows are taken, the time before which no row comes that is not there, and
+# the same as it was when the row before O_START was told
+O_UPTO, O_LIMIT, O_TOLD, OPEN_WIDTH = range(OPEN_FIELDS, OPEN_FIELDS + 4)
+# of a row, in Rows.absent: it has no time; no computation steps to it from the row before (CONSECUTIVE BY)
+NO_TIME, APART = 1, 2
 NEGATIVE_ZERO = -(1 << 63)  # the bits of -0.0
 CAST = -1000  # beside a machine's error: the conversion to a register's type failed
 
@@ -108,7 +117,7 @@ class Values(NamedTuple):
 
 class Rows(NamedTuple):
     """The buffer. ``packed`` int64: letters as Spark packs them; ``when``, ``ends`` int64: time and end of life of each row, in one
-    order; ``absent`` uint8: rows without a time; ``base`` int64: where the lists of the arcs begin that are valid then; ``ones``
+    order; ``absent`` uint8: :data:`NO_TIME` and :data:`APART`; ``base`` int64: where the lists of the arcs begin that are valid then; ``ones``
     int64: all 1, for the machine."""
 
     packed: np.ndarray
@@ -466,9 +475,10 @@ def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
 
 
 @kernel
-def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps, max_matches, state):
+def _row(q, high, opening, told, limit, expired, graph, values, rows, room, labelled, max_steps, max_matches, state):
     """Takes row ``q`` of a partition that ends before ``high``; ``opening``: makes the records before the first row instead;
-    ``told``: the matches that end there were told. Returns DONE, or what is the matter."""
+    ``told``: the matches that end there were told. Arcs ON EXPIRY are taken up to the time ``limit``, and those up to ``expired``
+    were told. Returns DONE, or what is the matter."""
     side = state[S_SIDE]
     into = np.int64(2) if opening else 1 - side
     count = state[S_COUNT]
@@ -478,7 +488,7 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
     width = room.made.shape[0]
     base = rows.base[q]
     when = rows.when[q]
-    after = rows.when[q + 1] if q + 1 < high and rows.absent[q + 1] == 0 else ENDLESS
+    after = min(limit, rows.when[q + 1]) if q + 1 < high and rows.absent[q + 1] & NO_TIME == 0 else limit
     made = np.int64(0)
     depth = np.int64(0)
     steps = np.int64(0)
@@ -553,7 +563,7 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
         on = graph.arcs[arc, A_ON]
         if on == ON_EXPIRY:
             end = room.ids[origin_of, k, I_END]
-            if end == ENDLESS or after < end or end < graph.arcs[arc, A_FROM] or end >= graph.arcs[arc, A_UNTIL]:
+            if end == ENDLESS or after < end or end <= expired or end < graph.arcs[arc, A_FROM] or end >= graph.arcs[arc, A_UNTIL]:
                 continue
         _load_given(arc, q, graph, values, rows)
         sets = values.sets[arc]
@@ -580,7 +590,7 @@ def _row(q, high, opening, told, graph, values, rows, room, labelled, max_steps,
             state[S_ARC] = arc
             return ERROR
         # ---- what it ends
-        if not told and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
+        if (on == ON_EXPIRY or not told) and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
             outcome = _tell(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state)
             if outcome != DONE:
                 return outcome
@@ -626,10 +636,9 @@ def _begins_otherwise(base, graph, state):
 
 
 @kernel
-def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matches, state):
-    """Takes rows from where ``state`` stands. ``opens`` int64 (partitions, OPEN_FIELDS): in O_START the row from which matches are
-    told, and where a partition that is going stands then, in O_COVERED the first row of its oldest computation; ``ahead``: how many
-    rows behind a row must be there.
+def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, state):
+    """Takes rows from where ``state`` stands. ``opens`` int64 (partitions, OPEN_WIDTH): in O_START the row from which matches are
+    told, and where a partition that is going stands then, in O_COVERED the first row of its oldest computation.
 
     Returns DONE, FULL or GROW with what there is no room for, or an error."""
     parts = rows.offsets.shape[0] - 1
@@ -644,17 +653,17 @@ def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matche
             state[S_WAYS] = 0
             state[S_NUMBER] = opens[part, O_NUMBER]
         if state[S_OPENED] == 0 and low < high:
-            outcome = _row(low, high, True, True, graph, values, rows, room, labelled, max_steps, max_matches, state)
+            outcome = _row(low, high, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, labelled, max_steps, max_matches, state)
             if outcome != DONE:
                 return outcome
             state[S_BASE] = rows.base[low]
-        while state[S_ROW] < high:
+        while state[S_ROW] < opens[part, O_UPTO]:
             q = state[S_ROW]
-            if going and q + ahead >= high:
-                break
-            if rows.absent[q] == 0:
+            if rows.absent[q] & APART != 0:
+                state[S_COUNT] = 0
+            if rows.absent[q] & NO_TIME == 0:
                 if _begins_otherwise(rows.base[q], graph, state):
-                    outcome = _row(q, high, True, True, graph, values, rows, room, labelled, max_steps, max_matches, state)
+                    outcome = _row(q, high, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, labelled, max_steps, max_matches, state)
                     if outcome != DONE:
                         return outcome
                 state[S_BASE] = rows.base[q]
@@ -662,7 +671,9 @@ def run(graph, values, rows, room, opens, ahead, labelled, max_steps, max_matche
                 used = state[S_LABELS]
                 ways = state[S_WAYS]
                 number = state[S_NUMBER]
-                outcome = _row(q, high, False, q < opens[part, O_START], graph, values, rows, room, labelled, max_steps, max_matches, state)
+                told = q < opens[part, O_START]
+                expired = BEFORE_ALL if not told else opens[part, O_TOLD] if q == opens[part, O_START] - 1 else ENDLESS
+                outcome = _row(q, high, False, told, opens[part, O_LIMIT], expired, graph, values, rows, room, labelled, max_steps, max_matches, state)
                 if outcome != DONE:  # the row is taken again
                     state[S_EVENTS] = events
                     state[S_LABELS] = used
