@@ -203,6 +203,8 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"{what}, until rows of its key end it, or the key is idle: there is no WINDOW" if plan.idle else f"{what}, until rows of its key end it: there is no WINDOW")
     else:
         lines.append(f"{what}, until {window.size} rows of its key have come")
+    if plan.automaton is not None and any(arc.on == "expiry" for arc in plan.automaton.arcs):
+        lines.append("of such a key, up to when its arcs ON EXPIRY were taken")
     if plan.changes is not None:
         lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
         if any(leaf.spec.kind == "change_number" for leaf in plan.leaves):

@@ -15,7 +15,8 @@ from sparkcep.search.computations import ENDLESS, O_LIMIT, O_TOLD, O_UPTO, OPEN_
 
 @dataclass(frozen=True)
 class OpenLives(Open):
-    """Where a search stands, and ``told`` int64 (partitions): the time up to which arcs ON EXPIRY behind the last row were taken."""
+    """Where a search stands, and ``told`` int64 (partitions): the time up to which arcs ON EXPIRY behind the last row
+    were taken."""
 
     told: np.ndarray
 

@@ -175,8 +175,8 @@ class RevisedStream(Stream):
         return found, inner, due, count, held
 
     def _guessed(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int) -> pa.Table:
-        """The matches that end at ``rows`` behind the watermark, as far as rows are there. Arcs ON EXPIRY are taken by the watermark
-        alone."""
+        """The matches that end at ``rows`` behind the watermark, as far as rows are there. Arcs ON EXPIRY are taken by the
+        watermark alone."""
         if not rows.num_rows:
             return self._matches([])
         chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)

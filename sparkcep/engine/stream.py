@@ -239,7 +239,7 @@ class Stream:
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
         ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
         some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
-        # a row is told once nothing that begins there can have it, and an arc ON EXPIRY is taken when the first of the lives has ended
+        # a row is told once nothing that begins there can have it; an arc ON EXPIRY is taken when the first of the lives has ended
         if len(some) and (self.plan.rows == "unmatched" or any(arc.on == "expiry" for arc in self.plan.automaton.arcs)):
             ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
             last = np.minimum.reduceat(ends, chunk.offsets[some])

@@ -117,8 +117,8 @@ class Values(NamedTuple):
 
 class Rows(NamedTuple):
     """The buffer. ``packed`` int64: letters as Spark packs them; ``when``, ``ends`` int64: time and end of life of each row, in one
-    order; ``absent`` uint8: :data:`NO_TIME` and :data:`APART`; ``base`` int64: where the lists of the arcs begin that are valid then; ``ones``
-    int64: all 1, for the machine."""
+    order; ``absent`` uint8: :data:`NO_TIME` and :data:`APART`; ``base`` int64: where the lists of the arcs begin that are valid
+    then; ``ones`` int64: all 1, for the machine."""
 
     packed: np.ndarray
     offsets: np.ndarray

@@ -198,7 +198,10 @@ def test_what_was_told_is_the_answer_over_the_rows_that_are_there(text):
 
 
 def random_automaton(rng: random.Random) -> str:
-    text = oracle.clause(oracle.random_automaton(rng), "<own> FIRST(id) AS a, LAST(id) AS z, MATCH_TO() AS t, count(*) AS c", changes="<changes>")
+    automaton = oracle.random_automaton(rng)
+    while any(arc.on == oracle.EXPIRY for arc in automaton.arcs):  # the watermark has a part in those (test_stream_expiries)
+        automaton = oracle.random_automaton(rng)
+    text = oracle.clause(automaton, "<own> FIRST(id) AS a, LAST(id) AS z, MATCH_TO() AS t, count(*) AS c", changes="<changes>")
     return _templated(text)
 
 

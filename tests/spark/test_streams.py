@@ -44,6 +44,9 @@ STATEMENTS = {
     "automaton": "SELECT symbol, a, z, n FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z, MATCH_NUMBER() AS m, falls AS n "
     "AUTOMATON (REGISTER falls INT = 0, last INT STATE q2 FINAL ARC FROM q0 TO q1 WHEN price > 6 SET last = price "
     "ARC FROM q1 TO q1 WHEN price <= last SET falls = falls + 1, last = price ARC FROM q1 TO q2 WHEN price > 7) WINDOW INTERVAL '8' SECONDS)",
+    "absence": "SELECT symbol, a, z, f, k FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z, MATCH_FROM() AS f, CLASSIFIER() AS k "
+    "AUTOMATON (STATE q1 IGNORE WHEN price < 9, q2 FINAL ARC low FROM q0 TO q1 WHEN price < 3 ARC high FROM q1 TO q2 WHEN price = 8 ARC FROM q1 TO q2 ON EXPIRY) "
+    "WINDOW INTERVAL '8' SECONDS)",
     "top": "SELECT symbol, z, k, s, round(x, 3) AS x FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_RANK() AS k, WINDOW_START() AS s, MATCH_SCORE() AS x "
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B+ C) WINDOW INTERVAL '9' SECONDS SLIDE INTERVAL '4' SECONDS PREF MAX (sqrt(A.price) * avg(B.price)) TOP 3 "
     "DEFINE A AS price < 3, B AS price >= PREV(price), C AS price > A.price)",
