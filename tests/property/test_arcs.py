@@ -13,6 +13,7 @@ from sparkcep.engine import changelog as changelog_engine
 from sparkcep.engine import computations
 from sparkcep.engine import log as log_engine
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.settings import Settings
 from tests.oracle import arcs as oracle_arcs
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
@@ -306,3 +307,24 @@ def test_what_undoes_an_arc_of_rows_in_order(op, until, told):
     events = [{"arc": "e", "op": "insert", "at": 0, "valid_to": None}, {"arc": "e", "op": op, "at": 3, "valid_to": until}]
     found = run(text, {0: rows}, arcs=events)[0]
     assert [tuple(row.values()) for row in found] == [("insert", 1, 1), *told]
+
+
+def test_one_change_of_an_arc_takes_matches_back_in_their_order():
+    """By their last rows, then by their first ones, as they were told."""
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, CHANGED_BY() AS at, FIRST(id) AS first, LAST(id) AS last AUTOMATON (STATE q1 FINAL  ARC e() FROM q0 TO q1
+      ARC FROM q1 TO q1  ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    rows = [{"id": i, "v": 0, "w": 0, "s": None, "op": "insert", "n": i, "at": i} for i in (1, 2, 3)]
+    events = [{"arc": "e", "op": op, "valid_from": 0, "at": at} for op, at in (("insert", 0), ("retract", 5), ("insert", 6))]
+    told = [tuple(row.values()) for row in run(text, {0: rows}, arcs=events)[0]]
+    matches = [(1, 1), (1, 2), (2, 2), (1, 3), (2, 3), (3, 3)]
+    assert told[len(matches) :] == [(change, at, *match) for change, at in (("retract", 5), ("insert", 6)) for match in matches]
+
+
+def test_matches_that_a_change_leaves_count_once():
+    """Each change of an arc goes through all rows again, and finds the matches that are there."""
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, FIRST(id) AS first AUTOMATON (STATE q1 FINAL  ARC FROM q0 TO q1  ARC e(k INT) FROM q0 TO q1 WHEN v = k
+      ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    rows = [{"id": i, "v": 0, "w": 0, "s": None, "op": "insert", "n": i, "at": i} for i in (1, 2, 3)]
+    events = [{"arc": "e", "k": 0, "op": op, "valid_from": 0, "at": 10 + i} for i, op in enumerate(["insert", "retract"] * 4)]
+    told = run(text, {0: rows}, arcs=events, settings=Settings(max_matches=8))[0]
+    assert [tuple(row.values()) for row in told] == [("insert", 1), ("insert", 2), ("insert", 3)]
