@@ -17,8 +17,9 @@ from sparkcep.automaton.streams import check_stream
 from sparkcep.engine.open import prepare
 from sparkcep.engine.revisions import RevisedStream
 from sparkcep.engine.stream import NOTHING_DUE, Stream
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.oracle import automaton as oracle
+from tests.property import test_streams_differential as streams
 from tests.property.in_process import drained
 from tests.property.test_stream_changes import OWN, Event, events_of, planned, table_of
 from tests.selection import first
@@ -165,3 +166,33 @@ def test_what_is_told_holds_for_the_rows_that_are_there(kind, seed):
             continue
         tried, told, late = tried + 1, told + found[0], late + found[1]
     assert told > 60 and late > 15
+
+
+@pytest.mark.parametrize("seed", first(range(4)))
+def test_rows_in_no_match_are_told_once_all_lives_have_ended(seed):
+    """Far behind the last row all is told that a table tells, whether arcs ON EXPIRY were taken before or not."""
+    rng, compared, told = random.Random(f"unmatched {seed}"), 0, 0
+    while compared < 12:
+        number = rng.choice(["", "MATCH_NUMBER() AS n,"])
+        text = oracle.clause(random_automaton(rng, False), f"FIRST(id) AS a, LAST(id) AS z, {number} MATCH_TO() AS t", "ALL ROWS PER MATCH WITH UNMATCHED ROWS")
+        plan = planned(streams._IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", text))
+        table = streams.timed(plan, streams.rows_of(rng, 4, 9))
+        time, key = np.asarray(table.column("__s0").cast(pa.int64())), np.asarray(table.column("__p0").cast(pa.int64()))
+        if not len(time):
+            continue
+        try:
+            wanted = streams.by_partition(plan, streams.batch(plan, table, np.ones(len(time), dtype=bool)))
+        except (ClauseError, MatchRuntimeError):  # times are no numbers here, or a number is too large
+            continue
+        order = (*plan.order[:1], plan.order[0]._replace(name="n"))
+        stream = Stream(streams._ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), order), table.schema, ["__s0", "__s1"])
+        states, watermark, found = [b""] * 4, -1, []
+        while watermark < time.max() + 200:
+            until = watermark + rng.choice([1, 2, 3, 5, 50])
+            came = np.flatnonzero((time > watermark) & (time <= until))
+            tables, left = drained(stream.advance(table.take(pa.array(came)), key[came], states, until))
+            found, states, watermark = found + tables, left.states, until
+        got = streams.by_partition(plan, pa.concat_tables([stream.engine.task.prepared.output_schema.empty_table(), *found]))
+        assert {p: Counter(rows) for p, rows in got.items()} == {p: Counter(rows) for p, rows in wanted.items()}, text
+        compared, told = compared + 1, told + sum(map(len, wanted.values()))
+    assert told > 100
