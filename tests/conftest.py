@@ -17,6 +17,9 @@ os.environ.setdefault("SPARKCEP_INTERPRET", "false")
 # many plans is
 # more than the first compiler's room of 48 MB holds.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC"
+# Spark's programs that tests start read these, and need two thirds of the processor time by them.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
 
 @pytest.fixture(scope="session")

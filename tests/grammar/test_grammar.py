@@ -32,7 +32,7 @@ BATCHES = 8  # so that a failure names a part that runs quickly
 
 
 def seeds(total: int) -> list:
-    return first(range(0, total, total // BATCHES))
+    return first(range(0, total, total // BATCHES), wider=4)
 
 
 # -- the texts of the project ---------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_net_is_of_the_rows_that_are_left(seed):
     assert matched > compared
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_rows_that_are_in_no_match(seed):
     rng = random.Random(8100 + seed)
     alone = 0
@@ -214,7 +214,7 @@ def test_20_000_logs(batch):
     assert told > 2 * logs
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
@@ -227,7 +227,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     assert told > 500
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_rows_of_matches_that_come_and_go(seed):
     """ALL ROWS PER MATCH with the names of arcs: a match whose rows or arcs change goes and comes."""
     rng = random.Random(8500 + seed)
@@ -252,7 +252,7 @@ def test_rows_of_matches_that_come_and_go(seed):
     assert told > 1000
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_rows_that_no_measure_tells_apart(seed):
     """A match that only reads other rows than before does not change."""
     rng = random.Random(8600 + seed)
@@ -280,7 +280,7 @@ def test_rows_that_no_measure_tells_apart(seed):
     assert less > 50
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
     rng = random.Random(8700 + seed)
     told = 0
@@ -321,7 +321,7 @@ def insertions(rng, count, numbered):
     return sorted(changes, key=lambda change: change["at"])
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_rows_that_only_come(seed, monkeypatch):
     """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the
     same."""

@@ -60,7 +60,7 @@ def physical(spark, query: str) -> str:
     return re.sub(r"--sparkcep.*|\{\"variables\":.*?\"given\":\[.*?\]\}", "", plan)
 
 
-@pytest.mark.parametrize("rows", first(["", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"]))
+@pytest.mark.parametrize("rows", first(["", "ALL ROWS PER MATCH WITH UNMATCHED ROWS", "ALL ROWS PER MATCH"], wider=2))
 def test_rows_are_those_of_the_table_function(planned, rows):
     clause = CLAUSE.format(rows=rows)
     branches = []
@@ -152,7 +152,8 @@ def check_exchanges(spark, queries: dict[str, int]) -> None:
         assert len(re.findall(r"\bExchange ", physical(spark, query))) == exchanges, query
 
 
-@pytest.mark.parametrize("adaptive", first(["true", "false"]))
+@pytest.mark.further
+@pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
     planned.table("planned").write.mode("overwrite").bucketBy(3, "k").saveAsTable("planned_buckets")
     queries = {

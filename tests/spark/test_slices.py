@@ -96,6 +96,7 @@ def test_no_name_of_ours_is_left(spark, events):
         assert cut == whole and not any(c.startswith("__") for c in cut)
 
 
+@pytest.mark.further
 def test_months_functions_and_several_clauses(spark, events):
     clause = f"PARTITION BY k ORDER BY t MEASURES FIRST(id) AS a, MAX(months) AS m, array_agg(months) AS all_of {STRICT.format(4)}"
     inner = f"{events} MATCH_RECOGNIZE (PARTITION BY k ORDER BY t MEASURES FIRST(t) AS t, COUNT(*) AS n {TILL.format(5)})"

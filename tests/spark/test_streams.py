@@ -188,6 +188,7 @@ def not_started(frame, checkpoint, mode: str = "append", **trigger) -> str:
     return str(raised.value)
 
 
+@pytest.mark.further
 def test_other_measures_and_filters_go_on(spark, tmp_path):
     """A statement that needs no other rows goes on with the state, and its matches have its own measures."""
     source, rows = tmp_path / "in", rows_of(9)
@@ -340,6 +341,7 @@ def test_columns_of_any_name_and_type(spark, tmp_path):
 # -- the page -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     """The blocks of docs/streams.md, one after the other, in an empty folder."""
     page = Path(sparkcep.__file__).resolve().parents[1].joinpath("docs", "streams.md").read_text(encoding="utf-8")
