@@ -186,8 +186,11 @@ final class Streams {
     return CollectionConverters.asJava(project.projectList()).stream().anyMatch(column -> column instanceof Alias alias && alias.name().equals("__o0"));
   }
 
-  /** The rows of which the rewriter's columns are computed. */
+  /** The rows of which the rewriter's columns are computed; null where none of them is a time, as ORDER BY is missing. */
   private static LogicalPlan source(LogicalPlan rows) {
+    if (rows.children().isEmpty()) {
+      return null;
+    }
     boolean computed = rows instanceof Project project && isComputed(project);
     LogicalPlan child = rows.children().head();
     return !computed ? source(child) : child instanceof Filter filter ? filter.child() : child;
@@ -207,9 +210,10 @@ final class Streams {
     ArrayNode stateful = request.putArray("stateful");
     collect(rows, columns, stateful);
     ArrayNode below = request.putArray("below");
-    plans(rows).forEach(below::add);
-    if (tellsLate(rows) && !order.isEmpty()) {
-      request.set("late", LateRows.described(LateRows.rows(source(rows))));
+    LogicalPlan source = source(rows);
+    (source == null ? List.<String>of() : plans(source)).forEach(below::add);
+    if (tellsLate(rows) && source != null) {
+      request.set("late", LateRows.described(LateRows.rows(source)));
     }
     raise(PythonFunctions.asked(request));
   }
