@@ -18,9 +18,11 @@ from sparkcep.plan.plan import Plan
 
 
 class Passed(NamedTuple):
-    """The watermark of a clause's output. ``behind``: microseconds by which it is behind that of the rows; None where there is none,
-    and ``why`` then says why. ``column``: the engine's column that has it, under the name ``name`` in the output; both are empty
-    where no column has it."""
+    """The watermark of a clause's output.
+
+    ``behind``: microseconds by which it is behind that of the rows; None where there is none, and ``why`` then says why.
+    ``column``: the engine's column that has it, under the name ``name`` in the output; both are empty where no column has it.
+    """
 
     behind: int | None
     why: str

@@ -42,8 +42,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
     is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
-    will do; ``stateful``: nodes below the clause that keep a state, over which it does not stand; ``below``: the plans of the clauses
-    over whose output it stands; ``late``: the table of late rows, if there is one.
+    will do; ``stateful``: nodes below the clause that keep a state, over which it does not stand; ``below``: the plans of the
+    clauses over whose output it stands; ``late``: the table of late rows, if there is one.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
@@ -116,8 +116,8 @@ def _unmarked(first: str, below: list[Passed]) -> str:
 
 
 def _check_chained(asked: dict[str, Any]) -> None:
-    """Raises ClauseError for a clause that cannot stand below ``above``, which keeps a state; ``several``: whether each of a query's
-    operators has a watermark of its own; ``timed``: whether rows that come to ``above`` have a column with a watermark."""
+    """Raises ClauseError for a clause that cannot stand below ``above``, which keeps a state; ``several``: whether each of a
+    query's operators has a watermark of its own; ``timed``: whether rows that come to ``above`` have a column with one."""
     plan, above = Plan.from_json(asked["plan"]), asked["above"]
     given = passed(plan)
     if above == "EventTimeWatermark":

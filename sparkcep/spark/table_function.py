@@ -376,8 +376,8 @@ def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T
 
 
 def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> list[T.StructField]:
-    """The output columns over a stream, of which one has the watermark that is passed on: its delay is that of the rows and what it is
-    behind."""
+    """The output columns over a stream, of which one has the watermark that is passed on: its delay is that of the rows and what it
+    is behind."""
     given = passed(plan)
     if given.behind is None or not given.column:
         return fields

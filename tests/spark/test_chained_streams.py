@@ -86,7 +86,7 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
 
 
 def test_a_clause_above_lets_its_keys_go(spark, tmp_path):
-    """Each operator has a watermark of its own: those above one clause and two are behind the stream's by these clauses' WINDOWs."""
+    """Each operator has a watermark of its own: that above a clause is behind the stream's by the WINDOW of the clause."""
     source = tmp_path / "in"
     source.mkdir()
     rows = [{"symbol": "k", "at": at, "n": at, "price": price, "f": None} for at, price in ((1, 1), (2, 5), (3, 1), (4, 7), (5, 8), (20, 1))]
