@@ -101,6 +101,26 @@ def test_a_clause_above_lets_its_keys_go(spark, tmp_path):
     assert [row.c for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [5]
 
 
+@pytest.mark.further
+def test_late_rows_of_the_first_clause_alone_go_to_the_table(spark, tmp_path):
+    """The table need not fit what the second clause reads, of which nothing is late."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows, late = rows_of(3, 120), [{"symbol": "k0", "at": 2, "n": 1000 + i, "price": 5, "f": None} for i in range(2)]
+    for number, piece in enumerate([rows[:60], rows[60:], late, closing([("k0", None)])]):
+        put(source, number, piece)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    spark.sql(f"CREATE TABLE late_below (symbol STRING, n INT) USING parquet LOCATION '{tmp_path}/late'")
+    spark.conf.set("sparkcep.stream.lateRows", "late_below")
+    try:
+        progress = ran(spark.sql(TWO.format(t="ticks_stream")), tmp_path)
+    finally:
+        spark.conf.unset("sparkcep.stream.lateRows")
+        spark.sql("DROP TABLE late_below")
+    assert [sum(p["stateOperators"][i]["numRowsDroppedByWatermark"] for p in progress) for i in (0, 1)] == [0, 2]  # the clause above is the first
+    assert sorted(row.n for row in spark.read.parquet(str(tmp_path / "late")).collect()) == [1000, 1001]
+
+
 def test_what_passes_no_watermark_on(spark, tmp_path):
     source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     source.mkdir()
