@@ -49,7 +49,7 @@ def check_stream(plan: Plan) -> None:
         _check_last_rows(plan, strategy)
     if plan.ranking is not None and plan.ranking.top:
         _check_top(plan, strategy)
-    window = _window(plan)
+    window = window_of(plan)
     if plan.idle:
         _check_idle(plan)
     if window.kind == NUMBER:
@@ -63,7 +63,7 @@ def check_stream(plan: Plan) -> None:
 
 def _check_idle(plan: Plan) -> None:
     """Raises ClauseError where a key's sessions cannot be parted."""
-    window, ranking = _window(plan), plan.ranking
+    window, ranking = window_of(plan), plan.ranking
     if ranking is None or not ranking.top:
         return
     if window.kind != MICROS or Fraction(window.size) > plan.idle:
@@ -93,7 +93,7 @@ def _check_changes(plan: Plan) -> None:
 
 def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where what ends at a row is told otherwise than row by row."""
-    window, what = _window(plan), _QUESTIONS[strategy.question]
+    window, what = window_of(plan), _QUESTIONS[strategy.question]
     incremental = strategy.search == PROXIES
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
@@ -117,7 +117,7 @@ _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPRO
 
 def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where the best matches of a window depend on rows outside of it."""
-    if plan.ranking.overall and _window(plan).kind == ROWS:
+    if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
     alone = plan.approximate is None and plan.automaton is None
     for there, which in (
@@ -174,7 +174,7 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
 def warnings(plan: Plan) -> list[str]:
     """What a user of a stream should know of a clause that streams."""
     found = []
-    window, ahead = _window(plan), _reach(plan)[1]
+    window, ahead = window_of(plan), _reach(plan)[1]
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("it has LIFETIME TO: a row whose end is NULL is kept until no match under way has it")
     elif window.kind != MICROS and not plan.idle:
@@ -187,7 +187,7 @@ def warnings(plan: Plan) -> list[str]:
 
 def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
-    window, back, ahead = _window(plan), behind(plan), _reach(plan)[1]
+    window, back, ahead = window_of(plan), behind(plan), _reach(plan)[1]
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
@@ -229,7 +229,7 @@ def counts_positions(plan: Plan) -> bool:
     kinds = {leaf.spec.kind for leaf in plan.leaves}
     placed = plan.slide is not None or kinds & {"bundle_start", "bundle_end"}
     across = plan.ranking is not None and plan.ranking.overall  # matches of several keys that tie are told apart by the places of their rows
-    return bool("graph" in kinds or across or (placed and _window(plan).kind == ROWS))
+    return bool("graph" in kinds or across or (placed and window_of(plan).kind == ROWS))
 
 
 _WORDS = {
@@ -298,6 +298,11 @@ def _reach(plan: Plan) -> tuple[int, int]:
     return max([0, *(-n for n in found)]), max([0, *found])
 
 
+def looks_ahead(plan: Plan) -> int:
+    """By how many rows NEXT looks ahead, at most."""
+    return _reach(plan)[1]
+
+
 def _seconds(window: Window) -> str:
     return _interval(Fraction(window.size))
 
@@ -306,7 +311,8 @@ def _interval(micros: Fraction | int) -> str:
     return f"INTERVAL '{float(Fraction(micros) / 1_000_000):g}' SECOND"
 
 
-def _window(plan: Plan) -> Window:
+def window_of(plan: Plan) -> Window:
+    """The WINDOW of a whole match; one of no kind without one."""
     return plan.windows[0] if plan.windows else Window(NO_WINDOW, "", "", 0, 0, "")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 
 from sparkcep.clause.lexer import quote
 from sparkcep.clause.tree import ONE_ROW, PAST_LAST
-from sparkcep.plan import checked, records
+from sparkcep.plan import checked, records, timed
 
 LETTERS = "__letters"
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
@@ -170,6 +170,10 @@ class Plan:
             raise checked.wrong("its variables, masks or counts are none that a clause gives")
         return Plan(**members)
 
+    def time_output(self) -> tuple[records.Computed, ...]:
+        """The first measure that is FIRST or LAST of the first ORDER BY column, over a stream the one that has a watermark."""
+        return timed.time_output(self.order[0].column, self.inputs, self.leaves, self.outputs, self.case_sensitive) if self.order else ()
+
     def without_sql(self) -> Plan:
         """What the table function needs: the plan less the texts that Spark computes outside it."""
         names, ranking = {leaf.name for leaf in self.leaves}, self.ranking
@@ -181,6 +185,6 @@ class Plan:
             letters=tuple(letter._replace(text="") for letter in self.letters),
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),
-            outputs=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
+            outputs=self.time_output(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
             arcs=self.arcs and self.arcs._replace(table="", arrival=()), changes=self.changes and self.changes._replace(came=()),
         )

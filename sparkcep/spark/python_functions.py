@@ -15,6 +15,7 @@ from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
 from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
 
+from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import kept
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.streaming import stream_batches
@@ -57,11 +58,15 @@ def mapper(plan: str, columns: list[list[str]]) -> str:
     return _pickled((functools.partial(match_batches, plan, columns), StructType()))  # a worker reads no result type from it
 
 
-def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int) -> dict[str, str]:
-    """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; and what is kept of each key, in
-    words."""
+def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int) -> dict[str, Any]:
+    """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; what is kept of each key, in words;
+    and by how many milliseconds the watermark of the output is behind the input's, also in words."""
     command = _pickled((functools.partial(stream_batches, plan, columns, sent, ordered), StructType()))
-    return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(Plan.from_json(plan)))}"}
+    read = Plan.from_json(plan)
+    given = passed(read)
+    behind = None if given.behind is None else -(-given.behind // 1000)
+    told = f"its output has no watermark: {given.why}" if behind is None else f"the watermark of its output is {behind / 1000:g} seconds behind that of its rows"
+    return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(read))}", "behind": behind, "passed": told}
 
 
 def _described(name: str, command: Any, eval_type: int, returns: DataType | None) -> dict[str, Any]:

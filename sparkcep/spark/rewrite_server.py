@@ -15,12 +15,14 @@ Requests, by their ``kind``:
   or empty. Answer: the output's ``schema`` and ``result``, the pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``. Answer: ``command`` in base64.
 - ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent`` and the number of those of
-  ORDER BY (``ordered``) behind them. Answer: also ``kept``, a line of what is kept of a key.
+  ORDER BY (``ordered``) behind them. Answer: also ``kept``, a line of what is kept of a key, ``behind``, by how many milliseconds
+  the watermark of the output is behind that of the rows (null: it has none), and ``passed``, that in words.
 - ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/streaming reads. Answer:
   nothing, or ``error``.
-- ``chained``: asks for the error of a clause over a stream below a node ``above`` that keeps a state.
-- ``started``: asks whether a clause's ``plan`` goes with an output ``mode`` and a ``trigger`` (its class). Answer: nothing, or
-  ``error``.
+- ``chained``: asks what is wrong with a clause's ``plan`` over a stream below a node ``above`` that keeps a state, see
+  spark/streaming. Answer: nothing, or ``error``.
+- ``started``: asks whether a clause's ``plan`` goes with an output ``mode`` and a ``trigger`` (its class), and with what stands
+  above and below it (see spark/streaming). Answer: nothing, or ``error``.
 - ``restarted``: asks whether the statements ``now`` of a query may go on with the states of those ``before``, lists of them as
   Streams.java writes them. Answer: nothing, or ``error``.
 - ``places``: asks for the places of ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, in the user's text.

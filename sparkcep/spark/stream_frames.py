@@ -27,7 +27,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_changed, check_over_stream, stream_engine
-from sparkcep.spark.table_function import analyze_planned, arrow_schema, told_alone
+from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema, told_alone
 from sparkcep.sql.rewrite import stream_input
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("sparkcep")
 
 EXTENSION = "org.sparkcep.SparkcepExtensions"
-_WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
 _STATEFUL = re.compile(
     r"~(Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark|UpdateEventTimeWatermarkColumn|FlatMapGroups\w*WithState|TransformWithState\w*|GlobalLimit|LocalLimit|Limit)\b"
 )
@@ -220,7 +219,7 @@ class Frames:
             source = self.ask(f"{asked.names}SELECT * FROM {asked.source}")
             if not source.isStreaming:
                 return None
-            watermarks = [f.name for f in source.schema.fields if _WATERMARK in (f.metadata or {})]
+            watermarks = [f.name for f in source.schema.fields if WATERMARK in (f.metadata or {})]
             rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
             fields = rows.schema.fields
         except PySparkException as error:
@@ -258,7 +257,8 @@ class Frames:
         shipped, order = T.StructType(fields[: len(fields) - ordered - 1]), fields[len(fields) - ordered :]
         self._check(plan, watermarks, order, rows)
         told = plan.without_sql().to_json()
-        analysis = analyze_planned(T.StructType([*shipped.fields, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
+        plain = [T.StructField(f.name, f.dataType, f.nullable) for f in shipped]  # the output of applyInPandasWithState has no watermark
+        analysis = analyze_planned(T.StructType([*plain, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
         layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
         kinds = [f.dataType for f in (*shipped.fields, *order)]
         schema = arrow_schema(T.StructType([T.StructField(n, kind) for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]))
@@ -270,13 +270,13 @@ class Frames:
             "over a stream: without the JVM's extension (Spark 4.3, a JDK beside the driver or `sparkcep jar` on the server) the clause runs as a program of data frames: "
             "each micro-batch reads and writes the states of all keys, in %d buckets", layout.buckets,
         )
-        return _program(rows, job, f"of each key are kept: {'; '.join(kept(plan))}", analysis.schema, analysis.prepared.output_schema, order[0].metadata[_WATERMARK])
+        return _program(rows, job, f"of each key are kept: {'; '.join(kept(plan))}", analysis.schema, analysis.prepared.output_schema, order[0].metadata[WATERMARK])
 
     def _check(self, plan: Plan, watermarks: list[str], order: list[T.StructField], frame: DataFrame) -> None:
         """Raises ClauseError for a clause that cannot run over this stream."""
         asked = {
             "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": watermarks, "types": [f.dataType.simpleString() for f in order],
-            "time": order[0].dataType.simpleString() if order else "", "marked": bool(order) and _WATERMARK in (order[0].metadata or {}),
+            "time": order[0].dataType.simpleString() if order else "", "marked": bool(order) and WATERMARK in (order[0].metadata or {}),
             "stateful": _STATEFUL.findall(_analyzed(frame)),
         }
         check_over_stream(asked)
@@ -301,7 +301,7 @@ def _program(frame: DataFrame, job: Job, told: str, schema: T.StructType, arrow:
     """The data frame of output. ``schema``, ``arrow``: its type; ``delay``: that of the watermark, whose column Spark wants to see
     below what times out."""
     bucketed = T.StructType([
-        T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {_WATERMARK: delay}), T.StructField("piece", T.BinaryType()),
+        T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {WATERMARK: delay}), T.StructField("piece", T.BinaryType()),
     ])
     # a user's columns may have any names, by which Spark would look for them
     sent = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))

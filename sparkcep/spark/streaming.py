@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sparkcep.automaton.chained import Passed, passed
 from sparkcep.automaton.streams import check_stream, check_table, different, warnings
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
@@ -41,7 +42,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
     is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
-    will do; ``stateful``: nodes below the clause that keep a state; ``late``: the table of late rows, if there is one.
+    will do; ``stateful``: nodes below the clause that keep a state, over which it does not stand; ``below``: the plans of the
+    clauses over whose output it stands; ``late``: the table of late rows, if there is one.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
@@ -51,6 +53,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
             plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
             f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS",
         )
+    if not asked["marked"] and asked.get("below"):
+        raise _wrong(plan, _unmarked(first, [passed(Plan.from_json(below)) for below in asked["below"]]), SEMANTIC)
     if not asked["marked"]:
         columns = ", ".join(asked["watermarks"])
         raise _wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; here it is {first}")
@@ -94,19 +98,56 @@ def _check_late(plan: Plan, late: dict[str, Any]) -> None:
 
 
 _CHAINED = "a clause over a stream does not stream yet together with {}; write the clause's output to a table, and read that as a stream"
+_READ = "write that clause's output to a table, and read that as a stream"
+
+
+def _unmarked(first: str, below: list[Passed]) -> str:
+    """What is wrong with a clause ordered by ``first`` over the output of others, which is not the column of a watermark there."""
+    why = next((one.why for one in below if one.behind is None), "")
+    if why:
+        return f"the first ORDER BY expression over a stream is the column of a watermark, and the output of the clause below has none, as {why}; {_READ}, or change that clause"
+    names = list(dict.fromkeys(one.name for one in below if one.name))
+    if not names:
+        return (
+            f"the first ORDER BY expression over a stream is the column of a watermark; here it is {first}, of the output of a clause that tells none: give that clause FIRST or LAST "
+            "of its first ORDER BY column as a measure of its own, and order by it"
+        )
+    return f"the first ORDER BY expression over a clause's output is the column that has its watermark, {', '.join(names)}, as it is; here it is {first}"
 
 
 def _check_chained(asked: dict[str, Any]) -> None:
-    raise ClauseError("STREAM", _CHAINED.format(f"what keeps a state above or beside it ({asked['above']})"), sqlstate=UNSUPPORTED)
+    """Raises ClauseError for a clause that cannot stand below ``above``, which keeps a state; ``several``: whether each of a
+    query's operators has a watermark of its own; ``timed``: whether rows that come to ``above`` have a column with one."""
+    plan, above = Plan.from_json(asked["plan"]), asked["above"]
+    given = passed(plan)
+    if above == "EventTimeWatermark":
+        instead = f"leave it out: {given.name} has one already" if given.name else _READ
+        raise _wrong(plan, f"withWatermark over a clause's output would move the watermark of its rows; {instead}", UNSUPPORTED)
+    if not asked["several"]:
+        raise _wrong(
+            plan, f"what keeps a state ({above}) stands above the clause, and spark.sql.streaming.statefulOperator.allowMultiple is false, by which all have one watermark; set it to true", UNSUPPORTED
+        )
+    if given.behind is None and asked["timed"]:
+        raise _wrong(plan, f"what lets its state go by a watermark ({above}) stands above the clause, whose output has none, as {given.why}; {_READ}", UNSUPPORTED)
 
 
 def _check_started(asked: dict[str, Any]) -> None:
-    """Raises ClauseError for an output ``mode``, or the class of a ``trigger``, that a clause does not go with."""
+    """Raises ClauseError for an output ``mode``, or the class of a ``trigger``, that a clause does not go with. ``aggregated``:
+    whether Spark aggregates what all clauses of the query give; ``over``: what keeps a state of Spark's below one, or nothing;
+    ``untimed``: an aggregate above one of which no key is the column of a watermark, or nothing."""
     plan = Plan.from_json(asked["plan"])
-    if asked["mode"] == "Complete":
+    if asked["mode"] == "Complete" and not asked["aggregated"]:
         raise _wrong(
             plan, 'output mode complete gives the whole answer after each micro-batch, and matches over a stream are told once, when they are decided; write outputMode("append")'
         )
+    if asked["mode"] != "Append" and asked["over"]:
+        raise _wrong(plan, f"a clause over what keeps a state ({asked['over']}) reads rows that do not change any more; write outputMode(\"append\")", UNSUPPORTED)
+    if asked["mode"] == "Append" and asked["untimed"]:
+        given = passed(plan)
+        instead = f"group by a window of {given.name}" if given.name else f"the clause's output has none, as {given.why}" if given.why else (
+            "the clause tells none: give it FIRST or LAST of its first ORDER BY column as a measure of its own"
+        )
+        raise _wrong(plan, f'in output mode append what is aggregated ({asked["untimed"]}) is told when a watermark has passed its column; {instead}; or write outputMode("update")', SEMANTIC)
     if asked["trigger"] in _UNBATCHED:
         raise _wrong(plan, f"a clause over a stream is answered by micro-batches, which {_UNBATCHED[asked['trigger']]} does not make; write trigger(processingTime=\"1 second\")")
 

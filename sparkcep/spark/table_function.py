@@ -32,6 +32,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.util import PythonEvalType
 
 from sparkcep import graph as graphs
+from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import check_stream
 from sparkcep.clause.lexer import quote, tokenize
 from sparkcep.clause.parser import parse_clause
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from sparkcep.engine.open import Engine
     from sparkcep.engine.prepared import Prepared
 
+WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
 NAME = "match_recognize"
 _SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
 
@@ -161,7 +163,8 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
     _check_names(plan, schema.names, distinct)
     _check_collations(plan, _collations(schema))
     prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
-    return MatchAnalysis(T.StructType(_spark_fields(plan, prepared.output_schema, schema)), prepared=prepared)
+    fields = _spark_fields(plan, prepared.output_schema, schema)
+    return MatchAnalysis(T.StructType(_marked(plan, fields, schema) if streaming else fields), prepared=prepared)
 
 
 def stream_error(place: records.Place | None = None) -> ClauseError:
@@ -370,6 +373,23 @@ def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T
         taken = _spark_type(leaves[f.name], f.type, schema) if f.name in leaves else next(types.get(f.name, iter(())), None)
         fields.append(T.StructField(f.name, taken or _of_arrow(f.type), True))
     return fields
+
+
+def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> list[T.StructField]:
+    """The output columns over a stream, of which one has the watermark that is passed on: its delay is that of the rows and what it
+    is behind."""
+    given = passed(plan)
+    if given.behind is None or not given.column:
+        return fields
+    spec = dict(plan.leaves).get(given.column)
+    source = given.column if spec is None or plan.rows != ONE_ROW else spec.column
+    same = (lambda name: name == source) if plan.case_sensitive else (lambda name: name.lower() == source.lower())
+    delays = [f.metadata[WATERMARK] for f in schema if same(f.name) and WATERMARK in (f.metadata or {})]
+    if len(delays) != 1:
+        return fields
+    metadata = {WATERMARK: delays[0] + -(-given.behind // 1000)}
+    column = given.column if plan.rows == ONE_ROW else next(f.name for f in schema if same(f.name) and WATERMARK in (f.metadata or {}))
+    return [T.StructField(f.name, f.dataType, f.nullable, metadata) if f.name == column else f for f in fields]
 
 
 def _spark_type(spec: records.LeafSpec, arrow: pa.DataType, schema: T.StructType) -> T.DataType:

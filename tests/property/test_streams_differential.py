@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from sparkcep.automaton.chained import passed
 from sparkcep.automaton.strategy import BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, strategy_of
 from sparkcep.automaton.streams import _reach, check_stream, kept
 from sparkcep.clause.parser import parse_clause
@@ -412,6 +413,29 @@ def test_each_answer_for_last_rows(text):
     for _ in range(4):
         total += compared(text, rng, 6, 20)
     assert total > 5
+
+
+@pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA + TOPS)
+def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
+    """What is told after a micro-batch has times behind the watermark that the clause passed on with it, by which nothing above
+    it calls these late."""
+    rng, plan, seen = random.Random(text), planned(text), 0
+    behind, texts = passed(plan).behind, dict(plan.inputs)
+    times = [leaf.name for leaf in plan.leaves if leaf.spec.kind == "nav" and texts.get(leaf.spec.column) == "id" and leaf.spec.mask == -1 and not leaf.spec.physical]
+    if plan.rows != "one":
+        times = ["id"]
+    if behind is None or not times:
+        assert passed(plan).why or not times
+        return
+    for _ in range(8):
+        table = timed(plan, rows_of(rng, 4, 14))
+        before = None
+        for watermark, _, tables in micro_batches(plan, table, rng, rng.choice([0, 2, 5])) if table.num_rows else ():
+            told = [time for part in tables for name in times for time in part.column(name).to_pylist() if time is not None]
+            assert before is None or all(time * MS > before - behind for time in told), (text, before, told)
+            seen += len(told) if before is not None else 0
+            before = watermark
+    assert seen > 5
 
 
 @pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA + TOPS)

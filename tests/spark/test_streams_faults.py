@@ -21,6 +21,7 @@ pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
+from tests.spark.test_chained_streams import STATEMENTS as CHAINED  # noqa: E402
 from tests.spark.test_streams import (  # noqa: E402
     PROVIDER,
     ROCKSDB,
@@ -41,6 +42,7 @@ PROGRAM = '''
 import sys
 from pyspark.sql import SparkSession
 import sparkcep
+from tests.spark.test_chained_streams import STATEMENTS as CHAINED
 from tests.spark.test_streams import PROVIDER, ROCKSDB, STATEMENTS, stream
 from pathlib import Path
 
@@ -49,7 +51,7 @@ builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false"
 builder = builder.config("sparkcep.stream.route", sys.argv[3]).config("spark.executor.memory", "1g").config("spark.sql.session.timeZone", "UTC")
 spark = sparkcep.enable(builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate(), warm=False)
 stream(spark, folder / "in").createOrReplaceTempView("ticks_stream")
-query = spark.sql(STATEMENTS["v"].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
+query = spark.sql((CHAINED | STATEMENTS)[sys.argv[4]].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
 query.option("checkpointLocation", str(folder / "out.checkpoint")).trigger(availableNow=True).start().awaitTermination()
 '''
 
@@ -64,10 +66,10 @@ def rocksdb(spark):
 class Run:
     """A query in a process group of its own, over the files of a folder."""
 
-    def __init__(self, folder: Path, master: str, route: str = "operator") -> None:
+    def __init__(self, folder: Path, master: str, route: str = "operator", statement: str = "v") -> None:
         self.logs = folder / "out.checkpoint"
         with (folder / "log").open("ab") as log:
-            command = [sys.executable, "-c", PROGRAM, str(folder), master, route]
+            command = [sys.executable, "-c", PROGRAM, str(folder), master, route, statement]
             self.process = subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, cwd=Path(sparkcep.__file__).parents[1])
 
     def under_way(self, batch: int) -> bool:
@@ -149,6 +151,27 @@ def test_twenty_kills(spark, tmp_path):
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     wanted = [row for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row)]
     assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_kills_of_clauses_above_one_another(spark, tmp_path):
+    """Three operators commit with one micro-batch: drivers are killed when its offsets are written, and when a state is."""
+    source, rows, rng = tmp_path / "in", rows_of(12, 600), random.Random(12)
+    source.mkdir()
+    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
+    for number, piece in enumerate([*pieces(rows, rng, 7), closing(keys)]):
+        put(source, number, piece)
+    for batch in (1, 2, 4, 5):
+        with Run(tmp_path, "local[2]", statement="three") as run:
+            run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
+            run.kill()
+    with Run(tmp_path, "local[2]", statement="three") as run:
+        assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = [row for row in spark.sql(CHAINED["three"].format(t="ticks_table")).collect() if not behind(row)]
+    got = [row for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)]
+    assert sorted(map(str, got)) == sorted(map(str, wanted)) and len(wanted) > 10
 
 
 @pytest.mark.slow

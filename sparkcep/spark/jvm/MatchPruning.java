@@ -58,7 +58,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    Streams.checkAlone(plan);
+    Streams.checkChained(plan);
     return (LogicalPlan) Streams.numbered(plan).transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {

@@ -11,13 +11,12 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import java.util.Objects;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -53,7 +52,9 @@ final class StreamStart extends Rule<LogicalPlan> {
   public LogicalPlan apply(LogicalPlan plan) {
     if (plan instanceof WriteToStreamStatement asked && Streams.isBelow(asked.inputQuery())) {
       ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "started").put("mode", asked.outputMode().toString());
-      request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", plan(asked.inputQuery()));
+      request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", Streams.plans(asked.inputQuery()).get(0));
+      request.put("aggregated", isAggregated(asked.inputQuery())).put("over", Streams.over(asked.inputQuery(), false));
+      request.put("untimed", untimed(asked.inputQuery()));
       Streams.raise(PythonFunctions.asked(request));
     }
     if (plan instanceof WriteToStream write && Streams.isBelow(write.inputQuery())) {
@@ -110,13 +111,21 @@ final class StreamStart extends Rule<LogicalPlan> {
         .sorted(Comparator.comparing(path -> Long.valueOf(path.getName()))).toList();
   }
 
-  /** The plan of the first clause in an analysed query: the name of a column of its table. */
-  private static String plan(LogicalPlan node) {
-    List<Attribute> columns = CollectionConverters.asJava(node.output());
-    if (Streams.isBelow(node) && !columns.isEmpty() && columns.get(columns.size() - 1).name().startsWith(Call.PLAN_HEAD)) {
-      return columns.get(columns.size() - 1).name();
+  /** Whether Spark aggregates what each clause of an analysed query gives. */
+  private static boolean isAggregated(LogicalPlan node) {
+    List<LogicalPlan> children = CollectionConverters.asJava(node.children());
+    return node instanceof Aggregate || (!(node instanceof StreamInput) && children.stream().filter(Streams::isBelow).allMatch(StreamStart::isAggregated));
+  }
+
+  /** An aggregate above a clause of which no key is the column of a watermark; empty where there is none. */
+  private static String untimed(LogicalPlan node) {
+    if (!Streams.isBelow(node)) {
+      return "";
     }
-    return CollectionConverters.asJava(node.children()).stream().map(StreamStart::plan).filter(Objects::nonNull).findFirst().orElse(null);
+    if (node instanceof Aggregate aggregate && CollectionConverters.asJava(aggregate.groupingExpressions()).stream().noneMatch(Streams::isMarked)) {
+      return aggregate.nodeName();
+    }
+    return CollectionConverters.asJava(node.children()).stream().map(StreamStart::untimed).filter(name -> !name.isEmpty()).findFirst().orElse("");
   }
 
   /** The calls over streams in an optimized plan, from its top. */

@@ -21,9 +21,11 @@ import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
@@ -56,8 +58,11 @@ final class Streams {
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
   private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
   static final String LATE = "sparkcep.late"; // likewise: the table of late rows
+  static final String BEHIND = "sparkcep.behind"; // likewise: by how many milliseconds the watermark that it passes on is behind its own
+  private static final String SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"; // each has a watermark of its own
   private static final String NEEDED = "__needed"; // whether a variable wants a row
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+  private static final Set<String> PASSING = Set.of("Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "StreamInput"); // a clause may stand over
   private static final Set<String> STATEFUL = Set.of(
       "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState",
       "FlatMapGroupsInPandasWithState", "TransformWithState", "TransformWithStateInPySpark", "GlobalLimit", "LocalLimit", "Limit");
@@ -113,8 +118,9 @@ final class Streams {
     check(plan, order, asked.child());
     List<Attribute> condition = new ArrayList<>();
     List<Attribute> late = new ArrayList<>();
-    LogicalPlan rows = unfiltered(asked.child(), condition, late);
-    if (late.isEmpty() && !LateRows.table().isEmpty()) {
+    boolean tells = tellsLate(asked.child());
+    LogicalPlan rows = unfiltered(asked.child(), condition, tells ? late : null);
+    if (tells && late.isEmpty()) {
       throw new IllegalStateException("the rows of a stream are not those that the rewriter computes");
     }
     LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), MatchStrategy.seq(late), 0, rows);
@@ -125,7 +131,7 @@ final class Streams {
   /**
    * The rows without the rewriter's own WHERE, whose condition becomes a column: below the mark Spark would move it to the source,
    * and rows that no variable wants would not move the watermark on. {@code late} gets a column with what goes to the table of late
-   * rows, where there is one.
+   * rows; it is null where there is none.
    */
   private static LogicalPlan unfiltered(LogicalPlan rows, List<Attribute> condition, List<Attribute> late) {
     if (rows instanceof SubqueryAlias alias) {
@@ -138,7 +144,7 @@ final class Streams {
     if (!isComputed(project)) {
       LogicalPlan child = unfiltered(project.child(), condition, late);
       columns.addAll(condition);
-      columns.addAll(late);
+      columns.addAll(late == null ? List.of() : late);
       return new Project(MatchStrategy.seq(columns), child);
     }
     LogicalPlan source = project.child();
@@ -148,7 +154,7 @@ final class Streams {
       condition.add(needed.toAttribute());
       source = filter.child();
     }
-    if (!LateRows.table().isEmpty()) {
+    if (late != null) {
       NamedExpression carried = LateRows.column(LateRows.rows(source));
       columns.add(carried);
       late.add(carried.toAttribute());
@@ -156,13 +162,35 @@ final class Streams {
     return new Project(MatchStrategy.seq(columns), source);
   }
 
+  /** Whether late rows of a clause over these go to a table: what comes out of another clause is never late. */
+  private static boolean tellsLate(LogicalPlan rows) {
+    return !LateRows.table().isEmpty() && hasSource(rows);
+  }
+
+  private static boolean hasSource(LogicalPlan node) {
+    List<LogicalPlan> children = CollectionConverters.asJava(node.children());
+    return node.isStreaming() && !(node instanceof StreamInput) && (children.isEmpty() || children.stream().anyMatch(Streams::hasSource));
+  }
+
+  /** The plans of the clauses over streams in an analysed plan, without those that stand below another: names of columns. */
+  static List<String> plans(LogicalPlan node) {
+    List<Attribute> columns = CollectionConverters.asJava(node.output());
+    if (isBelow(node) && !columns.isEmpty() && columns.get(columns.size() - 1).name().startsWith(Call.PLAN_HEAD)) {
+      return List.of(columns.get(columns.size() - 1).name());
+    }
+    return CollectionConverters.asJava(node.children()).stream().flatMap(child -> plans(child).stream()).toList();
+  }
+
   /** Whether the rewriter's columns are computed there. */
   private static boolean isComputed(Project project) {
     return CollectionConverters.asJava(project.projectList()).stream().anyMatch(column -> column instanceof Alias alias && alias.name().equals("__o0"));
   }
 
-  /** The rows of which the rewriter's columns are computed. */
+  /** The rows of which the rewriter's columns are computed; null where none of them is a time, as ORDER BY is missing. */
   private static LogicalPlan source(LogicalPlan rows) {
+    if (rows.children().isEmpty()) {
+      return null;
+    }
     boolean computed = rows instanceof Project project && isComputed(project);
     LogicalPlan child = rows.children().head();
     return !computed ? source(child) : child instanceof Filter filter ? filter.child() : child;
@@ -174,15 +202,18 @@ final class Streams {
     request.put("kind", "stream").put("plan", plan).put("on", MatchStrategy.isOn()).put("known", isKnown());
     Expression time = order.isEmpty() ? null : order.head().child();
     request.put("time", time == null ? "" : time.dataType().catalogString());
-    request.put("marked", time instanceof Attribute attribute && attribute.metadata().contains(WATERMARK));
+    request.put("marked", time != null && isMarked(time));
     request.put("provider", SQLConf.get().getConfString(PROVIDER, SQLConf.get().stateStoreProviderClass()));
     ArrayNode types = request.putArray("types");
     CollectionConverters.asJava(order).forEach(by -> types.add(by.child().dataType().catalogString()));
     ArrayNode columns = request.putArray("watermarks");
     ArrayNode stateful = request.putArray("stateful");
     collect(rows, columns, stateful);
-    if (!LateRows.table().isEmpty() && !order.isEmpty()) {
-      request.set("late", LateRows.described(LateRows.rows(source(rows))));
+    ArrayNode below = request.putArray("below");
+    LogicalPlan source = source(rows);
+    (source == null ? List.<String>of() : plans(source)).forEach(below::add);
+    if (tellsLate(rows) && source != null) {
+      request.set("late", LateRows.described(LateRows.rows(source)));
     }
     raise(PythonFunctions.asked(request));
   }
@@ -193,11 +224,26 @@ final class Streams {
     }
   }
 
-  /** The columns of watermarks below, and the nodes that keep a state of their own. */
+  /** Whether an expression is the column of a watermark, as it is. */
+  static boolean isMarked(Expression value) {
+    return value instanceof Attribute attribute && attribute.metadata().contains(WATERMARK);
+  }
+
+  /** What keeps a state of Spark's below a clause, which is {@code below} one already or not; empty where nothing does. */
+  static String over(LogicalPlan node, boolean below) {
+    boolean own = node instanceof StreamInput || node instanceof EventTimeWatermark;
+    if (!node.isStreaming() || (below && !own && keepsState(node))) {
+      return node.isStreaming() ? node.nodeName() : "";
+    }
+    return CollectionConverters.asJava(node.children()).stream().map(child -> over(child, below || node instanceof StreamInput)).filter(name -> !name.isEmpty())
+        .findFirst().orElse("");
+  }
+
+  /** The columns of watermarks below, and the nodes that keep a state over which a clause does not stand. */
   private static void collect(LogicalPlan rows, ArrayNode columns, ArrayNode stateful) {
     if (rows instanceof EventTimeWatermark watermark) {
       columns.add(watermark.eventTime().name());
-    } else if (keepsState(rows)) {
+    } else if (keepsState(rows) && !PASSING.contains(rows.nodeName())) {
       stateful.add(rows.nodeName());
     }
     CollectionConverters.asJava(rows.children()).forEach(child -> collect(child, columns, stateful));
@@ -252,21 +298,34 @@ final class Streams {
 
   // -- optimizing
 
-  /**
-   * Raises an error for a plan in which something else above or beside a clause over a stream keeps a state, too: Spark then gives
-   * each its own watermark.
-   */
-  static void checkAlone(LogicalPlan plan) {
-    String above = above(plan, null);
-    List<String> keeping = new ArrayList<>();
-    if (above == null && keepsStates(plan, keeping) && keeping.size() > 1 && !keeping.stream().allMatch(name -> name.equals("StreamInput"))) {
-      above = String.join(", ", keeping);
+  /** Raises an error for a plan in which something that keeps a state stands above a clause over a stream, and cannot. */
+  static void checkChained(LogicalPlan plan) {
+    if (isBelow(plan)) {
+      checkChained(plan, null);
     }
-    if (above != null) {
-      ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("kind", "chained").put("above", above);
-      raise(PythonFunctions.asked(request));
+  }
+
+  /** {@code above}: the nearest node above that keeps a state; null where there is none. */
+  private static void checkChained(LogicalPlan node, LogicalPlan above) {
+    if (above != null && node instanceof Generate generate && generate.generator() instanceof PythonUDTF function) {
+      Call call = Call.of(function, generate.child());
+      if (call != null && input(call.table()) != null) {
+        ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "chained").put("plan", call.plan().toString());
+        request.put("above", above.nodeName()).put("several", Boolean.parseBoolean(SQLConf.get().getConfString(SEVERAL, "true")));
+        raise(PythonFunctions.asked(request.put("timed", isTimed(above))));
+      }
     }
+    for (LogicalPlan child : CollectionConverters.asJava(node.children())) {
+      if (isBelow(child)) {
+        checkChained(child, keepsState(node) ? node : above);
+      }
+    }
+  }
+
+  /** Whether a node's rows have a column with a watermark, by which it lets its state go. */
+  private static boolean isTimed(LogicalPlan node) {
+    return CollectionConverters.asJava(node.children()).stream()
+        .anyMatch(child -> CollectionConverters.asJava(child.output()).stream().anyMatch(Streams::isMarked));
   }
 
   /**
@@ -283,38 +342,6 @@ final class Streams {
     before.forEach(child -> children.add(isBelow(child) ? numbered(child, count) : child));
     LogicalPlan same = children.equals(before) ? node : (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(children).toIndexedSeq());
     return same instanceof StreamInput input ? input.withNumber(count[0]++) : same;
-  }
-
-  /** Whether a clause over a stream is there; {@code keeping} gets all that keep a state. */
-  private static boolean keepsStates(LogicalPlan node, List<String> keeping) {
-    if (!node.isStreaming()) {
-      return false;
-    }
-    if (keepsState(node) && !(node instanceof EventTimeWatermark)) {
-      keeping.add(node.nodeName());
-    }
-    boolean found = node instanceof StreamInput;
-    for (LogicalPlan child : CollectionConverters.asJava(node.children())) {
-      found |= keepsStates(child, keeping);
-    }
-    return found;
-  }
-
-  private static String above(LogicalPlan node, String stateful) {
-    if (!node.isStreaming()) {
-      return null;
-    }
-    if (node instanceof StreamInput && stateful != null) {
-      return stateful;
-    }
-    String now = stateful == null && keepsState(node) ? node.nodeName() : stateful;
-    for (LogicalPlan child : CollectionConverters.asJava(node.children())) {
-      String found = above(child, now);
-      if (found != null) {
-        return found;
-      }
-    }
-    return null;
   }
 
   /** Whether a clause over a stream is in a plan. */
@@ -439,7 +466,7 @@ final class Streams {
     all.add(column("__state", DataTypes.BinaryType, Metadata.empty()));
     MetadataBuilder said = new MetadataBuilder().putString(STATEMENT, statement.toString());
     boolean tells = !input.late().isEmpty();
-    all.add(column("__due", DataTypes.LongType, (tells ? said.putString(LATE, LateRows.table()) : said).build()));
+    said = tells ? said.putString(LATE, LateRows.table()) : said;
     StructType schema = call.function().elementSchema();
     schema = schema.add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__due", DataTypes.LongType);
     PythonFunction like = call.function().func();
@@ -448,8 +475,11 @@ final class Streams {
     ArrayNode names = request.putArray("sent");
     parts.columns().subList(0, sent - parts.ordered()).forEach(column -> names.add(column.name()));
     JsonNode answer = PythonFunctions.asked(request);
+    said = answer.get("behind").isNull() ? said : said.putLong(BEHIND, answer.get("behind").asLong());
+    all.add(column("__due", DataTypes.LongType, said.build()));
     List<Expression> lines = new ArrayList<>(told); // for EXPLAIN
     lines.add(new Literal(UTF8String.fromString(answer.get("kept").asText()), DataTypes.StringType));
+    lines.add(new Literal(UTF8String.fromString(answer.get("passed").asText()), DataTypes.StringType));
     if (tells) {
       lines.add(new Literal(UTF8String.fromString("late rows are appended to " + LateRows.table()), DataTypes.StringType));
     }

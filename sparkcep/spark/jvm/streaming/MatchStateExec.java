@@ -127,6 +127,13 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return MatchStrategy.seq(List.of(MatchStrategy.seq(List.<SortOrder>of()), MatchStrategy.seq(List.<SortOrder>of())));
   }
 
+  /** The watermark, in milliseconds, of what is told: none where matches may take any time. */
+  @Override
+  public Option<Object> produceOutputWatermark(long watermark) {
+    var said = output().last().metadata();
+    return said.contains(Streams.BEHIND) ? Option.apply((Object) (watermark - said.getLong(Streams.BEHIND))) : Option.empty();
+  }
+
   @Override
   public Seq<StatefulOperatorCustomMetric> customStatefulOperatorMetrics() {
     return MatchStrategy.seq(List.of(

@@ -30,6 +30,7 @@ public abstract class TransformWithStateInPySparkExec extends SparkPlan {
   public StatefulOperatorStateInfo getStateInfo() { return null; }
   public Option<Object> eventTimeWatermarkForEviction() { return null; }
   public Option<Object> eventTimeWatermarkForLateEvents() { return null; }
+  public Option<Object> produceOutputWatermark(long w) { return null; }
   public OutputMode outputMode() { return null; }
   public TimeMode timeMode() { return null; }
   public Seq<StatefulOperatorCustomMetric> customStatefulOperatorMetrics() { return null; }

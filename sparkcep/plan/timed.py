@@ -1,0 +1,27 @@
+"""Which measure of a clause is a time of its rows: FIRST or LAST of the first ORDER BY column, as it is."""
+
+from __future__ import annotations
+
+from sparkcep.plan.records import ALL_ROWS, Computed, Leaf, LeafSpec
+
+
+def time_output(order: str, inputs: tuple[Computed, ...], leaves: tuple[Leaf, ...], outputs: tuple[Computed, ...], cased: bool) -> tuple[Computed, ...]:
+    """The first of ``outputs`` that is such a measure; empty without one. ``order``: the input column of the first ORDER BY
+    expression; ``cased``: whether names differ by the case of their letters."""
+    texts, specs = dict(inputs), dict(leaves)
+    for output in outputs:
+        spec = specs.get(output.text)
+        if spec is not None and _is_end(spec) and (spec.column == order or _same(texts.get(spec.column, ""), texts.get(order, ""), cased)):
+            return (output,)
+    return ()
+
+
+def _is_end(spec: LeafSpec) -> bool:
+    return spec.kind == "nav" and spec.mask == ALL_ROWS and not spec.logical and not spec.physical
+
+
+def _same(one: str, other: str, cased: bool) -> bool:
+    """Whether two texts name one column, of which one may be written without its table."""
+    parts = [text.replace("`", "") if cased else text.replace("`", "").lower() for text in (one, other)]
+    short, long = sorted(parts, key=len)
+    return short.isidentifier() and long.replace(".", "").isidentifier() and (short == long or long.endswith(f".{short}"))
