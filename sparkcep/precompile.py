@@ -40,7 +40,6 @@ CLAUSES = {
     "approximate matches, all": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, MISSING() AS m PATTERN (A B C) WINDOW 5 APPROX 1 ALL MATCHES {_LOCAL}",
     "approximate matches, bundles": f"{_HEAD}BUNDLE_START() AS b, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 MATCH BUNDLES {_LOCAL}",
     "approximate matches, conditions that look at them": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 DEFINE A AS v > 1, B AS v < A.v, C AS v > 2",
-    "approximate matches under a budget": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, COMPLETE() AS c PATTERN (A B C) WINDOW 5 APPROX 1 BUDGET 2 CHECKS {_LOCAL}",
     "ranked by sums": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS PREF MAX (A.v - B.v + C.v) TOP 2 {_LOCAL}",
     "ranked by sums of whole numbers": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 PREF MAX (A.i + C.i) TOP 2 {_LOCAL}",
     "ranked by products": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B) WINDOW 5 PREF MAX (A.v * B.v) TOP 2 DEFINE A AS v > 1, B AS v < 3",
@@ -50,6 +49,7 @@ CLAUSES = {
     "ARC FROM b TO b WHEN n < 3 SET n = n + 1 ARC FROM b TO z ARC FROM b TO z ON EXPIRY) WINDOW 5 CHANGES IN op ARRIVAL BY i REPORT CHANGES",
     "ranked under a bound": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B+ C) WINDOW 5 PREF MAX (A.v + C.v) TOP 2 {_LOOKING}",
     "ranked conjunctions": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A & C) WINDOW 4 SLIDE 1 PREF MAX (A.i + C.i) TOP 2 DEFINE A AS v > 1, C AS v < 3",
+    "approximate matches under a budget": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, COMPLETE() AS c PATTERN (A B C) WINDOW 5 APPROX 1 BUDGET 2 CHECKS {_LOCAL}",
 }
 
 

@@ -30,7 +30,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.typing.typeof import Purpose, typeof
 
 from sparkcep import storage
-from sparkcep.search import interpreted, old_kernels, pipeline, requests, signatures
+from sparkcep.search import interpreted, linking, old_kernels, pipeline, requests, signatures
 from sparkcep.search.locks import Locks
 
 log = logging.getLogger("sparkcep")
@@ -47,7 +47,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 def digest(module: str) -> str:
     """What the kernels of a module are compiled from, as 16 hexadecimal digits."""
     h = hashlib.sha256()
-    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8"), Path(pipeline.__file__).read_text("utf-8")):
+    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8"), *(Path(m.__file__).read_text("utf-8") for m in (pipeline, linking))):
         h.update(str(text).encode())
     for part in sorted(_sources(module, {}).items()):
         h.update(repr(part).encode())
@@ -122,6 +122,10 @@ class _Locator(_CacheLocator):
 
 
 class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_Locator]
+
+
+class _InnerImplementation(linking.InnerImplementation):
     _locator_classes = [_Locator]
 
 
@@ -250,11 +254,12 @@ def at_once() -> contextlib.AbstractContextManager[None]:
 
 class _KernelCache(FunctionCache):
     _impl_class = _Implementation
+    _file_name = "{}"
 
     def __init__(self, py_func: Callable) -> None:
         super().__init__(py_func)
         locator = self._impl.locator
-        self._cache_file = _Files(self._cache_path, self._impl.filename_base, locator.get_source_stamp())
+        self._cache_file = _Files(self._cache_path, self._file_name.format(self._impl.filename_base), locator.get_source_stamp())
 
     def has(self, sig: Any, target_context: Any) -> bool:
         """Whether the kernel is on disk for these types."""
@@ -283,6 +288,13 @@ class _KernelCache(FunctionCache):
             _tell_unkept(error)
         finally:
             _locks.give(self._cache_file.path(self._index_key(sig, data.codegen)))
+
+
+class _InnerCache(_KernelCache):
+    """What is kept of a kernel for the kernels that call it."""
+
+    _impl_class = _InnerImplementation
+    _file_name = "{}-inner"
 
 
 # -- calls from Python ----------------------------------------------------------------------------------------
@@ -331,32 +343,40 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
 # -- decorators -----------------------------------------------------------------------------------------------
 
 
-def _kept(compiled: Any, *, called: bool = True) -> Any:
-    """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are. ``called``: by others, not
-    compiled into them."""
+def _kept(compiled: Any) -> Any:
+    """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are."""
     if hasattr(compiled, "py_func"):
         compiled._cache = _KernelCache(compiled.py_func)
         compiled._compile_for_args = _entered(compiled, compiled._compile_for_args)
-        if called:
-            pipeline.plainly(compiled)
+    return compiled
+
+
+def _for_both(function: Callable, *, references: bool = False, embed: bool = False) -> Any:
+    """``function`` as an entry, which Python calls, with the inner kernel that kernels call. Both options are told always: numba
+    gives a function the options of the one for which it is compiled where it has none of its own."""
+    compiled = _kept(numba.njit(pipeline_class=pipeline.EntryPipeline, no_cfunc_wrapper=True, _nrt=references, forceinline=embed)(function))
+    if hasattr(compiled, "py_func"):
+        inner = linking.Inner(function, targetoptions={**compiled.targetoptions, "no_cpython_wrapper": True}, pipeline_class=pipeline.InnerPipeline)
+        inner._cache = _InnerCache(function)
+        pipeline.plainly(compiled, inner)
     return compiled
 
 
 def kernel(function: Callable) -> Callable:
     """Compiles a function that creates no array."""
-    return _kept(numba.njit(_nrt=False, pipeline_class=pipeline.Pipeline)(function))
+    return _for_both(function)
 
 
 def inlined(function: Callable) -> Callable:
     """Compiles a function into those that call it."""
-    return _kept(numba.njit(inline="always", _nrt=False)(function), called=False)
+    return _kept(numba.njit(inline="always", _nrt=False)(function))
 
 
 def embedded(function: Callable) -> Callable:
     """Compiles a function whose machine code becomes part of its callers': where passing the arguments costs more than the work."""
-    return _kept(numba.njit(forceinline=True, _nrt=False, pipeline_class=pipeline.Pipeline)(function))
+    return _for_both(function, embed=True)
 
 
 def allocating(function: Callable) -> Callable:
     """Compiles a function that creates arrays."""
-    return _kept(numba.njit(_nrt=True, pipeline_class=pipeline.Pipeline)(function))
+    return _for_both(function, references=True)

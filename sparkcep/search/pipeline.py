@@ -10,11 +10,14 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from numba.core import types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.typed_passes import NativeLowering
+
+from sparkcep.search import linking
 
 log = logging.getLogger("sparkcep")
 
@@ -29,30 +32,50 @@ _UNUSED = frozenset({
 })  # fmt: skip
 
 
-class Pipeline(CompilerBase):
-    """numba's passes without those that kernels have no use for."""
+class _Pipeline(CompilerBase):
+    """numba's passes without those that kernels have no use for, and a lowering of our own."""
+
+    lowering: type
 
     def define_pipelines(self) -> list[Any]:
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager.passes[:] = [entry for entry in manager.passes if entry[0].__name__ not in _UNUSED]
+        kept = [entry for entry in manager.passes if entry[0].__name__ not in _UNUSED]
+        manager.passes[:] = [(self.lowering, *entry[1:]) if entry[0] is NativeLowering else entry for entry in kept]
         return [manager]
 
 
-def plainly(dispatcher: Any) -> None:
-    """Lets kernels call ``dispatcher`` for plain types, and compile it with few looks for garbage."""
-    template, compiler = dispatcher.get_call_template, dispatcher._compiler
-    compile_for = compiler.compile
+class EntryPipeline(_Pipeline):
+    """The passes for a function that Python calls."""
+
+    lowering = linking.EntryLowering
+
+
+class InnerPipeline(_Pipeline):
+    """The passes for a function that kernels call."""
+
+    lowering = linking.InnerLowering
+
+
+def plainly(dispatcher: Any, inner: Any) -> None:
+    """Lets kernels that call ``dispatcher`` call ``inner`` for plain types, and compiles both with few looks for garbage."""
+    template = inner.get_call_template
 
     def plain(args: tuple, keywords: dict) -> tuple:
         found = template(tuple(types.unliteral(a) for a in args), {name: types.unliteral(a) for name, a in dict(keywords).items()})
         _ready(dispatcher)
         return found
 
+    dispatcher.get_call_template, dispatcher.get_overload = plain, inner.get_overload
+    for compiler in (dispatcher._compiler, inner._compiler):
+        compiler.compile = _quietly(compiler.compile)
+
+
+def _quietly(compile_for: Callable) -> Callable:
     def compiled(*args: Any) -> Any:
         with few_collections():
             return compile_for(*args)
 
-    dispatcher.get_call_template, compiler.compile = plain, compiled
+    return compiled
 
 
 @contextlib.contextmanager
