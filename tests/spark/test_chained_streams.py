@@ -85,6 +85,7 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     assert len(operators) >= 2 * len(progress) > 6 and not any(operator["numRowsDroppedByWatermark"] for operator in operators)
 
 
+@pytest.mark.further
 def test_a_clause_above_lets_its_keys_go(spark, tmp_path):
     """Each operator has a watermark of its own: that above a clause is behind the stream's by the WINDOW of the clause."""
     source = tmp_path / "in"
@@ -150,6 +151,7 @@ def test_what_passes_no_watermark_on(spark, tmp_path):
         spark.conf.unset("spark.sql.streaming.statefulOperator.allowMultiple")
 
 
+@pytest.mark.further
 def test_sums_of_all_matches(spark, tmp_path):
     """What needs no watermark stands above any clause: the whole answer after each micro-batch."""
     source = tmp_path / "in"
