@@ -173,25 +173,27 @@ def _is_number(text: str) -> bool:
 def _dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> dict[str, str]:
     """The columns of a CSV file whose texts are dates, with their form: Spark's reader knows ISO ones only, and texts would be
     ordered by their letters."""
-    from pyspark.sql import functions as f
-
-    texts = [column for column, kind in frame.dtypes if kind == "string"]
-    if not texts:
-        return {}
     dated = {}
-    sample = frame.select(texts).limit(_ROWS)
-    fits = [
-        (f.count(f"`{column}`") > 0) & (f.count(f"`{column}`") == f.count(f.try_to_date(f"`{column}`", form))) for column in texts for form in _DATES
-    ]
-    found = iter(sample.agg(*(fit.alias(str(i)) for i, fit in enumerate(fits))).first())
-    for column in texts:
-        forms = [form for form in _DATES if next(found)]
+    for column, forms in _forms(frame, [column for column, kind in frame.dtypes if kind == "string"]).items():
         if len(forms) == 1:
             dated[column] = forms[0]
             tell(f"{name}.{column} holds dates as {forms[0]}; --option {name}.dates=false leaves them as texts")
         elif forms:
             tell(f"{name}.{column} may hold dates as {' or '.join(forms)}, and is left as text; in the statement to_date({column}, '{forms[0]}') reads them")
     return dated
+
+
+def _forms(frame: DataFrame, texts: Sequence[str]) -> dict[str, list[str]]:
+    """The forms of dates that all texts of a column have, for each column, by the first rows."""
+    from pyspark.sql import functions as f
+
+    if not texts:
+        return {}
+    fits = [
+        (f.count(f"`{column}`") > 0) & (f.count(f"`{column}`") == f.count(f.try_to_date(f"`{column}`", form))) for column in texts for form in _DATES
+    ]
+    found = iter(frame.select(*texts).limit(_ROWS).agg(*(fit.alias(str(i)) for i, fit in enumerate(fits))).first())
+    return {column: [form for form in _DATES if next(found)] for column in texts}
 
 
 def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]) -> list[str]:
@@ -204,6 +206,7 @@ def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]
         first = order[0].expr.bare() if order else None
         if first is not None and first.op == "col" and dict(spark.table(name).dtypes).get(first.value[-1]) == "string":
             column = first.value[-1]
-            found.append(f"ORDER BY {column}: {name}.{column} is a text, and is ordered by its letters ('10' before '9'); write ORDER BY to_date({column}, 'yyyy/MM/dd'), "
-                         f"or CAST({column} AS INT)")  # fmt: skip
+            forms = _forms(spark.table(name), [column])[column]
+            instead = f"to_date({column}, '{forms[0]}')" if forms else f"CAST({column} AS INT), or to_timestamp({column}, '...') with the form of its texts"
+            found.append(f"ORDER BY {column}: {name}.{column} is a text, and is ordered by its letters ('10' before '9'); write ORDER BY {instead}")
     return found
