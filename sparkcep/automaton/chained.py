@@ -29,15 +29,21 @@ class Passed(NamedTuple):
     column: str
     name: str
 
+    @property
+    def milliseconds(self) -> int | None:
+        """``behind`` in the unit in which Spark counts, so much at least."""
+        return None if self.behind is None else -(-self.behind // 1000)
+
 
 def passed(plan: Plan) -> Passed:
     """What is passed on to whatever keeps a state above a clause."""
     why = _why_none(plan)
     if why:
         return Passed(None, why, "", "")
-    # of ALL MATCHES that share no row the one that completes first is known when the windows of all its rows have ended
-    size = Fraction(window_of(plan).size) * (2 if plan.non_overlapping else 1)
-    return Passed(ceil(size), "", *_time_column(plan))
+    # of ALL MATCHES that share no row the one that completes first is known when the windows of all its rows have ended, and an
+    # automaton's match has its number when the lives of all that end at its last row have
+    waits = plan.non_overlapping or (plan.automaton is not None and plan.automaton.expires and plan.numbered)
+    return Passed(ceil(Fraction(window_of(plan).size) * (2 if waits else 1)), "", *_time_column(plan))
 
 
 def _why_none(plan: Plan) -> str:

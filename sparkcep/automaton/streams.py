@@ -203,7 +203,7 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"{what}, until rows of its key end it, or the key is idle: there is no WINDOW" if plan.idle else f"{what}, until rows of its key end it: there is no WINDOW")
     else:
         lines.append(f"{what}, until {window.size} rows of its key have come")
-    if plan.automaton is not None and any(arc.on == "expiry" for arc in plan.automaton.arcs):
+    if plan.automaton is not None and plan.automaton.expires:
         lines.append("of such a key, up to when its arcs ON EXPIRY were taken")
     if plan.changes is not None:
         lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
@@ -213,7 +213,7 @@ def kept(plan: Plan) -> list[str]:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {back + ahead} rows {ever}, at which PREV and NEXT look")
-    if any(leaf.spec.kind == "mno" for leaf in plan.leaves):
+    if plan.numbered:
         lines.append(f"the number of the last match {ever}")
     if counts_positions(plan):
         lines.append(f"how many rows it had, {ever}: positions are counted from its first row")

@@ -103,10 +103,8 @@ class Computations:
         self.by_ways = compiled.way >= 0
         self.labelled = labelled(plan) and not self.by_ways
         self.of_letters = {letter_column(letter.bit): letter.bit for letter in plan.letters}
-        self.expires = any(arc.on == "expiry" for arc in plan.automaton.arcs)
+        self.expires = plan.automaton.expires
         self.form = LivesForm() if self.expires else ListedForm()
-        # a match has its number when all before it have theirs
-        self.numbered = any(leaf.spec.kind == "mno" for leaf in plan.leaves)
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
         self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self.strings = _Strings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
@@ -152,7 +150,7 @@ class Computations:
         next row; where it is, a row's matches are told with it, and those of its arcs ON EXPIRY later, unless they have numbers."""
         if not self.expires:
             return lives(chunk, open, self.task.ahead, None)
-        if chunk.limits is None or not self.numbered:
+        if chunk.limits is None or not self.task.plan.numbered:
             return lives(chunk, open, self.task.ahead if chunk.limits is not None else max(self.task.ahead, 1), None)
         ends = np.append(lifetimes(self.task.plan, chunk, self.task.failures).ends, 0)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]

@@ -82,7 +82,7 @@ class Stream:
         self.tables = Tables(self.engine.task)
         self.pending = StateBytes(schema, PendingForm())
         self.schema = schema
-        self.numbered = any(leaf.spec.kind == "mno" for leaf in self.plan.leaves) or prepared.conditions.number_read
+        self.numbered = self.plan.numbered or prepared.conditions.number_read
         self.anchored = has(self.plan.pattern, "start")
         self.placed = counts_positions(self.plan)
 
@@ -240,7 +240,7 @@ class Stream:
         ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
         some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
         # a row is told once nothing that begins there can have it; an arc ON EXPIRY is taken when the first of the lives has ended
-        if len(some) and (self.plan.rows == "unmatched" or any(arc.on == "expiry" for arc in self.plan.automaton.arcs)):
+        if len(some) and (self.plan.rows == "unmatched" or self.plan.automaton.expires):
             ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
             last = np.minimum.reduceat(ends, chunk.offsets[some])
         else:

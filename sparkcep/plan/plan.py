@@ -170,6 +170,11 @@ class Plan:
             raise checked.wrong("its variables, masks or counts are none that a clause gives")
         return Plan(**members)
 
+    @property
+    def numbered(self) -> bool:
+        """Whether a measure is MATCH_NUMBER(): a match is told when all before it have their numbers."""
+        return any(leaf.spec.kind == "mno" for leaf in self.leaves)
+
     def time_output(self) -> tuple[records.Computed, ...]:
         """The first measure that is FIRST or LAST of the first ORDER BY column, over a stream the one that has a watermark."""
         return timed.time_output(self.order[0].column, self.inputs, self.leaves, self.outputs, self.case_sensitive) if self.order else ()

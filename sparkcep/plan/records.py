@@ -515,6 +515,11 @@ class Automaton(NamedTuple):
         return self.registers[:-1] if self.by_ways else self.registers
 
     @property
+    def expires(self) -> bool:
+        """Whether an arc is taken where a lifetime ends."""
+        return any(arc.on == "expiry" for arc in self.arcs)
+
+    @property
     def by_ways(self) -> bool:
         """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of
         variables: a PATTERN's, and those of AUTOMATON BY ROWS."""

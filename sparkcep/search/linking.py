@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import typing
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult, compile_result
@@ -108,6 +107,6 @@ class InnerImplementation(CompileResultCacheImpl):
         library._final_module = llvm.parse_bitcode(text)
         library._finalize_final_module()
         return compile_result(
-            typing_context=target_context.typing_context, target_context=target_context, entry_point=_Key(), library=library, signature=typing.signature(signature.return_type, *signature.args),
+            typing_context=target_context.typing_context, target_context=target_context, entry_point=_Key(), library=library, signature=signature,
             objectmode=False, lifted=(), fndesc=descriptor, environment=environment, reload_init=reload_init,
         )  # fmt: skip

@@ -64,7 +64,7 @@ def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int)
     command = _pickled((functools.partial(stream_batches, plan, columns, sent, ordered), StructType()))
     read = Plan.from_json(plan)
     given = passed(read)
-    behind = None if given.behind is None else -(-given.behind // 1000)
+    behind = given.milliseconds
     told = f"its output has no watermark: {given.why}" if behind is None else f"the watermark of its output is {behind / 1000:g} seconds behind that of its rows"
     return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(read))}", "behind": behind, "passed": told}
 

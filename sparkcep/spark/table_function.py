@@ -379,7 +379,7 @@ def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> li
     """The output columns over a stream, of which one has the watermark that is passed on: its delay is that of the rows and what it
     is behind."""
     given = passed(plan)
-    if given.behind is None or not given.column:
+    if given.milliseconds is None or not given.column:
         return fields
     spec = dict(plan.leaves).get(given.column)
     source = given.column if spec is None or plan.rows != ONE_ROW else spec.column
@@ -387,7 +387,7 @@ def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> li
     delays = [f.metadata[WATERMARK] for f in schema if same(f.name) and WATERMARK in (f.metadata or {})]
     if len(delays) != 1:
         return fields
-    metadata = {WATERMARK: delays[0] + -(-given.behind // 1000)}
+    metadata = {WATERMARK: delays[0] + given.milliseconds}
     column = given.column if plan.rows == ONE_ROW else next(f.name for f in schema if same(f.name) and WATERMARK in (f.metadata or {}))
     return [T.StructField(f.name, f.dataType, f.nullable, metadata) if f.name == column else f for f in fields]
 

@@ -18,7 +18,7 @@ from sparkcep.automaton.streams import check_stream, kept
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE
+from sparkcep.engine.stream import NOTHING_DUE, Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings
@@ -136,6 +136,19 @@ def shown(plan, leaves: pa.Table, names: list[str]) -> list[tuple]:
     return [tuple(map(str, row)) for row in zip(*columns, strict=True)]
 
 
+def advanced(stream: Stream, table: pa.Table, events: list[Event], batch: int, watermark: int, states: dict[int, bytes], due: dict[int, int]) -> list[pa.Table]:
+    """What a micro-batch tells: of the keys that have rows in it, and of those that are due. ``states`` and ``due`` by key become
+    those behind it."""
+    came = [i for i, event in enumerate(events) if event.batch == batch]
+    touched = sorted({events[i].key for i in came} | {key for key, when in due.items() if when <= watermark})
+    of = np.array([touched.index(events[i].key) for i in came], dtype=np.int64)
+    tables, left = drained(stream.advance(table.take(pa.array(came, pa.int64())), of, [states.get(key, b"") for key in touched], watermark))
+    for key, state, when in zip(touched, left.states, left.due.tolist(), strict=True):
+        states[key], due[key] = state, when
+        assert when > watermark
+    return tables
+
+
 def compared(text: str, rng: random.Random, keys: int = 4, batches: int = 9) -> tuple[int, int]:
     """(changes told, retractions among them) of one clause over one stream."""
     held = rng.choice(["", "SPECULATE ALL", "SPECULATE NONE", "SPECULATE INTERVAL '2' MICROSECONDS"])
@@ -160,13 +173,7 @@ def compared(text: str, rng: random.Random, keys: int = 4, batches: int = 9) -> 
     for batch, watermark in enumerate(marks):
         if stream is None or rng.random() < 0.3:  # another worker, which knows the bytes alone
             stream = RevisedStream(prepared, table.schema, ["__s0", "__s1"])
-        came = [i for i, event in enumerate(events) if event.batch == batch]
-        touched = sorted({events[i].key for i in came} | {key for key, when in due.items() if when <= watermark})
-        of = np.array([touched.index(events[i].key) for i in came], dtype=np.int64)
-        tables, left = drained(stream.advance(table.take(pa.array(came, pa.int64())), of, [states.get(key, b"") for key in touched], watermark))
-        for key, state, when in zip(touched, left.states, left.due.tolist(), strict=True):
-            states[key], due[key] = state, when
-            assert when > watermark
+        tables = advanced(stream, table, events, batch, watermark, states, due)
         both = {"insert": set(), "retract": set()}
         for leaves in tables:
             outputs = dict(plan.outputs)

@@ -21,7 +21,7 @@ from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.property import test_streams_differential as streams
 from tests.property.in_process import drained
-from tests.property.test_stream_changes import OWN, Event, events_of, planned, table_of
+from tests.property.test_stream_changes import OWN, Event, advanced, events_of, planned, table_of
 from tests.selection import first
 
 MEASURES = "FIRST(id) AS a, LAST(id) AS z, MATCH_FROM() AS f, MATCH_TO() AS t"
@@ -115,13 +115,7 @@ def compared(kind: str, rng: random.Random) -> tuple[int, int]:
     for batch, watermark in enumerate(marks):
         if stream is None or rng.random() < 0.5:  # another worker, which knows the bytes alone
             stream = (RevisedStream if kind == "changes" else Stream)(prepared, table.schema, ["__s0", "__s1"])
-        came = [i for i, event in enumerate(events) if event.batch == batch]
-        touched = sorted({events[i].key for i in came} | {key for key, when in due.items() if when <= watermark})
-        of = np.array([touched.index(events[i].key) for i in came], dtype=np.int64)
-        tables, left = drained(stream.advance(table.take(pa.array(came, pa.int64())), of, [states.get(key, b"") for key in touched], watermark))
-        for key, state, when in zip(touched, left.states, left.due.tolist(), strict=True):
-            states[key], due[key] = state, when
-            assert when > watermark
+        tables = advanced(stream, table, events, batch, watermark, states, due)
         for key, match, values in told_by(plan, names, tables):
             gain = 1 if values.get("change", "insert") == "insert" else -1
             told[key, match] += gain

@@ -221,13 +221,7 @@ def compared_changes(text: str, rng: random.Random) -> tuple[int, int]:
     gone = {event.retracts: event.batch for event in events if event.retracts >= 0}
     for number, watermark in enumerate(marks):
         stream = revised.RevisedStream(prepared, table.schema, ["__s0", "__s1"])
-        came = [i for i, event in enumerate(events) if event.batch == number]
-        touched = sorted({events[i].key for i in came} | {key for key, when in due.items() if when <= watermark})
-        of = np.array([touched.index(events[i].key) for i in came], dtype=np.int64)
-        tables, left = drained(stream.advance(table.take(pa.array(came, pa.int64())), of, [states.get(key, b"") for key in touched], watermark))
-        for key, state, when in zip(touched, left.states, left.due.tolist(), strict=True):
-            states[key], due[key] = state, when
-            assert when > watermark
+        tables = revised.advanced(stream, table, events, number, watermark, states, due)
         for leaves in tables:
             for row, change in zip(revised.shown(plan, leaves, names), leaves.column(dict(plan.outputs)["change"]).to_pylist(), strict=True):
                 told[row] += 1 if change == "insert" else -1

@@ -108,6 +108,7 @@ AUTOMATA = [
     f"{HEAD} CLASSIFIER() AS c, n AS n, LAST(v) AS l ALL ROWS PER MATCH WITH UNMATCHED ROWS {PEAKS} {WINDOW}",
     f"{HEAD} MATCH_NUMBER() AS m, PREV(v) AS b, n AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS {PEAKS} LIFETIME TO id + 4",
     f"{HEAD} FIRST(id) AS a, LAST(id) AS z, MATCH_NUMBER() AS m, MATCH_FROM() AS f {ABSENT} {WINDOW}",
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, MATCH_FROM() AS f {ABSENT} {WINDOW}",
     f"{HEAD} CLASSIFIER() AS c, MATCH_FROM() AS f, NEXT(v) AS x ALL ROWS PER MATCH WITH UNMATCHED ROWS {ABSENT} LIFETIME TO id + 4",
 ]
 
@@ -436,6 +437,23 @@ def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
             seen += len(told) if before is not None else 0
             before = watermark
     assert seen > 5
+
+
+@pytest.mark.parametrize(("number", "at", "behind"), [("", 5, 5), ("MATCH_NUMBER() AS m,", 9, 10)])
+def test_a_number_waits_for_the_lives_that_end_behind_it(number, at, behind):
+    """The match of two rows at 1 and 5 is told with the second, or, where it is numbered, when the life of the second has ended:
+    nearly twice WINDOW behind its first row, and so much the watermark is behind that is passed on."""
+    plan = planned(f"{HEAD} {number} FIRST(id) AS a, LAST(id) AS z {ABSENT} {WINDOW}")
+    table = timed(plan, {0: [{"id": 1, "v": 2, "w": 0, "s": None}, {"id": 5, "v": 2, "w": 2, "s": None}]})
+    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
+    states, told = [b""], []
+    for watermark in range(5, 11):
+        came = table.slice(0, 2 if watermark == 5 else 0)
+        tables, left = drained(stream.advance(came, np.zeros(came.num_rows, dtype=np.int64), states, watermark))
+        states = list(left.states)
+        ends = [[part.column(dict(plan.outputs)[name]).cast(pa.int64()).to_pylist() for name in ("a", "z")] for part in tables]
+        told += [(first, last, watermark) for a, z in ends for first, last in zip(a, z, strict=True)]
+    assert (1, 5, at) in told and passed(plan).behind == behind
 
 
 @pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA + TOPS)

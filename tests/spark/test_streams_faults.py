@@ -118,16 +118,22 @@ class Run:
         return bool(found)
 
 
+def fed(folder: Path, seed: int, count: int, files: int) -> Path:
+    """A folder with ``count`` rows in so many files, and one that ends all keys."""
+    source, rows = folder / "in", rows_of(seed, count)
+    source.mkdir()
+    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
+    for number, piece in enumerate([*pieces(rows, random.Random(seed), files), closing(keys)]):
+        put(source, number, piece)
+    return source
+
+
 @pytest.mark.slow
 @pytest.mark.process
 def test_twenty_kills(spark, tmp_path):
     """Drivers are killed when offsets are written, and when state is, workers and executors in between; nothing is missing and
     nothing comes twice."""
-    source, rows, rng = tmp_path / "in", rows_of(11, 3000), random.Random(11)
-    source.mkdir()
-    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
-    for number, piece in enumerate([*pieces(rows, rng, 29), closing(keys)]):
-        put(source, number, piece)
+    source, rng = fed(tmp_path, seed=11, count=3000, files=29), random.Random(11)
     kills = {"driver, offsets": 0, "driver, state": 0, "worker": 0, "executor": 0}
     for batch in range(1, 13):
         what = "driver, offsets" if batch % 2 else "driver, state"
@@ -157,11 +163,7 @@ def test_twenty_kills(spark, tmp_path):
 @pytest.mark.process
 def test_kills_of_clauses_above_one_another(spark, tmp_path):
     """Three operators commit with one micro-batch: drivers are killed when its offsets are written, and when a state is."""
-    source, rows, rng = tmp_path / "in", rows_of(12, 600), random.Random(12)
-    source.mkdir()
-    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
-    for number, piece in enumerate([*pieces(rows, rng, 7), closing(keys)]):
-        put(source, number, piece)
+    source = fed(tmp_path, seed=12, count=600, files=7)
     for batch in (1, 2, 4, 5):
         with Run(tmp_path, "local[2]", statement="three") as run:
             run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
@@ -178,11 +180,7 @@ def test_kills_of_clauses_above_one_another(spark, tmp_path):
 @pytest.mark.process
 def test_kills_of_a_program_of_data_frames(spark, tmp_path):
     """Drivers are killed when offsets are written, and when state is, and workers in between."""
-    source, rows, rng = tmp_path / "in", rows_of(12, 900), random.Random(12)
-    source.mkdir()
-    keys = list({row["symbol"]: (row["symbol"], None) for row in rows}.values())
-    for number, piece in enumerate([*pieces(rows, rng, 9), closing(keys)]):
-        put(source, number, piece)
+    source = fed(tmp_path, seed=12, count=900, files=9)
     for batch in (1, 2, 4):
         with Run(tmp_path, "local[2]", "frames") as run:
             run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
