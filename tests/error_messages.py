@@ -25,8 +25,8 @@ FILES = sorted((ROOT / "tests" / "cases" / "errors").glob("*.test"))
 PAGE = ROOT / "docs" / "errors.md"
 _HEAD = """# Wrong statements and their messages
 
-{count} statements that are wrong, each with the whole message that its writer gets: in `spark.sql`, data frames, the command line and cells alike. The spark-sql shell and JDBC say the same of what the
-clause's reader and its analysis find, and of most that Spark finds; what Spark throws while it still looks names up (an unknown function, a wrong number of arguments), and what the data make wrong, comes there in Spark's own form, with the same class and place.
+{count} statements that are wrong, each with the whole message that its writer gets: in `spark.sql`, data frames, the command line and cells alike. The spark-sql shell and JDBC say the same of all that is
+found before a statement runs; what the data make wrong comes there in Spark's own form, with the same class and place.
 The page is made from the tests (`python -m tests.error_messages --write`), so the messages are those of this version. All error classes are in the [reference](reference_settings.md#errors).
 """
 

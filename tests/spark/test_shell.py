@@ -124,6 +124,7 @@ def test_sparks_errors_stay_sparks(shell):
         ("price > 10", "price", "SPARKCEP.DATATYPE_MISMATCH", "price"),
         ("BY sym ORDER", "BY sym, parse_json('1') ORDER", "UNSUPPORTED_FEATURE.PARTITION_BY_VARIANT", "parse_json('1')"),  # of a plan that is resolved
         ("price > 10)", "price > 10) WHERE p > nope", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nope"),
+        ("price > 10", "rond(price) > 10", "UNRESOLVED_ROUTINE", "rond(price)"),  # raised by a rule
         ("price > 10)", "price > 10) WHERE 1 1", "PARSE_SYNTAX_ERROR", "1"),
         ("price > 10", "price / (price - price) > 1", "DIVIDE_BY_ZERO", "price / (price - price)"),  # when it runs
     ],
@@ -137,6 +138,24 @@ def test_sparks_errors_have_their_place(shell, right, wrong, condition, fragment
     assert f"== SQL (line 1, position {column}) ==" in out
     if condition != "DIVIDE_BY_ZERO":  # Spark shows a part of a long line
         assert line == statement and mark == " " * (column - 1) + "^" * len(fragment)
+
+
+def test_what_a_view_refers_to(shell):
+    """The statement is analysed ahead of Spark's rules, in the context in which they note a view's tables and functions."""
+    shell.run("CREATE TEMPORARY VIEW passing AS SELECT * FROM quotes")
+    assert "[INVALID_TEMP_OBJ_REFERENCE]" in shell.run(f"CREATE VIEW lasting AS SELECT * FROM passing {MATCH}")
+    shell.run(f"CREATE VIEW lasting AS SELECT * FROM quotes {MATCH}")
+    shell.run(f"CREATE VIEW over AS SELECT m.p, l.p AS q FROM lasting l JOIN quotes {MATCH} AS m ON m.sym = l.sym")
+    shell.run("CREATE DATABASE other")
+    shell.run("USE other")
+    shell.run("CREATE TABLE quotes USING parquet AS SELECT 'z' AS sym, 1 AS ts, 99 AS price")
+    assert shell.run("SELECT * FROM default.lasting ORDER BY sym") == FOUND
+    assert shell.run(f"SELECT v.p, o.p AS own FROM default.over v CROSS JOIN quotes {MATCH} AS o ORDER BY 1") == "p\town\n15\t99\n25\t99\n"
+    assert "[EXPECT_TABLE_NOT_VIEW" in shell.run(f"INSERT INTO default.lasting SELECT * FROM quotes {MATCH}")
+    shell.run(f"CREATE TABLE kept USING parquet AS SELECT * FROM quotes {MATCH}")
+    shell.run(f"INSERT INTO kept SELECT * FROM default.quotes {MATCH}")
+    assert shell.run("SELECT * FROM kept ORDER BY sym") == FOUND + "z\t99\n"
+    shell.run("USE default")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Rewrites the text of statements, leaves all other calls to Spark's parser. */
 final class RewritingParser implements InvocationHandler {
-  private static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
+  static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -56,7 +56,7 @@ final class RewritingParser implements InvocationHandler {
       return parsed;
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
-      if (own != null && cause instanceof ParseException error) {
+      if (own != null && cause instanceof AnalysisException error && !(cause instanceof ClauseException)) {
         throw new Telling.Unparsed(own, error, Telling.message(own, error));
       }
       if (own == null && cause instanceof ParseException && SparkcepExtensions.isActive() && takesStatement(method, args)) {

@@ -37,7 +37,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectParser(new ParserBuilder());
     injectPlanning(extensions);
-    extensions.injectPostHocResolutionRule(new Telling.Builder());
+    extensions.injectHintResolutionRule(new Telling.Builder());
     PythonFunctions.publish();
     return BoxedUnit.UNIT;
   }

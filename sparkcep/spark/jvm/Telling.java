@@ -4,16 +4,19 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.Set;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Objects;
+import java.util.stream.Stream;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
-import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.parser.ParseException;
-import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.trees.SQLQueryContext;
 import scala.Option;
@@ -21,8 +24,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Raises Spark's own error over a statement with the clause ahead of Spark, once nothing more can be resolved: told over the user's
- * text, without the plan, which Spark appends when it checks the plan itself.
+ * Raises Spark's own error over a statement with the clause as the rewriter tells it: over the user's text, without the plan.
+ *
+ * <p>Spark's rules raise most errors themselves, and Spark checks what they leave. A rule cannot catch what another one raises.
+ * Hence this one, ahead of those that resolve names, has the statement analysed as a whole and hands on what comes of it, which
+ * Spark's later rules leave as it is.
  */
 final class Telling extends Rule<LogicalPlan> {
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
@@ -32,9 +38,10 @@ final class Telling extends Rule<LogicalPlan> {
     }
   }
 
-  /** Errors of resolved plans that no later rule of Spark's mends. */
-  private static final Set<String> LASTING = Set.of(
-      "UNSUPPORTED_FEATURE.PARTITION_BY_VARIANT", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF");
+  /** The analysis in the context of a rule's caller, which holds what the statement has referred to; null where Spark lacks it. */
+  private static final Method ANALYSIS = analysis();
+
+  private static final ThreadLocal<Boolean> UNDER_WAY = ThreadLocal.withInitial(() -> false);
 
   private final org.apache.spark.sql.classic.SparkSession session;
 
@@ -45,74 +52,107 @@ final class Telling extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     // the plan of a subquery may yet be resolved by what is around it
-    if (AnalysisContext.get().outerPlan().isEmpty() && (!plan.resolved() || hasCall(plan))) {
-      try {
-        session.sessionState().analyzer().checkAnalysis0(plan);
-      } catch (Throwable raised) { // Scala does not declare what it throws
-        boolean lasting = raised instanceof AnalysisException error && (!plan.resolved() || LASTING.contains(error.getCondition()));
-        Throwable told = lasting ? told((AnalysisException) raised) : null;
-        if (told != null) {
-          throw PythonFunctions.<RuntimeException>unchecked(told);
-        }
-      }
+    if (ANALYSIS == null || UNDER_WAY.get() || plan.analyzed() || AnalysisContext.get().outerPlan().isDefined()) {
+      return plan;
     }
-    return plan;
+    String statement = statement(plan);
+    if (statement == null) {
+      return plan;
+    }
+    UNDER_WAY.set(true);
+    try {
+      return analysed(plan);
+    } catch (AnalysisException error) {
+      Throwable told = error instanceof ClauseException ? error : told(error, statement);
+      throw PythonFunctions.<RuntimeException>unchecked(told == null ? error : told);
+    } finally {
+      UNDER_WAY.set(false);
+    }
   }
 
-  private static boolean hasCall(LogicalPlan plan) {
-    if (plan instanceof Generate call && call.generator() instanceof PythonUDTF function && PythonFunctions.TABLE_FUNCTION.equals(function.name())) {
-      return true;
+  private LogicalPlan analysed(LogicalPlan plan) throws AnalysisException {
+    Analyzer analyzer = session.sessionState().analyzer();
+    try {
+      LogicalPlan analysed = (LogicalPlan) ANALYSIS.invoke(analyzer, plan);
+      analyzer.checkAnalysis(analysed);
+      return analysed;
+    } catch (InvocationTargetException e) {
+      throw PythonFunctions.<RuntimeException>unchecked(e.getCause());
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
     }
-    return CollectionConverters.asJava(plan.children()).stream().anyMatch(Telling::hasCall)
-        || CollectionConverters.asJava(plan.subqueries()).stream().anyMatch(Telling::hasCall);
+  }
+
+  private static Method analysis() {
+    for (Method method : Analyzer.class.getMethods()) {
+      if (method.getName().endsWith("executeSameContext") && method.getParameterCount() == 1) {
+        return method;
+      }
+    }
+    return null;
+  }
+
+  /** The user's text with a clause that {@code plan} was made of; null for another plan. */
+  private static String statement(LogicalPlan plan) {
+    Option<String> text = plan.origin().sqlText();
+    if (text.isDefined() && RewritingParser.MENTION.matcher(text.get()).find()) {
+      return text.get();
+    }
+    return Stream.concat(CollectionConverters.asJava(plan.children()).stream(), CollectionConverters.asJava(plan.subqueries()).stream())
+        .map(Telling::statement).filter(Objects::nonNull).findFirst().orElse(null);
   }
 
   /**
-   * {@code error} as the rewriter tells it; null where its statement is none that was rewritten, so that Spark raises it itself.
+   * {@code error} of {@code statement} as the rewriter tells it; null where its text is none that was rewritten, so that Spark raises
+   * it itself.
    */
-  private static Throwable told(AnalysisException error) {
-    String text = null;
-    ArrayNode spots = JsonNodeFactory.instance.arrayNode();
+  private static Throwable told(AnalysisException error, String statement) {
+    String text = error.getQueryContext().length == 0 ? statement : null;
     for (QueryContext context : error.getQueryContext()) {
       if (context instanceof SQLQueryContext sql && sql.sqlText().isDefined()) {
         text = sql.sqlText().get();
-        spots.addArray().add(sql.fragment()).add(sql.startIndex());
       }
     }
     if (text == null) {
       return null;
     }
-    JsonNode answer = answer(text, error, spots);
+    JsonNode answer = answer(text, error);
     if (answer.has("error")) {
       return new ClauseException(text, answer.get("error"));
     }
     return answer.has("message") ? new Told(error, answer.get("message").asText()) : null;
   }
 
-  private static JsonNode answer(String text, AnalysisException error, ArrayNode spots) {
+  private static JsonNode answer(String text, AnalysisException error) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("kind", "tell").put("sql", text).put("condition", error.getCondition()).put("message", error.getMessage()).set("spots", spots);
+    request.put("kind", "tell").put("sql", text).put("condition", error.getCondition()).put("message", error.getMessage());
+    ArrayNode spots = request.putArray("spots");
+    for (QueryContext context : error.getQueryContext()) {
+      if (context instanceof SQLQueryContext sql && sql.sqlText().isDefined()) {
+        spots.addArray().add(sql.fragment()).add(sql.startIndex());
+      }
+    }
     ObjectNode parameters = request.putObject("parameters");
     error.getMessageParameters().forEach(parameters::put);
     return PythonFunctions.asked(request);
   }
 
-  /** What is told of a syntax error that Spark found in the rewriting of {@code text}. */
-  static String message(String text, ParseException error) {
-    JsonNode told = answer(text, error, JsonNodeFactory.instance.arrayNode()).get("message");
+  /** What is told of an error that Spark found when it parsed the rewriting of {@code text}. */
+  static String message(String text, AnalysisException error) {
+    JsonNode told = answer(text, error).get("message");
     return told == null ? error.getMessage() : told.asText();
   }
 
-  /** A syntax error with its place in the user's text. */
+  /** An error of Spark's parser with its place in the user's text. */
   static final class Unparsed extends ParseException {
     private static final long serialVersionUID = 1L;
 
     private final String text;
 
-    Unparsed(String statement, ParseException error, String text) {
+    Unparsed(String statement, AnalysisException error, String text) {
       super(
           Option.apply(statement),
-          error.start(),
+          error instanceof ParseException parsing ? parsing.start() : CurrentOrigin.get(),
           error.getCondition(),
           scala.collection.immutable.Map.from(CollectionConverters.asScala(error.getMessageParameters())),
           error.getQueryContext());
