@@ -99,8 +99,8 @@ def test_errors(cursor):
 
 @pytest.mark.slow
 def test_wrong_statements(server):
-    """Each of the corpus has the whole message that ``spark.sql`` gives, if it is not raised while the statement runs: then it has its
-    class, SQLSTATE and place."""
+    """Each of the corpus has the whole message that ``spark.sql`` gives, if it is not raised while the statement runs: then it has
+    its class, SQLSTATE and place."""
     run = []
     for path in ERRORS:
         file, cursor = read_case_file(path), server.session()

@@ -103,8 +103,8 @@ final class Telling extends Rule<LogicalPlan> {
   }
 
   /**
-   * {@code error} of {@code statement} as the rewriter tells it; null where its text is none that was rewritten, so that Spark raises
-   * it itself.
+   * {@code error} of {@code statement} as the rewriter tells it; null where its text is none that was rewritten, so that Spark
+   * raises it itself.
    */
   private static Throwable told(AnalysisException error, String statement) {
     String text = error.getQueryContext().length == 0 ? statement : null;
