@@ -26,7 +26,7 @@ from sparkcep.notebook import jobs
 from sparkcep.notebook.cell import Interrupted
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.table import Table
-from sparkcep.spark.tables import columns_of, tables_of
+from sparkcep.spark.tables import columns_of, functions_of, tables_of
 from sparkcep.tools.complete import complete
 
 if TYPE_CHECKING:
@@ -196,10 +196,11 @@ class Proposals(Completer):
     def __init__(self, session: SparkSession) -> None:
         self._columns = lru_cache(256)(columns_of(session))
         self._tables = tables_of(session)
+        self._functions = functions_of(session)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
         at = document.cursor_position
-        for proposal in complete(document.text, at, self._columns, self._tables):
+        for proposal in complete(document.text, at, self._columns, self._tables, self._functions):
             yield Completion(proposal.text, proposal.start - at, display_meta=proposal.kind)
 
 

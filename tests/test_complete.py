@@ -52,7 +52,7 @@ def proposed(marked: str) -> list[str]:
         (BEGIN + "PATTERN (A) DEFINE A AS symbol = 'pr!", []),
         (BEGIN + "PATTERN (A) -- PART!", []),
         (BEGIN + "PATTERN (A) WINDOW 1!", []),
-        (BEGIN + "PATTERN (A) DEFINE A AS price > 1) W!", ["WHERE", "WITH"]),
+        (BEGIN + "PATTERN (A) DEFINE A AS price > 1) W!", ["WHEN", "WHERE", "WINDOW", "WITH"]),
     ],
 )  # fmt: skip
 def test_what_is_proposed(marked, expected):
@@ -61,6 +61,50 @@ def test_what_is_proposed(marked, expected):
         assert found[:6] == ["symbol", "ts", "price", "`unit price`", "UP", "DOWN"] and "LAST(" in found
     else:
         assert found == expected
+
+
+M = "MATCH_RECOGNIZE (ORDER BY ts MEASURES 1 AS n PATTERN (A))"
+OF_TICKS = ["symbol", "ts", "price", "`unit price`"]
+NAMED = {"ticks": COLUMNS["ticks"], "trades": ["id", "amount"], f"ticks {M}": ["n"], f"ticks t {M}": ["n"], "(SELECT 1 AS one)": ["one"], "range(5)": ["id"], "db.`my t`": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("marked", "expected"),
+    [
+        ("SELECT ! FROM ticks", OF_TICKS),
+        ("SELECT symbol, p! FROM ticks", ["price", "PARTITION", "percentile(", "pmod("]),
+        ("SELECT max(pr!) AS m FROM ticks, trades", ["price"]),
+        ("SELECT ! FROM ticks t JOIN trades AS r ON t.id = r.id", [*OF_TICKS, "id", "amount"]),
+        ("SELECT t.! FROM ticks t JOIN trades AS r ON t.id = r.id", OF_TICKS),
+        ("SELECT * FROM ticks t JOIN trades r ON t.ts = r.!", ["id", "amount"]),
+        ("SELECT * FROM ticks t JOIN trades r ON !", [*OF_TICKS, "id", "amount"]),
+        (f"SELECT ! FROM ticks {M}", ["n"]),
+        (f"SELECT * FROM ticks {M} WHERE !", ["n"]),
+        (f"SELECT m.! FROM ticks t {M} AS m, trades", ["n"]),
+        (f"SELECT t.! FROM ticks t {M} AS m", []),
+        (f"SELECT n, count(*) FROM ticks {M} GROUP BY n ORDER BY !", ["n"]),
+        ("SELECT * FROM (SELECT 1 AS one) WHERE !", ["one"]),
+        ("SELECT * FROM ticks WHERE symbol IN (SELECT ! FROM trades)", ["id", "amount", *OF_TICKS]),
+        ("SELECT * FROM (SELECT ! FROM trades) t, ticks", ["id", "amount"]),
+        ("SELECT 1 FROM ticks UNION SELECT ! FROM trades", ["id", "amount"]),
+        ("SELECT 1 FROM ticks; SELECT ! FROM trades; SELECT 2 FROM range(5)", ["id", "amount"]),
+        ("WITH w AS (SELECT 1 AS one) SELECT ! FROM w", ["one"]),
+        ("WITH w AS (SELECT 1 AS one), v AS (SELECT 2) SELECT * FROM !", ["w", "v", "ticks", "trades"]),
+        ("SELECT * FROM range(5), !", ["ticks", "trades"]),
+        ("SELECT * FROM ticks WHERE price > ! AND", OF_TICKS),
+        ("SELECT * FROM ticks WHERE price !", []),
+        ("SELECT * FROM ticks WHERE price > 'x", []),
+        ("SELECT r.! FROM range(5) r", ["id"]),
+        ("SELECT ! FROM db.`my t` WHERE 'open'", ["x"]),
+        ("INSERT INTO !", ["ticks", "trades"]),
+        ("UPDATE ticks SET !", []),
+    ],
+)
+def test_what_is_proposed_around_clauses(marked, expected):
+    marked = marked if "!" in marked else marked + "!"
+    at = marked.index("!")
+    found = complete(marked.replace("!", "", 1), at, lambda table: NAMED.get(table, []), lambda: ["ticks", "trades"], lambda: ["pmod", "percentile", "sum"])
+    assert sorted(p.text for p in found) == sorted(expected)
 
 
 def test_a_part_that_is_there_is_not_proposed_again():

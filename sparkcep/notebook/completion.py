@@ -28,9 +28,9 @@ def matcher(shell: InteractiveShell, magics: Sequence[str]) -> Callable[[Complet
         session = session_of(shell.user_ns, start=False)
         known = ()
         if session is not None:
-            from sparkcep.spark.tables import columns_of, tables_of
+            from sparkcep.spark.tables import columns_of, functions_of, tables_of
 
-            known = (columns_of(session), tables_of(session))
+            known = (columns_of(session), tables_of(session), functions_of(session))
         found = complete(statements, at, *known)
         if not found:
             return {"completions": []}

@@ -1,8 +1,9 @@
-"""Tables of a session and their columns, for completion."""
+"""Tables of a session, their columns, and its functions, for completion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from sparkcep.errors import ClauseError
@@ -34,3 +35,14 @@ def tables_of(session: SparkSession) -> Callable[[], list[str]]:
         return sorted(row["tableName"] for row in session.sql("SHOW TABLES").collect())
 
     return tables
+
+
+def functions_of(session: SparkSession) -> Callable[[], list[str]]:
+    """A function that gives the names of the functions of SQL that the session knows, which are asked for once."""
+
+    @cache
+    def functions() -> list[str]:
+        names = (row["function"].rpartition(".")[2] for row in session.sql("SHOW FUNCTIONS").collect())
+        return sorted({name for name in names if name.isidentifier()})
+
+    return functions

@@ -1,7 +1,7 @@
 """What may be written at a place of a statement: words of the clause, variables, columns, functions.
 
 The clause's own reader reads the text before the place, and tells which words it would take there and what else could stand there
-(:class:`_Listening`). So what is proposed is what the parser reads.
+(:class:`_Listening`). So what is proposed is what the parser reads. Around clauses :mod:`sparkcep.tools.around` looks for tables.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from sparkcep.clause.parser import OPTION, VARIABLE, read_begun
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import AGGREGATES, CHANGED, MATCH_FUNCTIONS
 from sparkcep.sql.occurrences import KEYWORD, Statement
+from sparkcep.tools import around
+from sparkcep.tools.around import Place
 
 WORDS, VARIABLES, COLUMNS, TABLES, FUNCTIONS, TYPES, STATES, REGISTERS = "keyword", "variable", "column", "table", "function", "type", "state", "register"
 _BEGIN_EXPRESSIONS = ("CASE", "CAST", "INTERVAL", "RUNNING", "FINAL", "TRUE", "FALSE", "NULL")
@@ -26,9 +28,6 @@ _HEADS = frozenset(["PARTITION BY", "ORDER BY", "MEASURES", "SUBSET", "DEFINE"])
 _PATTERNS = frozenset(["PATTERN", "AUTOMATON"])
 _ITEMS = frozenset(["REGISTER", "STATE", "ARC", "ARCS"])  # words that begin what an automaton consists of
 _STATE, _REGISTER, _TABLE = "the state that", "the name of a register", "a table"  # how errors name them, or begin to
-# words around clauses
-_SQL = """AND AS BETWEEN BY CASE CREATE CROSS DESCRIBE DISTINCT EXPLAIN EXCEPT FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTO IS JOIN LATERAL LEFT LIKE LIMIT NOT NULL ON OR
-ORDER OR RIGHT SELECT SET SHOW TABLE TABLES UNION VALUES VIEW WHERE WITH""".split()
 _LONGEST = 6  # words of one proposal
 
 
@@ -43,13 +42,18 @@ class Proposal:
 
 
 def complete(
-    text: str, at: int | None = None, columns: Callable[[str], Sequence[str]] | None = None, tables: Callable[[], Sequence[str]] | None = None
+    text: str,
+    at: int | None = None,
+    columns: Callable[[str], Sequence[str]] | None = None,
+    tables: Callable[[], Sequence[str]] | None = None,
+    functions: Callable[[], Sequence[str]] | None = None,
 ) -> list[Proposal]:
     """What may be written at offset ``at`` of the statement or statements ``text`` (its end if None), the nearest kind first.
 
-    Only clauses are looked into. Around them tables are proposed behind FROM and JOIN, MATCH_RECOGNIZE behind a table, and words of
-    SQL that were begun. ``columns`` gives the names of the columns of a table, whose text it gets as it stands in the statement;
-    ``tables`` gives the names of tables. Inside literals, comments and names in backquotes nothing is proposed.
+    ``columns`` gives the names of the columns of a table, whose text it gets as it stands in the statement behind FROM (a query in
+    parentheses, a table with its clause); ``tables`` gives the names of tables, ``functions`` those of SQL's functions. Functions
+    and words around clauses are proposed when their first letter is there. Inside literals, comments and names in backquotes
+    nothing is proposed.
     """
     at = len(text) if at is None else at
     try:
@@ -66,7 +70,7 @@ def complete(
     start = at - len(typed)
     word = _open_clause(before)
     if word is None:
-        found = list(_outside(before, typed, tables))
+        found = list(_outside(_place(text, start, at, len(before)), typed, columns, tables, functions))
     else:
         found = list(_inside(before[word + 2 :], _Around(text, start, at, word, columns), tables))
     return [Proposal(name, kind, start) for name, kind in dict.fromkeys(found) if name.lower().startswith(typed.lower())]
@@ -81,29 +85,42 @@ def _open_clause(tokens: list[Token]) -> int | None:
     return None
 
 
-def _outside(tokens: list[Token], typed: str, tables: Callable[[], Sequence[str]] | None) -> Iterator[tuple[str, str]]:
-    """Proposals behind the tokens, which end in no clause."""
-    if tokens and tokens[-1].kind == WORD and tokens[-1].upper in ("FROM", "JOIN", "TABLE") and tables is not None:
-        yield from ((name, TABLES) for name in tables())
-    if typed and _behind_a_table(tokens):
+def _place(text: str, start: int, at: int, before: int) -> Place:
+    """The place of a word outside of clauses, with what can be read behind it."""
+    text = _without_word(text, start, at)
+    try:
+        tokens = tokenize(text)
+    except ClauseError:  # something behind the place cannot be read
+        tokens = tokenize(text[:at])
+    return Place(text, tokens[:-1], before)
+
+
+def _without_word(text: str, start: int, at: int) -> str:
+    """The text with blanks for the word that is being written at a place: it is no name yet."""
+    while at < len(text) and (text[at].isalnum() or text[at] == "_"):
+        at += 1
+    return text[:start] + " " * (at - start) + text[at:]
+
+
+def _outside(
+    place: Place,
+    typed: str,
+    columns: Callable[[str], Sequence[str]] | None,
+    tables: Callable[[], Sequence[str]] | None,
+    functions: Callable[[], Sequence[str]] | None,
+) -> Iterator[tuple[str, str]]:
+    """Proposals at a place in no clause."""
+    if place.wants_table():
+        yield from ((name, TABLES) for name in (*place.views(), *(tables() if tables is not None else ())))
+    if columns is not None and (place.wants_expression() or place.qualifier() is not None):
+        yield from ((_written(name), COLUMNS) for name in around.columns(place, columns))
+    if place.qualifier() is not None or not typed:
+        return
+    if place.behind_a_table():
         yield KEYWORD, WORDS
-    if typed:
-        yield from ((word, WORDS) for word in _SQL)
-
-
-def _behind_a_table(tokens: list[Token]) -> bool:
-    """Whether the last token ends a table of FROM or JOIN."""
-    depth = 0
-    for i in range(len(tokens) - 1, -1, -1):
-        token = tokens[i]
-        depth += (token.text == ")") - (token.text == "(") if token.kind == OP else 0
-        if depth < 0 or (depth == 0 and token.kind == OP and token.text == ";"):
-            return False
-        if depth == 0 and token.kind == WORD and token.upper in ("FROM", "JOIN"):
-            return i < len(tokens) - 1 and tokens[-1].text not in (".", ",")
-        if depth == 0 and token.kind == WORD and token.upper in ("SELECT", "WHERE", "GROUP", "ORDER", "ON", "HAVING", "LIMIT"):
-            return False
-    return False
+    yield from ((word, WORDS) for word in around.WORDS_OF_SQL)
+    if place.wants_expression() and functions is not None:
+        yield from ((name + "(", FUNCTIONS) for name in functions())
 
 
 class _Around:
@@ -111,9 +128,7 @@ class _Around:
 
     def __init__(self, text: str, start: int, at: int, word: int, columns: Callable[[str], Sequence[str]] | None) -> None:
         self._columns = columns
-        while at < len(text) and (text[at].isalnum() or text[at] == "_"):
-            at += 1
-        text = text[:start] + " " * (at - start) + text[at:]  # the word at the place is no name yet
+        text = _without_word(text, start, at)
         try:
             whole = Statement(text)
         except ClauseError:  # something behind the place cannot be read
@@ -187,28 +202,28 @@ def _written(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else quote(name)
 
 
-def _inside(tokens: list[Token], around: _Around, tables: Callable[[], Sequence[str]] | None) -> Iterator[tuple[str, str]]:
+def _inside(tokens: list[Token], near: _Around, tables: Callable[[], Sequence[str]] | None) -> Iterator[tuple[str, str]]:
     """Proposals behind the tokens, which are those of the clause up to the place."""
     if len(tokens) > 1 and tokens[-1].text == "." and tokens[-2].kind in (WORD, QUOTED):
-        yield from ((name, COLUMNS) for name in around.columns())
+        yield from ((name, COLUMNS) for name in near.columns())
         return
     listening = _read(tokens)
     for what in listening.names:
         if what.startswith(VARIABLE):
-            yield from ((name, VARIABLES) for name in around.variables())
+            yield from ((name, VARIABLES) for name in near.variables())
         elif what.startswith(_STATE):
-            yield from ((name, STATES) for name in around.states())
+            yield from ((name, STATES) for name in near.states())
         elif what == _REGISTER:
-            yield from ((name, REGISTERS) for name in around.registers())
+            yield from ((name, REGISTERS) for name in near.registers())
         elif what.startswith(_TABLE) and tables is not None:
             yield from ((name, TABLES) for name in tables())
         elif what == TYPE:
             yield from ((name, TYPES) for name in _TYPES)
         elif what == EXPRESSION:
-            yield from ((name, COLUMNS) for name in around.columns())
+            yield from ((name, COLUMNS) for name in near.columns())
             if not listening.in_keys:
-                yield from ((name, VARIABLES) for name in around.variables())
-                yield from ((name, REGISTERS) for name in around.registers())
+                yield from ((name, VARIABLES) for name in near.variables())
+                yield from ((name, REGISTERS) for name in near.registers())
                 yield from ((name + "(", FUNCTIONS) for name in _functions())
             yield from ((word, WORDS) for word in _BEGIN_EXPRESSIONS)
     written = {*listening.options, *(_PATTERNS if _PATTERNS & {*listening.options} else ())}

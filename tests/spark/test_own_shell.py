@@ -60,6 +60,8 @@ def test_completion_asks_spark_for_tables_and_columns(said, spark):
 
     assert proposed("SELECT * FROM own_s") == [("own_shell", -5)]
     assert proposed("SELECT * FROM own_shell MATCH_RECOGNIZE (MEASURES A.")[:2] == [("t", 0), ("v", 0)]
+    clause = "MATCH_RECOGNIZE (ORDER BY t MEASURES LAST(v) AS highest PATTERN (A+) DEFINE A AS v > 3)"
+    assert proposed(f"SELECT * FROM own_shell {clause} WHERE hi") == [("highest", -2), ("histogram_numeric(", -2)]
     assert proposed("SELECT * FROM no_such_table MATCH_RECOGNIZE (MEASURES A.") == []
 
 
