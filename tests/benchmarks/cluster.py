@@ -1,5 +1,8 @@
-"""Rows a second on a cluster of one and of two workers, processes of their own on this machine with one core each: the clause, and
-for comparison plain SQL over the same rows, exchanged and sorted alike."""
+"""Rows a second on a cluster of one and of two workers: the clause, and for comparison plain SQL over the same rows, exchanged and
+sorted alike.
+
+A worker has a processor of this machine for itself, on which its JVM and its Python run. Otherwise one worker would take two
+processors, one for each. The driver and the master run where there is room."""
 
 from __future__ import annotations
 
@@ -36,12 +39,12 @@ spark.stop()
 
 def run(rows: int, repeats: int = 5) -> dict:
     results: dict = {"rows": rows, "keys": KEYS}
-    print(f"\nA cluster on this machine, {rows:,} rows of {KEYS:,} keys in Parquet files, workers of one core, {repeats} interleaved runs")
+    print(f"\nA cluster on this machine, {rows:,} rows of {KEYS:,} keys in Parquet files, workers of one processor, {repeats} interleaved runs")
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder, "sparkcep.zip")
         pack.pack(archive)
         answers = set()
-        with standalone(Path(folder), workers=2, cores=1) as master:
+        with standalone(Path(folder), workers=2, cores=1, pinned=True) as master:
             for workers in (1, 2):
                 program = PROGRAM.replace("WORKERS", str(workers)).replace("ROWS", str(rows)).replace("KEYS", str(KEYS)).replace("REPEATS", str(repeats))
                 said = run_there(program, master, {**settings_of(archive), "folder": str(Path(folder, "rows"))})

@@ -40,8 +40,9 @@ def answer(spark):
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2, cores: int = 2):
-    """The address of the master of a cluster, while it runs. Its files go to ``folder``."""
+def standalone(folder: Path, workers: int = 2, cores: int = 2, pinned: bool = False):
+    """The address of the master of a cluster, while it runs. Its files go to ``folder``. ``pinned``: each worker, with all that it
+    starts, has one of the machine's processors for itself (Linux)."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -55,6 +56,8 @@ def standalone(folder: Path, workers: int = 2, cores: int = 2):
         for i, command in enumerate(commands):
             log = (folder / f"daemon{i}.log").open("w")
             started.append(subprocess.Popen([str(Path(home, "bin", "spark-class")), *command], env=environment, stdout=log, stderr=log))
+            if pinned and i > 0:  # the first is the master
+                os.sched_setaffinity(started[-1].pid, {sorted(os.sched_getaffinity(0))[i - 1]})
             _await(port)
         yield url
     finally:
