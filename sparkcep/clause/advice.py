@@ -13,6 +13,8 @@ from sparkcep.clause.lexer import END, NUMBER, OP, WORD, Span, Token, tokenize
 from sparkcep.errors import ClauseError, error_at, nearest
 
 _HEADS = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER")  # what stands before the options
+# the words with which the options, and what stands among them, begin
+OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")
 _PARTS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP", "SUBSET", "DEFINE")
 _LISTS = {"MEASURES": "measure", "DEFINE": "condition", "SUBSET": "subset", "BY": "expression", "PREF": "objective"}
 _UNITS = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
@@ -24,6 +26,16 @@ _AROUND = {
 }
 _KEYWORD = "MATCH_RECOGNIZE"
 _FAR = 60  # tokens that are looked back for the beginning of a list's item
+
+_ELSEWHERE = {  # functions of other engines' clauses, and what says the same here
+    "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
+    "MATCH_NUM": "write MATCH_NUMBER()",
+    "MATCH_ROWTIME": "write LAST of the time column",
+    "MATCH_PROCTIME": "write current_timestamp()",
+    "AVERAGE": "did you mean avg?",
+    "ABSOLUTE": "did you mean abs?",
+}
+_OF_A_ROW = frozenset(["FIRST", "LAST", "PREV", "NEXT"])  # which some engines write behind a column
 
 Slip = tuple[Span, str]  # where it is, and what to say of it
 
@@ -38,6 +50,15 @@ def advised(cursor: Cursor, error: ClauseError) -> ClauseError:
             span, message = found
             return error_at(cursor.text, span.start, span.end, "SYNTAX", message)
     return error
+
+
+def of_another_engine(names: list[str]) -> str | None:
+    """What stands here for a function of another engine's clause, whose name has these parts; "" where nothing does, None where it
+    is of none."""
+    name = names[-1].upper()
+    if name in _OF_A_ROW:
+        return f"write {name}({names[0]})" if len(names) > 1 else ""
+    return _ELSEWHERE.get(name)
 
 
 def not_begun(text: str) -> ClauseError | None:
@@ -117,6 +138,9 @@ def _moved(cursor: Cursor, said: str) -> Slip | None:
         return None
     if word == "SUBSET":
         return _span(cursor.token), "SUBSET stands before DEFINE; move it up"
+    if word in OPTIONS:
+        behind = next((t.upper for t in cursor.tokens[: cursor.i] if t.kind == WORD and t.upper in ("SUBSET", "DEFINE")), "DEFINE")
+        return _span(cursor.token), f"{word} stands before {behind}{'' if word in ('PATTERN', 'AUTOMATON') else ', beside PATTERN'}; move it up"
     if word in _HEADS:
         names = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}
         return _span(cursor.token), f"{names.get(word, word)} stands before the options and PATTERN, in the order PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP; move it up"
@@ -156,6 +180,9 @@ def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
 
 def _number_forgotten(cursor: Cursor, said: str) -> Slip | None:
     word, approx = _before(cursor), _before(cursor, 2)
+    if "in the arguments of PATTERN" in said or said.startswith("expected PATTERN ("):  # it was read as a function of that name
+        words = cursor.tokens[max(cursor.i - _FAR, 0) : cursor.i]
+        approx, word = next(((one, other) for one, other in zip(words, words[1:]) if other.kind == WORD and other.upper == "PATTERN"), (approx, word))
     if word.kind == WORD and word.upper in _PARTS and approx.kind == WORD and approx.upper in ("APPROX", "TOP", "WINDOW", "WITHIN"):
         wanted = {"APPROX": "the number of errors, as in APPROX 1", "TOP": "how many matches, as in TOP 10"}.get(approx.upper, "a size, as in WINDOW INTERVAL '1' HOUR")
         return _span(approx), f"{approx.upper} needs {wanted}"

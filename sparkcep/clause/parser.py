@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkcep.clause import nodes, tree
-from sparkcep.clause.advice import advised
+from sparkcep.clause.advice import OPTIONS, advised
 from sparkcep.clause.automaton import AutomatonParser
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
@@ -19,7 +19,6 @@ MAX_BOUND = 1_000_000  # of a quantifier
 VARIABLE, OPTION = "a row pattern variable", "an option"
 
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
-_OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")  # the words that begin them
 
 
 def parse_clause(text: str) -> tree.MatchClause:
@@ -171,7 +170,7 @@ class _ClauseParser:
 
     def _is_target(self, token: Token) -> bool:
         """Whether FIRST or LAST before ``token`` is the keyword, not a variable of that name."""
-        return token.kind in (QUOTED, END) or (token.kind == WORD and (token.upper not in _OPTIONS or self.c.peek(2).upper in _OPTIONS))
+        return token.kind in (QUOTED, END) or (token.kind == WORD and (token.upper not in OPTIONS or self.c.peek(2).upper in OPTIONS))
 
     # -- options and PATTERN --------------------------------------------------------------------------------
 
