@@ -15,7 +15,7 @@ import pytest
 from sparkcep.automaton.streams import check_stream, kept
 from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE
+from sparkcep.engine.stream import NOTHING_DUE, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.property.in_process import drained
 from tests.property.test_stream_changes import CLAUSES, OWN, Event, advanced, events_of, planned, shown, table_of
@@ -108,8 +108,6 @@ def compared(text: str, by: str, rng: random.Random) -> tuple[int, bool]:
 
 
 def _promises(states: pa.Array) -> pa.Array:
-    from sparkcep.engine.stream import parted
-
     return parted(parted(parted(states)[1])[1])[1]
 
 
