@@ -1,5 +1,5 @@
-"""PUNCTUATE BY over a stream, with bytes between micro-batches: what is told is the answer over the rows that are there, whatever is
-promised, and the first micro-batch with a row that was promised not to come fails, by a dictionary of the promises.
+"""PUNCTUATE BY over a stream, with bytes between micro-batches: what is told is the answer over the rows that are there, whatever
+is promised, and the first micro-batch with a row that was promised not to come fails, by a dictionary of the promises.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _row(op: str | None, v: int | None, at: int, key: int = 0) -> Event:
     return Event(key, 0, -1, {"id": at, "v": v, "w": 1, "s": None, "n": None, "op": op})
 
 
-def _stream(events: list[Event], by: str = "v") -> tuple[RevisedStream, pa.Table]:
-    plan = planned(TEXTS[0].format(own="CHANGE() AS change,", changes=PROMISING.format(by=by, held="")))
+def _stream(events: list[Event], idle: int = 0) -> tuple[RevisedStream, pa.Table]:
+    plan = replace(planned(TEXTS[0].format(own="CHANGE() AS change,", changes=PROMISING.format(by="v", held=""))), idle=idle)
     table = table_of(plan, events)
     table = table.append_column("__s0", table.column("__o0"))
     return RevisedStream(prepare(plan, table.drop_columns(["__s0"]).schema), table.schema, ["__s0"]), table
@@ -136,12 +136,16 @@ def _advance(stream: RevisedStream, table: pa.Table, rows: list[int], state: byt
     return drained(stream.advance(table.take(pa.array(rows, pa.int64())), np.zeros(len(rows), dtype=np.int64), [state], watermark))[1]
 
 
-def test_a_promise_is_kept_until_the_watermark_has_passed_it():
-    stream, table = _stream([_row("punctuate", 1, 9), _row("punctuate", 1, 5), _row("punctuate", 2, 12)])
+@pytest.mark.parametrize("idle", [0, 2])
+def test_a_promise_is_kept_until_the_watermark_has_passed_it(idle):
+    """Whatever becomes of the key's sessions."""
+    stream, table = _stream([_row("punctuate", 1, 9), _row("punctuate", 1, 5), _row("punctuate", 2, 12), _row(None, 2, 11)], idle)
     left = _advance(stream, table, [0, 1, 2], b"", 1)
     assert left.states[0] and left.due[0] == 11
     left = _advance(stream, table, [], left.states[0], 8)
     assert left.states[0] and left.due[0] == 11
+    with pytest.raises(MatchRuntimeError, match="promised no further change with that value"):
+        _advance(stream, table, [3], left.states[0], 8)
     left = _advance(stream, table, [], left.states[0], 11)
     assert left.states == [b""] and left.due[0] == NOTHING_DUE
     assert any("PUNCTUATE BY" in line and "watermark" in line for line in kept(stream.plan))

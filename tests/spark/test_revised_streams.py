@@ -117,6 +117,7 @@ def test_what_was_promised_of_a_value_is_held(spark, tmp_path, route):
         ("ticks_stream", "", "CHANGES IN op PUNCTUATE BY n", "AUTOMATON", "over a stream REPORT CHANGES"),
         ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY f REPORT CHANGES", "DATATYPE_MISMATCH", "a whole number, a STRING"),
         ("ticks_stream", "CHANGE() AS change, CHANGED_BY() AS b,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "CHANGED_BY() gives the ARRIVAL BY expression"),
+        ("ticks_table", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY n REPORT CHANGES", "AUTOMATON", "add ARRIVAL BY"),
         ("ticks_table", "CHANGE() AS change,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "over a table needs the order in which changes come; add ARRIVAL BY"),
     ],
 )
