@@ -84,7 +84,6 @@ def _check_changes(plan: Plan) -> None:
     changes = plan.changes
     for there, message in (
         (changes.report != "CHANGES", "CHANGES IN over a stream tells what changes; add REPORT CHANGES (SPECULATE NONE tells decided matches alone, and takes none back)"),
-        (bool(changes.punctuate), f"PUNCTUATE BY {YET}"),
         (bool(changes.arrival), "a stream brings its changes in their order; leave ARRIVAL BY out of CHANGES IN"),
     ):
         if there:
@@ -207,6 +206,8 @@ def kept(plan: Plan) -> list[str]:
         lines.append("of such a key, up to when its arcs ON EXPIRY were taken")
     if plan.changes is not None:
         lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
+        if plan.changes.punctuate:
+            lines.append("what was promised of each value of PUNCTUATE BY, until the watermark has passed it")
         if any(leaf.spec.kind == "change_number" for leaf in plan.leaves):
             lines.append(f"the number of the last change {ever}")
     if strategy.question == BUNDLED:

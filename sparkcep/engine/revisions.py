@@ -23,9 +23,11 @@ from sparkcep.engine.changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.compared import OF_CHANGES, equal_key
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.identity import plain
+from sparkcep.engine.kept_promises import KeptPromises
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
 from sparkcep.engine.prepared import Prepared
+from sparkcep.engine.promises import NEVER
 from sparkcep.engine.sessions import Sessions
 from sparkcep.engine.state import NO_BYTES, TOLD, StateBytes
 from sparkcep.engine.stream import NOTHING_DUE, Kept, Stream, parted, whole, whole_micros
@@ -68,6 +70,7 @@ class RevisedStream(Stream):
         self.out = self.engine.task.prepared.output_schema
         # rows of one match stand together, and so do matches of one partition
         self.told = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), ToldForm())
+        self.promises = KeptPromises(self.engine.task, schema, self.order[0]) if self.changes.punctuate else None
         self.counting = any(leaf.spec.kind == "change_number" for leaf in self.plan.leaves)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
@@ -77,6 +80,7 @@ class RevisedStream(Stream):
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
         clock, outer = self.clocks(outer)
         waiting, told_bytes = parted(outer)
+        told_bytes, promised = parted(told_bytes) if self.promises is not None else (told_bytes, None)
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
         if not timed.all():  # they are in no match
@@ -84,7 +88,12 @@ class RevisedStream(Stream):
         open, pending = self.pending.read(waiting)
         table = pa.concat_tables([pending, self.typed(rows)]).combine_chunks()
         of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
-        left = self._left(table, of, pending.num_rows)
+        came = table.slice(pending.num_rows)
+        kinds = kinds_of(self.engine.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.schema.names})
+        expires = None
+        if self.promises is not None:
+            promised, expires = self.promises.advance(promised, came, of[pending.num_rows :], kinds, watermark)
+        left = self._left(table, of, kinds)
         table, of = table.take(pa.array(left)).combine_chunks(), of[left]
         at, time = self.in_order(table, of)
         now, later = at[time[at] <= watermark], at[time[at] > watermark]
@@ -107,7 +116,11 @@ class RevisedStream(Stream):
             number[~(cut.goes | (waits > 0) | (sizes > 0))] = 0
         outer = self.pending.column(Open.of(waits), table.take(pa.array(later)), waits)
         remembered = self.told.column(Told(sizes, number), kept, sizes)
+        if promised is not None:
+            remembered = whole(remembered, promised)
         outer = self.clocked(cut.clock, (np.diff(bytes_of(inner)[1]) > 0) | (number > 0), whole(outer, remembered), due)
+        if expires is not None:
+            due = np.where(expires > NEVER, np.minimum(due, expires), due)
         some = np.flatnonzero(waits)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waits) - waits)[some]]])
         if limit < _EVER:
@@ -117,17 +130,18 @@ class RevisedStream(Stream):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _left(self, table: pa.Table, of: np.ndarray, old: int) -> np.ndarray:
-        """int64: the rows that are there. Of one micro-batch all insertions come before its retractions."""
-        came = table.slice(old)
-        kinds = kinds_of(self.engine.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.schema.names})
-        said = np.flatnonzero(kinds == PUNCTUATE)
-        if len(said):
+    def _left(self, table: pa.Table, of: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """int64: the rows that are there; ``kinds`` are those of the last ones, which came. Of one micro-batch all insertions come
+        before its retractions."""
+        old = table.num_rows - len(kinds)
+        said = old + np.flatnonzero(kinds == PUNCTUATE)
+        if len(said) and self.promises is None:
             raise MatchRuntimeError(
                 "CHANGE_VALUE", "over a stream the watermark says before which time no change comes, and a row with 'punctuate' says nothing; leave such rows out below the clause",
                 sqlstate="22023",
             )
         there = np.ones(table.num_rows, dtype=bool)
+        there[said] = False
         gone = old + np.flatnonzero(kinds == RETRACT)
         there[gone] = False
         if len(gone):

@@ -39,8 +39,8 @@ def check_changes(clause: MatchClause) -> None:
     changes, speculate = clause.changes, clause.speculate
     if changes is not None and changes.column.bare().op != "col":
         raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, which holds 'insert', 'retract' or 'punctuate'; compute it below the clause")
-    if changes is not None and changes.punctuate is not None and not changes.arrival:
-        message = "PUNCTUATE BY says which later rows a punctuation is of, and without an order none is later; add ARRIVAL BY expr to CHANGES IN (over a stream leave PUNCTUATE BY out)"
+    if changes is not None and changes.punctuate is not None and not changes.arrival and not reports_changes(clause):
+        message = "PUNCTUATE BY says which later rows a punctuation is of, and without an order none is later; add ARRIVAL BY expr to CHANGES IN (over a stream REPORT CHANGES)"
         raise _error(clause, changes.punctuate.span, message)
     if speculate is not None and not reports_changes(clause):
         raise _error(clause, speculate.span, "SPECULATE says which changes are told early, and belongs to REPORT CHANGES; add that, or leave SPECULATE out")

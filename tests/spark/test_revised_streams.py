@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import StreamingQueryException  # noqa: E402
+
 import sparkcep  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark.test_streams import PROVIDER, ROCKSDB, pieces, put, ran, stream  # noqa: E402
@@ -83,14 +85,39 @@ def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_pat
     assert sum(row.change == "retract" for row in found) > 0
 
 
+@pytest.mark.parametrize("route", [further("operator"), pytest.param("frames", marks=pytest.mark.slow)])
+def test_what_was_promised_of_a_value_is_held(spark, tmp_path, route):
+    """Over a restart, and of the row's own key and value alone."""
+    spark.conf.set("sparkcep.stream.route", route)
+    source = tmp_path / "in"
+    source.mkdir()
+    frame = stream(spark, source).selectExpr("symbol", "ts", "n", "price", "IF(f > 0, 'punctuate', NULL) AS op")
+    frame.createOrReplaceTempView("promising_stream")
+    own = "CHANGE() AS change, CHANGE_NUMBER() AS number,"
+    statement = CLAUSE.format(t="promising_stream", own=own, changes="CHANGES IN op PUNCTUATE BY price REPORT CHANGES")
+
+    def row(symbol: str, at: int, price: int, f: float | None = None) -> dict:
+        return {"symbol": symbol, "at": at, "n": at, "price": price, "f": f}
+
+    put(source, 0, [row("a", 11, 4), row("a", 12, 5), row("a", 18, 6, 1.0)])
+    ran(spark.sql(statement), tmp_path)
+    put(source, 1, [row("a", 13, 7), row("b", 14, 6), row("a", 18, 6)])
+    ran(spark.sql(statement), tmp_path)
+    assert [(row.change, row.z) for row in spark.read.parquet(str(tmp_path / "out")).orderBy("number").collect()] == [("insert", 13), ("insert", 18)]
+    put(source, 2, [row("a", 14, 6)])
+    with pytest.raises(StreamingQueryException, match="LATE_ROW"):
+        ran(spark.sql(statement), tmp_path)
+
+
 @pytest.mark.parametrize(
     "table, own, changes, error_class, message",
     [
         ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n REPORT CHANGES", "STREAM", "leave ARRIVAL BY out"),
         ("ticks_stream", "", "CHANGES IN op", "STREAM", "add REPORT CHANGES"),
-        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY n REPORT CHANGES", "AUTOMATON", "over a stream leave PUNCTUATE BY out"),
-        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n PUNCTUATE BY n REPORT CHANGES", "STREAM", "PUNCTUATE BY does not stream"),
+        ("ticks_stream", "", "CHANGES IN op PUNCTUATE BY n", "AUTOMATON", "over a stream REPORT CHANGES"),
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY f REPORT CHANGES", "DATATYPE_MISMATCH", "a whole number, a STRING"),
         ("ticks_stream", "CHANGE() AS change, CHANGED_BY() AS b,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "CHANGED_BY() gives the ARRIVAL BY expression"),
+        ("ticks_table", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY n REPORT CHANGES", "AUTOMATON", "add ARRIVAL BY"),
         ("ticks_table", "CHANGE() AS change,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "over a table needs the order in which changes come; add ARRIVAL BY"),
     ],
 )
