@@ -16,6 +16,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import Found
+from sparkcep.engine.outputs import end_rows
 from sparkcep.plan.plan import Plan
 from sparkcep.search import codes
 
@@ -60,9 +61,9 @@ def match_ids(plan: Plan, chunk: Chunk, found: Found) -> dict[str, pa.Array]:
     column = next((leaf.spec.column for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
     if column is None:
         return {}
-    first, sizes, begin = (found.events[:, at] for at in (codes.E_START, codes.E_ROWS, codes.E_LABELS))
+    sizes, begin = found.events[:, codes.E_ROWS], found.events[:, codes.E_LABELS]
     ways = ENDING not in found.by_event
-    places = found.rows if ways else np.stack([first, first + sizes - 1], axis=1).ravel()
+    places = found.rows if ways else np.stack(end_rows(found.events, found.rows), axis=1).ravel()
     used, which = np.unique(places, return_inverse=True)
     same = chunk.columns[column].take(pa.array(used)).to_pylist()
     rows = [_digest(repr(plain(value)).encode()) for value in same]
