@@ -177,8 +177,8 @@ class Computations:
         return self._rounds(chunk, lives(chunk, NOTHING_OPEN, 0, None))
 
     def with_unmatched(self, chunk: Chunk, rounds: Iterator[Found] | None = None) -> Iterator[pa.Table]:
-        """Whole partitions, with their rows that are in no match; ``rounds``: their matches as :meth:`told` has them, where they were
-        searched otherwise."""
+        """Whole partitions, with their rows that are in no match; ``rounds``: their matches as :meth:`told` has them, where they
+        were searched otherwise."""
         taken = np.zeros(chunk.rows + 1, dtype=np.int64)
         nothing = None
         for found in rounds or map(self.told, self.rounds(chunk)):

@@ -1,8 +1,8 @@
 """MATCH_ID() with the numbers of matches of which one id is made, as equal rows make them.
 
-Where all matches are there at once these are numbered in the order of what is told of them. In a changelog of a table one that comes
-gets the least number that is free, and one that goes gives back the number that its equal has, so that a retraction has the id of
-an insertion.
+Where all matches are there at once these are numbered in the order of what is told of them. In a changelog of a table one that
+comes gets the least number that is free, and one that goes gives back the number that its equal has, so that a retraction has the
+id of an insertion.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _some(found: Found, which: list[int]) -> Found:
 
 
 def logged(task: Task, chunk: Chunk, found: Found, held: Ids) -> Found:
-    """Changes of matches in their order, with MATCH_ID() where a measure asks for it. ``held``: what is there, which they change."""
+    """Changes of matches in their order, with MATCH_ID() where a measure asks for it. ``held``: what is there, which they
+    change."""
     if id_leaf(task.plan) is None or not len(found.events):
         return found
     names = [leaf.name for leaf in task.plan.leaves if leaf.spec.kind not in (*OF_CHANGES, MATCH_ID)]

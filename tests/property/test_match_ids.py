@@ -1,6 +1,7 @@
 """MATCH_ID() over a table: matches of rows that come and go, against what tells them apart by definition.
 
-A match is told apart by the values of the rows that it took, less what CHANGES IN and ARRIVAL BY say of them, and by their variables.
+A match is told apart by the values of the rows that it took, less what CHANGES IN and ARRIVAL BY say of them, and by their
+variables.
 """
 
 from __future__ import annotations
