@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from sparkcep.engine.compared import report
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.drive import doubled
 from sparkcep.engine.foreseen import Foreseen
+from sparkcep.engine.identified import Ids
 from sparkcep.engine.lifetimes import in_order, lifetimes
 from sparkcep.engine.log import Log
 from sparkcep.engine.prepared import Task
@@ -50,7 +51,7 @@ class _Partition:
     """What is known of a partition beside its log. ``number``: of the last change told; ``promised``: the time of the last
     punctuation; ``settled``: how many of the first rows have seen all their computations expire; ``needed``: what PUNCTUATE BY
     tells, ``forgotten``: behind how many of the first rows it has left no record; ``arcs``, ``effects``: the lifetimes of its arcs,
-    and what their rows do to these."""
+    and what their rows do to these; ``held``: the ids of its matches."""
 
     number: int = 0
     promised: int = _WITHOUT
@@ -59,6 +60,7 @@ class _Partition:
     effects: dict[int, of_arcs.Effect] | None = None
     forgotten: int = 0
     needed: Needed | None = None
+    held: Ids = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Changelog:
         yield from self._told()
 
     def _told(self) -> Iterator[pa.Table]:
-        self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.told(), self.here.number)
+        self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.told(), self.here.number, self.here.held)
 
     def _acting(self, order: np.ndarray) -> np.ndarray:
         """The rows that do anything when they come: most changes of arcs in default mode are foreseen from the start."""

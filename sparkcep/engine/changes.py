@@ -19,6 +19,7 @@ from sparkcep.columns.types import type_of
 from sparkcep.engine.arcs import ArcRows
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.computations import Computations
+from sparkcep.engine.identified import identified
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.promises import Promises, check_promises, values
 from sparkcep.engine.timetable import timetable
@@ -213,12 +214,12 @@ class Net:
         if found.arcs is not None:
             chunk = self.placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
-        rounds = self.search.rounds(left)
+        rounds = identified(self.task, left, map(self.search.told, self.search.rounds(left)))
         if self.task.plan.rows == "unmatched":
             yield from self.search.with_unmatched(left, rounds)
             return
         for found in rounds:
-            yield from self.search.tables.of(left, self.search.told(found))
+            yield from self.search.tables.of(left, found)
 
     def placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
         """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""

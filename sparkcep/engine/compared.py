@@ -7,6 +7,7 @@ are compared by the values that the engine gives for them.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,24 +15,26 @@ import pyarrow as pa
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.found import WIDTH, Found
+from sparkcep.engine.identified import OF_CHANGES, Ids, logged
+from sparkcep.engine.identity import equal_key, match_ids
 from sparkcep.engine.lifetimes import Lifetimes
 from sparkcep.engine.log import Told
 from sparkcep.search import codes
 from sparkcep.search.computations import NEGATIVE_ZERO
 
-OF_CHANGES = ("change", "change_number", "changed_by")
 _WORDS = np.array(["retract", "insert"], dtype=object)
 
 
-def report(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, told: Told, number: int) -> Generator[pa.Table, None, int]:
+def report(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, told: Told, number: int, held: Ids) -> Generator[pa.Table, None, int]:
     """Yields the output rows of the changes of a partition, of which ``number`` were told before, and returns how many are told by
-    now."""
+    now. ``held``: the ids of the matches that are there, which goes on."""
     if not len(told.turn):
         return number
     left = _differing(search, chunk, alive, part, told)
     left = left[np.lexsort((told.comes[left], told.turn[left]))]
     if len(left):
-        yield from search.tables.of(chunk, _found(search, chunk, alive, part, told.chosen(left), number))
+        found = logged(search.task, chunk, _found(search, chunk, alive, part, told.chosen(left), number), held)
+        yield from search.tables.of(chunk, found)
     return number + len(left)
 
 
@@ -45,7 +48,8 @@ def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some
     for leaf in search.task.plan.leaves:
         if leaf.spec.kind == "changed_by":
             by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(some.cause, mask=some.cause < 0))
-    return Found(events, some.labels, some.rows, by_event=by_event)
+    found = Found(events, some.labels, some.rows, by_event=by_event)
+    return replace(found, by_event=by_event | match_ids(search.task.plan, chunk, found))
 
 
 def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, told: Told) -> np.ndarray:
@@ -81,15 +85,3 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     """int64: numbers that equal values have in common."""
     known: dict[object, int] = {}
     return np.array([known.setdefault(equal_key(value), len(known)) for value in column.to_pylist()], dtype=np.int64)
-
-
-def equal_key(value: object) -> object:
-    """Something by which values are equal as GROUP BY has them: NaN is NaN."""
-    match value:
-        case float():
-            return "NaN" if value != value else value
-        case list() | tuple():
-            return tuple(map(equal_key, value))
-        case dict():
-            return tuple((name, equal_key(part)) for name, part in value.items())
-    return value

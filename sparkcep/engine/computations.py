@@ -177,10 +177,11 @@ class Computations:
         return self._rounds(chunk, lives(chunk, NOTHING_OPEN, 0, None))
 
     def with_unmatched(self, chunk: Chunk, rounds: Iterator[Found] | None = None) -> Iterator[pa.Table]:
-        """Whole partitions, with their rows that are in no match; ``rounds``: their matches, where they were searched otherwise."""
+        """Whole partitions, with their rows that are in no match; ``rounds``: their matches as :meth:`told` has them, where they
+        were searched otherwise."""
         taken = np.zeros(chunk.rows + 1, dtype=np.int64)
         nothing = None
-        for found in map(self.told, rounds or self.rounds(chunk)):
+        for found in rounds or map(self.told, self.rounds(chunk)):
             first, sizes = found.events[:, codes.E_START], found.events[:, codes.E_ROWS]
             ends = (found.rows, found.rows + 1) if self.by_ways else (first, first + sizes)
             np.add.at(taken, ends[0], 1)

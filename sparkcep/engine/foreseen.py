@@ -19,6 +19,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.changes import INSERT, RETRACT, Net, Turns, taken
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.found import Found, together
+from sparkcep.engine.identified import logged
 from sparkcep.engine.prepared import Task
 from sparkcep.search import codes
 
@@ -54,11 +55,11 @@ class Foreseen:
         some = taken(chunk if turns.arcs is None else self.net.placed(chunk, turns, turns.arcs), rows)
         came = np.empty(chunk.rows, dtype=np.int64)
         came[turns.order] = np.arange(chunk.rows)
-        came = came[rows]
+        came, held = came[rows], {}
         if (np.diff(came) > 0).all():  # each match comes with its last row
             for found in self.search.rounds(some):
                 told = self._told(some, found, found.events[:, codes.E_START] + found.events[:, codes.E_ROWS] - 1)
-                yield from self.search.tables.of(some, self.search.told(told))
+                yield from self.search.tables.of(some, logged(self.task, some, self.search.told(told), held))
             return
         pieces = list(self.search.rounds(some))
         found = together(pieces)
@@ -70,7 +71,8 @@ class Foreseen:
         first = np.searchsorted(of, of)
         events[:, codes.E_NUMBER] = np.arange(1, len(of) + 1) - first
         by_event = {name: pa.concat_arrays([piece.by_event[name] for piece in pieces]).take(pa.array(order)) for name in (pieces[0].by_event if pieces else ())}
-        yield from self.search.tables.of(some, self.search.told(self._told(some, replace(found, events=events, by_event=by_event), cause)))
+        told = self.search.told(self._told(some, replace(found, events=events, by_event=by_event), cause))
+        yield from self.search.tables.of(some, logged(self.task, some, told, held))
 
     def _told(self, chunk: Chunk, found: Found, cause: np.ndarray) -> Found:
         """What measures say of changes; ``cause``: the rows with which the matches came."""

@@ -1,17 +1,82 @@
-"""Values by which matches are told apart, as texts that are the same wherever and whenever they are made."""
+"""Values by which matches are told apart, as texts that are the same wherever and whenever they are made, and MATCH_ID().
+
+MATCH_ID() is made of what a match is: the rows that it took, by all their columns but those of CHANGES IN and ARRIVAL BY, and their
+variables; of an AUTOMATON's match its first and last row and what its computation ended with. So it is the same whenever the match
+is told, over a table and over a stream. Ids stand in sinks and in checkpoints: other ones need another format of the state.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.found import Found
+from sparkcep.engine.outputs import end_rows
+from sparkcep.plan.plan import Plan
+from sparkcep.search import codes
+
 ENDING = "ending"  # of a match, what its computation ended with
+MATCH_ID = "match_id"
 
 
 def plain(value: object) -> object:
-    """A value without what equal ones may differ in: the sign of zero, and which NaN it is."""
+    """A value without what equal ones may differ in: the sign of zero, which NaN it is, and the time zone in which a moment is
+    written."""
     match value:
         case float():
             return "NaN" if value != value else value + 0.0
+        case datetime() if value.tzinfo is not None:
+            return value.astimezone(UTC)
         case list() | tuple():
             return tuple(map(plain, value))
         case dict():
             return tuple((name, plain(part)) for name, part in value.items())
     return value
+
+
+def equal_key(value: object) -> object:
+    """Something by which values are equal as GROUP BY has them: NaN is NaN."""
+    match value:
+        case float():
+            return "NaN" if value != value else value
+        case list() | tuple():
+            return tuple(map(equal_key, value))
+        case dict():
+            return tuple((name, equal_key(part)) for name, part in value.items())
+    return value
+
+
+def id_leaf(plan: Plan) -> str | None:
+    """The column of MATCH_ID(), if a measure asks for that."""
+    return next((leaf.name for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
+
+
+def match_ids(plan: Plan, chunk: Chunk, found: Found) -> dict[str, pa.Array]:
+    """What tells each match from those of other rows, as one of ``by_event``; nothing where no measure asks for it."""
+    column = next((leaf.spec.column for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
+    if column is None:
+        return {}
+    sizes, begin = found.events[:, codes.E_ROWS], found.events[:, codes.E_LABELS]
+    ways = ENDING not in found.by_event
+    places = found.rows if ways else np.stack(end_rows(found.events, found.rows), axis=1).ravel()
+    used, which = np.unique(places, return_inverse=True)
+    same = chunk.columns[column].take(pa.array(used)).to_pylist()
+    rows = [_digest(repr(plain(value)).encode()) for value in same]
+    if not ways:
+        ends = found.by_event[ENDING].to_pylist()
+        ids = [_digest(rows[a] + rows[z] + end.encode()).hex() for (a, z), end in zip(which.reshape(-1, 2).tolist(), ends, strict=True)]
+    else:
+        ids = [
+            _digest(b"".join(rows[which[i]] + bytes([found.labels[i]]) for i in ranges(at, size).tolist())).hex()
+            for at, size in zip(begin[:, None], sizes[:, None], strict=True)
+        ]  # fmt: skip
+    return {MATCH_ID: pa.array(ids, pa.string())}
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()

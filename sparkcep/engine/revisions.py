@@ -20,9 +20,9 @@ from sparkcep.columns.arrays import null_marks
 from sparkcep.columns.packed import bytes_of
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.changes import INSERT, PUNCTUATE, RETRACT, kinds_of
-from sparkcep.engine.compared import OF_CHANGES, equal_key
 from sparkcep.engine.computations import Computations
-from sparkcep.engine.identity import plain
+from sparkcep.engine.identified import OF_CHANGES, apart
+from sparkcep.engine.identity import equal_key
 from sparkcep.engine.kept_promises import KeptPromises
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
@@ -205,27 +205,8 @@ class RevisedStream(Stream):
             except StopIteration as done:
                 matches = self._matches(found)
                 keys = pa.array(cut.key[matches.column(PART).to_numpy()])
-                return self._apart(matches.set_column(matches.column_names.index(PART), PART, keys)), done.value
-
-    def _apart(self, matches: pa.Table) -> pa.Table:
-        """The matches with ids of which no two are one: those that nothing tells apart get numbers. Such end at one time, so
-        that they are found together."""
-        name = next((leaf.name for leaf in self.plan.leaves if leaf.spec.kind == "match_id"), None)
-        if name is None or not matches.num_rows:
-            return matches
-        ids = matches.column(name).to_pylist()
-        of = list(zip(matches.column(PART).to_pylist(), ids, strict=True))
-        number = matches.column(MATCH).to_pylist()
-        rows: dict[tuple, dict[int, list[int]]] = {}
-        for i, (key, match) in enumerate(zip(of, number, strict=True)):
-            rows.setdefault(key, {}).setdefault(match, []).append(i)
-        for alike in rows.values():
-            if len(alike) > 1:
-                told = {match: repr(plain(matches.take(pa.array(some)).drop_columns([MATCH]).to_pylist())) for match, some in alike.items()}
-                for nth, match in enumerate(sorted(alike, key=told.__getitem__)):
-                    for i in alike[match] if nth else []:
-                        ids[i] = f"{ids[i]}-{nth + 1}"
-        return matches.set_column(matches.column_names.index(name), self.out.field(name), pa.array(ids, pa.string()))
+                matches = matches.set_column(matches.column_names.index(PART), PART, keys)
+                return apart(self.plan, matches), done.value  # those of which one id is made end at one time, so that they are found together
 
     def _matches(self, found: list[pa.Table]) -> pa.Table:
         schema = pa.schema([*self.out, pa.field(PART, pa.int64()), pa.field(MATCH, pa.int64())])

@@ -431,9 +431,11 @@ def _typed_like(like: Expr) -> tuple[str, Expr]:
 class AutomatonMeasures(MeasureSplitter):
     """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...]) -> None:
+    def __init__(
+        self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...], identity: str,
+    ) -> None:
         """The others as in the base class."""
-        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived)
+        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived, identity=identity)
         self.automaton = automaton
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}

@@ -21,7 +21,7 @@ from sparkcep.plan import pruning
 from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
 from sparkcep.plan.arcs import arcs_of, moment_column
 from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
-from sparkcep.plan.changes import arrival_of, changes_of, check_pattern_changes, reports_changes
+from sparkcep.plan.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
@@ -277,12 +277,17 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None,
+        ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft),
     )
     outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
     return replace(draft, measures=splitter).with_(outputs=outputs)
+
+
+def _identity(draft: Draft) -> str:
+    """By what MATCH_ID() tells rows, where they come and go."""
+    return compared_values(draft.clause, draft.scope, draft.plan.case_sensitive) if draft.clause.changes is not None else ""
 
 
 def _ranked(clause: MatchClause) -> tuple[str, ...]:
@@ -453,6 +458,7 @@ def automaton_measures(draft: Draft) -> Draft:
     arrived = moment_column(0) if draft.plan.arcs is not None and draft.plan.arcs.came else ""
     splitter = AutomatonMeasures(
         draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival_of(clause), arrived=arrived, ranked=_ranked(clause),
+        identity=_identity(draft),
     )
     outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)

@@ -50,8 +50,6 @@ def check_changes(clause: MatchClause) -> None:
         raise _error(clause, clause.report.span, "REPORT CHANGES tells what each change of the rows does to the matches; say with CHANGES IN c ARRIVAL BY a how rows change")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CHANGED_BY" and not changes.arrival):
         raise _error(clause, call.span, "CHANGED_BY() gives the ARRIVAL BY expression of the row that caused a change; add ARRIVAL BY to CHANGES IN, or leave CHANGED_BY() out")
-    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "MATCH_ID" and not n.args and changes.arrival):
-        raise _error(clause, call.span, "MATCH_ID() is of matches over a stream, which brings its changes in their order; leave ARRIVAL BY out there, or MATCH_ID() over a table")
     if clause.rows == WITH_UNMATCHED:
         raise _error(clause, clause.report.span, "a row that is in no match may be in one later, so WITH UNMATCHED ROWS needs REPORT NET")
     if clause.measures and not any(call.value == "CHANGE" for m in clause.measures for call in m.expr.walk() if call.op == "call" and not call.args):
@@ -121,13 +119,7 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
     keys = ", ".join(f"({scope.plain_text(expr, 'PARTITION BY')})" for expr in clause.partition_by)
     over = f"PARTITION BY {keys} ORDER BY" if keys else "ORDER BY"
     turn = f"CASE lower({column}) WHEN 'retract' THEN 1 WHEN 'punctuate' THEN 2 ELSE 0 END"
-    left_out: dict[tuple[str, ...], str] = {}
-    for expr in (changes.column, *changes.arrival):
-        for node in scope.columns(expr):
-            if node.op == "col":
-                own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
-                left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
-    same = f"struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())}))"
+    same = compared_values(clause, scope, case_sensitive)
     if arrival or not reports_changes(clause):  # else they are of a stream, in which nothing can be numbered
         same = f"dense_rank() OVER ({over} {same})"
     speculate, size = _speculated(clause)
@@ -147,6 +139,18 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
         text=changes.span.of(clause.text).split("\n")[0][:40],
         time="__o0",
     )
+
+
+def compared_values(clause: MatchClause, scope: Scope, case_sensitive: bool) -> str:
+    """SQL text of all in which a retraction equals its row, and by which MATCH_ID() tells rows: the columns of the table but those
+    of CHANGES IN and ARRIVAL BY. ``case_sensitive``: a and A are two columns."""
+    left_out: dict[tuple[str, ...], str] = {}
+    for expr in (clause.changes.column, *clause.changes.arrival):
+        for node in scope.columns(expr):
+            if node.op == "col":
+                own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
+                left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
+    return f"struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())}))"
 
 
 def _speculated(clause: MatchClause) -> tuple[str, Window | None]:

@@ -72,11 +72,12 @@ class MeasureSplitter:
     """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
     matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, ""
     for none; ``ranked``: those of MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give; ``arrival``: under REPORT CHANGES
-    the first expression of ARRIVAL BY, which is in the column ``arrived`` if that is known."""
+    the first expression of ARRIVAL BY, which is in the column ``arrived`` if that is known; ``identity``: beside CHANGES IN the
+    values by which MATCH_ID() tells rows."""
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
-        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "",
+        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "",
     ) -> None:
         self.scope = scope
         self.inputs = inputs
@@ -85,7 +86,7 @@ class MeasureSplitter:
         self.timed = timed
         self.step = step
         self.ranked = ranked
-        self.arrival, self.arrived = arrival, arrived
+        self.arrival, self.arrived, self.identity = arrival, arrived, identity
         self._leaves: dict[records.LeafSpec, str] = {}
         self._totals: dict[str, Span] = {}  # sums and averages, with their calls
         self._arrays: dict[str, str] = {}
@@ -184,6 +185,8 @@ class MeasureSplitter:
 
     def _call(self, call: Expr) -> str:
         scope, name = self.scope, call.value
+        if name == "MATCH_ID" and self.identity:
+            return self._leaf(records.MatchId(CHANGED[name], self.inputs.column(self.identity)))
         if name in CHANGED and self.arrival is not None:
             kind = CHANGED[name]
             if kind != "changed_by":
@@ -203,8 +206,9 @@ class MeasureSplitter:
         if name in LIFETIMES:
             raise scope.error(call, name, f"{name}() is a measure of the matches of an AUTOMATON; write AUTOMATON in place of PATTERN")
         if name in CHANGED:
-            how = "CHANGES IN c, over a stream (the number of a match is MATCH_NUMBER())" if name == "MATCH_ID" else "CHANGES IN c ARRIVAL BY a"
-            raise scope.error(call, name, f"{name}() is a measure of the changes of matches; add REPORT CHANGES behind {how}")
+            if name == "MATCH_ID":
+                raise scope.error(call, name, "MATCH_ID() is a measure of matches of rows that come and go; add CHANGES IN c (the number of a match is MATCH_NUMBER())")
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches; add REPORT CHANGES behind CHANGES IN c ARRIVAL BY a")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"

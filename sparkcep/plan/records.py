@@ -674,9 +674,16 @@ class Rows(NamedTuple):
 
 
 class OfChange(NamedTuple):
-    """CHANGE(), CHANGE_NUMBER() and MATCH_ID()."""
+    """CHANGE() and CHANGE_NUMBER()."""
 
-    kind: Literal["change", "change_number", "match_id"]
+    kind: Literal["change", "change_number"]
+
+
+class MatchId(NamedTuple):
+    """MATCH_ID(), which is made of the rows' values in ``column``."""
+
+    kind: Literal["match_id"]
+    column: str
 
 
 class ChangedBy(NamedTuple):
@@ -700,7 +707,7 @@ class LifetimeEdge(NamedTuple):
     column: str
 
 
-LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | ChangedBy
+LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy
 
 
 class Leaf(NamedTuple):

@@ -229,7 +229,10 @@ def _inputs(plan, partitions, database, chosen: Filter | None = None, down: bool
     database.execute(f"CREATE TABLE t ({', '.join(columns)})")
     rows = [(p, *(row[c] for c in columns[1:])) for p, some in partitions.items() for row in some]
     database.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(columns))})", rows)
-    wanted = {name: _ALL.sub(lambda found: ", ".join(c for c in columns if c not in re.split(r"\W+", found[1])), sql) for name, sql in plan.inputs}
+    wanted = {}
+    for name, sql in plan.inputs:
+        listed = _ALL.sub(lambda found: ", ".join(c for c in columns if c not in re.split(r"\W+", found[1])), sql)
+        wanted[name] = f"json_array({listed})" if _ALL.fullmatch(sql) else listed
     for name, sql in plan.ordered_inputs:
         wanted[name] = sql.replace(ORDER, "PARTITION BY p ORDER BY id")
     if plan.rows != "one":

@@ -82,6 +82,8 @@ def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_pat
     spark.createDataFrame(there, "symbol string, ts timestamp, n int, price int").selectExpr("*", "CAST(NULL AS STRING) AS op").createOrReplaceTempView("changes_table")
     wanted = Counter(str((row.symbol, row.a, row.z, row.c)) for row in spark.sql(CLAUSE.format(t="changes_table", own="", changes=f"CHANGES IN op {by}" if by else "")).collect())
     assert +told == wanted and len(wanted) > (2 if by else 10)
+    over_table = spark.sql(CLAUSE.format(t="changes_table", own="MATCH_ID() AS id,", changes=f"CHANGES IN op {by} REPORT NET")).collect()
+    assert {((row.symbol, row.id), (row.a, row.z, row.c)) for row in over_table} == set(live.items())  # one id over both
     assert sum(row.change == "retract" for row in found) > 0
 
 
@@ -107,6 +109,35 @@ def test_what_was_promised_of_a_value_is_held(spark, tmp_path, route):
     put(source, 2, [row("a", 14, 6)])
     with pytest.raises(StreamingQueryException, match="LATE_ROW"):
         ran(spark.sql(statement), tmp_path)
+
+
+ROWS = "SELECT * FROM VALUES ('a', 1, 1, 5, NULL), ('a', 2, 2, 3, NULL), ('a', 3, 2, 3, 'insert'), ('a', 4, 3, 6, NULL), ('a', 5, 1, 5, 'retract'), ('b', 6, 1, 5, NULL), ('b', 7, 9, 1, NULL) AS r(symbol, n, t, price, op)"
+FORMS = (
+    "SELECT id FROM {m}", "SELECT z FROM {m}", "SELECT count(*) FROM {m}", "SELECT count(DISTINCT symbol, id) FROM {m}", "SELECT * FROM {m} WHERE symbol = 'a'",
+    "SELECT x.id, y.z FROM {m} x JOIN {m} y ON x.symbol = y.symbol AND x.id = y.id", "SELECT z FROM {m} WHERE id LIKE '%-2'", "SELECT id, count(*) FROM {m} GROUP BY id",
+)
+
+
+@pytest.mark.parametrize("shape", ["ONE ROW PER MATCH", pytest.param("ALL ROWS PER MATCH", marks=pytest.mark.further)])
+@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.further)])
+def test_ids_over_a_table_are_one_column_among_others(spark, shape, adaptive):
+    """Whatever of the output is read."""
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    clause = (
+        f"({ROWS}) MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY t MEASURES MATCH_ID() AS id, LAST(t) AS z {shape} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES "
+        "CHANGES IN op ARRIVAL BY n PATTERN (A B?) DEFINE A AS price > 1, B AS price > A.price)"
+    )
+    try:
+        whole = spark.sql(f"SELECT * FROM {clause}").collect()
+        ids = [row.id for row in whole if row.symbol == "a"]
+        assert len(set(ids)) == 5 and sum(id.endswith("-2") for id in set(ids)) == 2
+        for text in FORMS:
+            got = Counter(map(str, spark.sql(text.format(m=clause)).collect()))
+            spark.createDataFrame(whole).createOrReplaceTempView("told")
+            wanted = Counter(map(str, spark.sql(text.format(m="told")).collect()))
+            assert got == wanted and got, text
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
 
 
 @pytest.mark.parametrize(
