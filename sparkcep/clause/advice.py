@@ -27,16 +27,6 @@ _AROUND = {
 _KEYWORD = "MATCH_RECOGNIZE"
 _FAR = 60  # tokens that are looked back for the beginning of a list's item
 
-_ELSEWHERE = {  # functions of other engines' clauses, and what says the same here
-    "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
-    "MATCH_NUM": "write MATCH_NUMBER()",
-    "MATCH_ROWTIME": "write LAST of the time column",
-    "MATCH_PROCTIME": "write current_timestamp()",
-    "AVERAGE": "did you mean avg?",
-    "ABSOLUTE": "did you mean abs?",
-}
-_OF_A_ROW = frozenset(["FIRST", "LAST", "PREV", "NEXT"])  # which some engines write behind a column
-
 Slip = tuple[Span, str]  # where it is, and what to say of it
 
 
@@ -50,15 +40,6 @@ def advised(cursor: Cursor, error: ClauseError) -> ClauseError:
             span, message = found
             return error_at(cursor.text, span.start, span.end, "SYNTAX", message)
     return error
-
-
-def of_another_engine(names: list[str]) -> str | None:
-    """What stands here for a function of another engine's clause, whose name has these parts; "" where nothing does, None where it
-    is of none."""
-    name = names[-1].upper()
-    if name in _OF_A_ROW:
-        return f"write {name}({names[0]})" if len(names) > 1 else ""
-    return _ELSEWHERE.get(name)
 
 
 def not_begun(text: str) -> ClauseError | None:
@@ -138,8 +119,8 @@ def _moved(cursor: Cursor, said: str) -> Slip | None:
         return None
     if word == "SUBSET":
         return _span(cursor.token), "SUBSET stands before DEFINE; move it up"
-    if word in OPTIONS:
-        behind = next((t.upper for t in cursor.tokens[: cursor.i] if t.kind == WORD and t.upper in ("SUBSET", "DEFINE")), "DEFINE")
+    behind = next((t.upper for t in cursor.tokens[: cursor.i] if t.kind == WORD and t.upper in ("SUBSET", "DEFINE")), None)
+    if word in OPTIONS and behind is not None:
         return _span(cursor.token), f"{word} stands before {behind}{'' if word in ('PATTERN', 'AUTOMATON') else ', beside PATTERN'}; move it up"
     if word in _HEADS:
         names = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}

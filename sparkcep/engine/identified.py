@@ -59,7 +59,7 @@ def identified(task: Task, chunk: Chunk, rounds: Iterable[Found]) -> Iterator[Fo
     of = [list(zip(found.events[:, codes.E_PART].tolist(), own, strict=True)) for found, own in zip(pieces, ids, strict=True)]
     counts = Counter(key for some in of for key in some)
     if len(counts) < sum(map(len, ids)):
-        tables, where = MatchTables(replace(task)), []
+        tables, where = MatchTables(replace(task)), []  # a copy, since these rows are not told
         told = []
         for i, (found, some) in enumerate(zip(pieces, of, strict=True)):
             alike = [j for j, key in enumerate(some) if counts[key] > 1]
@@ -85,27 +85,30 @@ def logged(task: Task, chunk: Chunk, found: Found, held: Ids) -> Found:
         return found
     names = [leaf.name for leaf in task.plan.leaves if leaf.spec.kind not in (*OF_CHANGES, MATCH_ID)]
     names += [name for name in task.prepared.output_schema.names if name not in dict(task.plan.leaves)]
-    table = pa.concat_tables(MatchTables(replace(task)).of(chunk, found))
+    found = replace(found, by_event=found.by_event | match_ids(task.plan, chunk, found))
+    table = pa.concat_tables(MatchTables(replace(task)).of(chunk, found))  # a copy, since these rows are not told
     told: list[list[object]] = [[] for _ in range(len(found.events))]
     for match, row in zip(table.column(MATCH).to_pylist(), table.select(names).to_pylist(), strict=True):
         told[match].append(equal_key(row))
-    ids = match_ids(task.plan, chunk, found)[MATCH_ID].to_pylist()
-    parts, changes = found.events[:, codes.E_PART].tolist(), found.by_event["change"].to_pylist()
-    for i, (part, id, change) in enumerate(zip(parts, ids, changes, strict=True)):
-        there = held.setdefault((part, id), {})
-        own = there.setdefault(tuple(told[i]), [])
-        if change == "insert":
-            taken = {number for numbers in there.values() for number in numbers}
-            own.append(next(number for number in range(1, len(taken) + 2) if number not in taken))
-            number = own[-1]
-        else:
-            number = own.pop()
-        if not own:
-            del there[tuple(told[i])]
-            if not there:
-                del held[part, id]
-        ids[i] = _numbered(id, number)
-    return replace(found, by_event=found.by_event | {MATCH_ID: pa.array(ids, pa.string())})
+    parts, ids, changes = found.events[:, codes.E_PART].tolist(), found.by_event[MATCH_ID].to_pylist(), found.by_event["change"].to_pylist()
+    numbers = [changed(held, (part, id), tuple(of), change) for part, id, of, change in zip(parts, ids, told, changes, strict=True)]
+    return replace(found, by_event=found.by_event | {MATCH_ID: pa.array(map(_numbered, ids, numbers), pa.string())})
+
+
+def changed(held: Ids, key: tuple[int, str], told: object, change: str) -> int:
+    """The number of the match that an insertion brings or a retraction takes, of which this is ``told``; ``held`` goes on."""
+    there = held.setdefault(key, {})
+    own = there.setdefault(told, [])
+    if change == "insert":
+        taken = {number for numbers in there.values() for number in numbers}
+        own.append(next(number for number in range(1, len(taken) + 2) if number not in taken))
+        return own[-1]
+    number = own.pop()
+    if not own:
+        del there[told]
+        if not there:
+            del held[key]
+    return number
 
 
 def _numbered(id: str, number: int) -> str:

@@ -57,9 +57,10 @@ def id_leaf(plan: Plan) -> str | None:
 
 
 def match_ids(plan: Plan, chunk: Chunk, found: Found) -> dict[str, pa.Array]:
-    """What tells each match from those of other rows, as one of ``by_event``; nothing where no measure asks for it."""
+    """What tells each match from those of other rows, as one of ``by_event``; nothing where no measure asks for it, or where it is
+    there already."""
     column = next((leaf.spec.column for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
-    if column is None:
+    if column is None or MATCH_ID in found.by_event:  # it is known
         return {}
     sizes, begin = found.events[:, codes.E_ROWS], found.events[:, codes.E_LABELS]
     ways = ENDING not in found.by_event

@@ -20,6 +20,8 @@ MATCHER = "sparkcep.sql"  # its name in the completer
 def matcher(shell: InteractiveShell, magics: Sequence[str]) -> Callable[[CompletionContext], dict[str, Any]]:
     """A matcher for the cells and lines of these magics; elsewhere it proposes nothing and leaves the others alone."""
 
+    functions: dict[object, Callable[[], list[str]]] = {}  # of the session, which is asked once
+
     @context_matcher(identifier=MATCHER)
     def sql(context: CompletionContext) -> dict[str, Any]:
         statements, at = _sql(context.full_text, context.cursor_line, context.cursor_position, magics)
@@ -30,7 +32,10 @@ def matcher(shell: InteractiveShell, magics: Sequence[str]) -> Callable[[Complet
         if session is not None:
             from sparkcep.spark.tables import columns_of, functions_of, tables_of
 
-            known = (columns_of(session), tables_of(session), functions_of(session))
+            if session not in functions:
+                functions.clear()
+                functions[session] = functions_of(session)
+            known = (columns_of(session), tables_of(session), functions[session])
         found = complete(statements, at, *known)
         if not found:
             return {"completions": []}

@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 
+from sparkcep.engine.identified import changed
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog, measures, selection
@@ -55,6 +56,21 @@ def measured(names, row):
 def alike(told):
     """How often which output rows stand under one id, whatever that is."""
     return Counter(str(sorted(map(sorted, some), key=str)) for some in told)
+
+
+def test_a_match_that_comes_gets_the_least_number_that_is_free():
+    """Also where the one that gave it back told something else; matches of another id or partition count by themselves."""
+    held = {}
+    steps = [
+        ((0, "x"), "a", "insert", 1), ((0, "x"), "b", "insert", 2), ((0, "x"), "a", "insert", 3), ((1, "x"), "a", "insert", 1), ((0, "y"), "a", "insert", 1),
+        ((0, "x"), "b", "retract", 2), ((0, "x"), "c", "insert", 2), ((0, "x"), "a", "retract", 3), ((0, "x"), "a", "retract", 1), ((0, "x"), "d", "insert", 1), ((0, "x"), "d", "insert", 3),
+    ]  # fmt: skip
+    for key, told, change, number in steps:
+        assert changed(held, key, told, change) == number, (key, told, change, held)
+    assert held == {(0, "x"): {"c": [2], "d": [1, 3]}, (1, "x"): {"a": [1]}, (0, "y"): {"a": [1]}}
+    for key, told in (((0, "x"), "c"), ((0, "x"), "d"), ((0, "x"), "d"), ((1, "x"), "a"), ((0, "y"), "a")):
+        changed(held, key, told, "retract")
+    assert held == {}
 
 
 @pytest.mark.parametrize("mode", [measures.ONE_ROW, measures.SHOW_EMPTY])
