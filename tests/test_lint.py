@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from sparkcep.cli import main
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.tools.findings import written
 from sparkcep.tools.lint import RULES, Finding, lint
 from sparkcep.tools.statements import clauses
+from sparkcep.trial import preview
 from tests.grammar.generate import Generator, Mutator
 from tests.selection import first
 from tests.test_sql_examples import STATEMENT_FILES
@@ -105,6 +107,8 @@ FOUND = {
         f"AFTER MATCH SKIP TO A PATTERN (A B) {DEFINE}",
         f"AFTER MATCH SKIP TO LAST A PATTERN (A B*) {DEFINE}",
         f"AFTER MATCH SKIP TO FIRST A PATTERN (A+ B A) {DEFINE}",
+        f"AFTER MATCH SKIP TO FIRST A PATTERN (A B) WINDOW 5 ROWS {NEXT} {DEFINE}",
+        f"AFTER MATCH SKIP TO LAST U PATTERN (A ~B C) WINDOW 5 ROWS {NEXT} SUBSET U = (A, B) {DEFINE}",
         f"AFTER MATCH SKIP TO FIRST U PATTERN ((A | B) C) SUBSET U = (A, B) {DEFINE}",
     ],
     "UNUSED_SUBSET": [f"MEASURES count(A.*) AS n PATTERN (A B) SUBSET U = (A, B) {DEFINE.replace(', C AS x > 3', '')}"],
@@ -173,6 +177,7 @@ NOT_FOUND = {
         f"AFTER MATCH SKIP TO FIRST A PATTERN (B? A) {DEFINE}",
         f"AFTER MATCH SKIP TO FIRST A PATTERN ((A | B) C) {DEFINE}",
         f"AFTER MATCH SKIP TO FIRST A PATTERN (PERMUTE(A, B)) {DEFINE}",
+        f"AFTER MATCH SKIP TO FIRST A PATTERN (A* | A B) {DEFINE}",
         f"AFTER MATCH SKIP PAST LAST ROW PATTERN (A B) {DEFINE}",
     ],
     "UNUSED_SUBSET": [
@@ -202,6 +207,23 @@ def test_a_rule_finds(rule, clause):
 def test_a_rule_is_silent(rule, clause):
     found = codes(defined(clause))
     assert rule not in found and not any(c.startswith("SPARKCEP.") for c in found)
+
+
+@pytest.mark.parametrize(("found", "clause"), [(found, c) for found in (True, False) for c in (FOUND if found else NOT_FOUND)["SKIP_TO_ITSELF"]])
+def test_a_skip_to_itself_is_an_error_at_the_first_match(found, clause):
+    """The engine over all texts of four letters is the judge: the rule speaks where the first match of each is the error."""
+    pattern = clause.removesuffix(DEFINE)
+    letters = sorted(set(re.findall(r"\b[ABC]\b", pattern)))
+    goes_on = [_first_match_goes_on(pattern, rows) for rows in product(letters, repeat=4)]
+    assert (not found) in goes_on and (not found or True not in goes_on)
+
+
+def _first_match_goes_on(pattern: str, rows: tuple[str, ...]) -> bool | None:
+    """Whether the first match of a clause over letters leads to another row than its first one. None: there is no match."""
+    try:
+        return True if preview(f"ORDER BY x MEASURES MATCH_NUMBER() AS n {pattern}", rows).matches else None
+    except MatchRuntimeError as error:
+        return error.error_class != "SPARKCEP.SKIP_TO_FIRST_ROW" or "of match 1," not in error.message
 
 
 def test_misspelled_variables():

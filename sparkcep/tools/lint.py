@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import inf
 
 from sparkcep.clause import nodes
 from sparkcep.clause.automaton import Automaton
@@ -19,6 +18,7 @@ from sparkcep.errors import ClauseError, nearest, position
 from sparkcep.plan.arcs import reads_texts
 from sparkcep.plan.costs import ALL, report
 from sparkcep.plan.define import conjuncts
+from sparkcep.plan.facts import first_variables, nullable, occurrences, tree_of
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
 from sparkcep.sql.rewrite import rewrite_all
@@ -316,15 +316,16 @@ def _selection_in_pattern(clause: MatchClause) -> Iterator[tuple[Span | None, st
 
 @_rule("SKIP_TO_ITSELF", WARNING)
 def _skip_to_itself(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    """ISO/IEC 19075-5, 4.15: a match that begins at the row to which its own skip leads is an error of the running statement."""
+    """AFTER MATCH SKIP to the first row of the match is an error by the standard (ISO/IEC 19075-5), told while the statement runs."""
     skip = clause.skip
-    if skip is None or skip.target is None or _skips_rows(clause):
+    if skip is None or skip.target is None:
         return
     target = skip.target.lower()
     members = {m.name.lower() for s in clause.subsets if s.name.lower() == target for m in s.members} or {target}
-    firsts, is_free = _firsts(clause.pattern)
-    once = sum(_most_rows(clause.pattern, v) for v in members) <= 1
-    if not is_free and firsts and firsts <= members and (skip.mode == TO_FIRST or once):
+    names, pattern = tree_of(clause.pattern)
+    wanted = sum(1 << v for v, name in enumerate(names) if name.lower() in members)
+    most = sum(high for v, (_, high) in occurrences(pattern).items() if wanted >> v & 1)
+    if not nullable(pattern) and not first_variables(pattern) & ~wanted and (skip.mode == TO_FIRST or most == 1):
         why = f"every match begins with {skip.target}, so the next one would begin where this one did, which is an error at the first match"
         yield skip.span, f"{why}; skip to a later variable, PAST LAST ROW or TO NEXT ROW"
 
@@ -401,50 +402,6 @@ def _rows(node: nodes.Node) -> int:
         case nodes.Exclude(item) | nodes.Within(item):
             return _rows(item)
     return 0
-
-
-def _firsts(node: nodes.Node) -> tuple[set[str], bool]:
-    """The variables with which what matches a pattern may begin, and whether it can be passed without a row."""
-    match node:
-        case nodes.Var(name):
-            return {name.lower()}, False
-        case nodes.Concat(items):
-            found: set[str] = set()
-            for item in items:
-                begins, is_free = _firsts(item)
-                found |= begins
-                if not is_free:
-                    return found, False
-            return found, True
-        case nodes.Alternate(items):
-            each = [_firsts(i) for i in items]
-            return set().union(*(f for f, _ in each)), any(free for _, free in each)
-        case nodes.Permute(items) | nodes.Conjunct(items):
-            each = [_firsts(i) for i in items]
-            return set().union(*(f for f, _ in each)), all(free for _, free in each)
-        case nodes.Repeat(item, low, high):
-            begins, is_free = _firsts(item)
-            return (begins, is_free or low == 0) if high != 0 else (set(), True)
-        case nodes.Exclude(item) | nodes.Within(item):
-            return _firsts(item)
-    return set(), True
-
-
-def _most_rows(node: nodes.Node, variable: str) -> float:
-    """The most rows of a variable that a match may hold."""
-    match node:
-        case nodes.Var(name):
-            return float(name.lower() == variable)
-        case nodes.Alternate(items):
-            return max(_most_rows(i, variable) for i in items)
-        case nodes.Concat(items) | nodes.Permute(items) | nodes.Conjunct(items):
-            return sum(_most_rows(i, variable) for i in items)
-        case nodes.Repeat(item, _, high):
-            one = _most_rows(item, variable)
-            return one and one * (inf if high is None else high)
-        case nodes.Exclude(item) | nodes.Within(item):
-            return _most_rows(item, variable)
-    return 0.0
 
 
 def _is_free(node: nodes.Node) -> bool:
