@@ -316,7 +316,7 @@ def _selection_in_pattern(clause: MatchClause) -> Iterator[tuple[Span | None, st
 
 @_rule("SKIP_TO_ITSELF", WARNING)
 def _skip_to_itself(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    """AFTER MATCH SKIP to the first row of the match is an error by the standard (ISO/IEC 19075-5), told while the statement runs."""
+    """A skip to the first row of its own match is an error by the standard (ISO/IEC 19075-5), told while the statement runs."""
     skip = clause.skip
     if skip is None or skip.target is None:
         return
