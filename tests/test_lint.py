@@ -102,6 +102,17 @@ FOUND = {
         f"PATTERN (A SKIP TILL NEXT MATCH B) {DEFINE}",
         f"PATTERN (A till B) {DEFINE}",
     ],
+    "OTHER_ENGINE": [
+        f"MEASURES MATCH_SEQUENCE_NUMBER() AS n PATTERN (A) {DEFINE}",
+        f"MEASURES LAST(match_rowtime()) AS n PATTERN (A) {DEFINE}",
+        "PATTERN (A) DEFINE A AS x > 1 AND (y < average(y))",
+    ],
+    "QUOTED_NAME": [
+        f'MEASURES "A".x AS n PATTERN (A) {DEFINE}',
+        f'MEASURES LAST("x") AS n PATTERN (A) {DEFINE}',
+        'PATTERN (A) DEFINE A AS y = 1 OR ("x" > 2)',
+        'PATTERN (A) DEFINE A AS y = 1 OR 2 < "x"',
+    ],
     "SKIP_TO_ITSELF": [
         f"AFTER MATCH SKIP TO FIRST A PATTERN (A B) {DEFINE}",
         f"AFTER MATCH SKIP TO A PATTERN (A B) {DEFINE}",
@@ -170,6 +181,11 @@ NOT_FOUND = {
         "PATTERN (A NEXT B) DEFINE A AS x > 1, NEXT AS x > 2",
         f"PATTERN (A B) {NEXT} WINDOW 5 ROWS {DEFINE}",
     ],
+    "OTHER_ENGINE": [f"MEASURES MATCH_NUMBER() AS match_num, avg(A.average) AS n PATTERN (A) {DEFINE}"],
+    "QUOTED_NAME": [
+        f"""MEASURES LAST('x') AS n, `A`.x AS m, concat("x", LAST(x)) AS l PATTERN (A) {DEFINE}""",
+        'PATTERN (A) DEFINE A AS x = "A" OR x IN ("B") OR x LIKE "C%"',
+    ],
     "SKIP_TO_ITSELF": [
         f"AFTER MATCH SKIP TO FIRST B PATTERN (A B) {DEFINE}",
         f"AFTER MATCH SKIP TO LAST A PATTERN (A+ B) {DEFINE}",
@@ -224,6 +240,17 @@ def _first_match_goes_on(pattern: str, rows: tuple[str, ...]) -> bool | None:
         return True if preview(f"ORDER BY x MEASURES MATCH_NUMBER() AS n {pattern}", rows).matches else None
     except MatchRuntimeError as error:
         return error.error_class != "SPARKCEP.SKIP_TO_FIRST_ROW" or "of match 1," not in error.message
+
+
+@pytest.mark.parametrize(("text", "place"), [
+    ("SELECT * FROM t\n MATCH_RECOGNISE (ORDER BY x PATTERN (A B) DEFINE A AS x > 1)", (2, 2, "MATCH_RECOGNISE")),
+    ("SELECT 1;\nSELECT * FROM t match recognize (ORDER BY x PATTERN (A B))", (2, 17, "match recognize")),
+    ("SELECT * FROM t MATCH_RECOGNIZE ORDER BY x PATTERN (A B)", (1, 17, "MATCH_RECOGNIZE")),
+])  # fmt: skip
+def test_a_clause_that_is_not_begun(text, place):
+    (found,) = lint(text)
+    assert (found.severity, found.code) == ("error", "SPARKCEP.SYNTAX") and (found.line, found.column, found.fragment) == place
+    assert lint("SELECT pattern(a) FROM t match_recogniser WHERE x IN (1)") == []
 
 
 def test_misspelled_variables():

@@ -24,6 +24,14 @@ _AROUND = {
     "GROUP": "is no part of the clause; matches are grouped by what stands behind it", "OVER": "is of window functions; PARTITION BY and ORDER BY stand in the clause by themselves",
     "CLUSTER": "is no part of the clause; write PARTITION BY and ORDER BY", "DISTRIBUTE": "is no part of the clause; write PARTITION BY", "SORT": "is no part of the clause; write ORDER BY",
 }
+ELSEWHERE = {  # functions of other engines' clauses, and what is written here
+    "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
+    "MATCH_NUM": "write MATCH_NUMBER()",
+    "MATCH_ROWTIME": "write LAST of the time column",
+    "MATCH_PROCTIME": "write current_timestamp()",
+    "AVERAGE": "did you mean avg?",
+    "ABSOLUTE": "did you mean abs?",
+}
 _KEYWORD = "MATCH_RECOGNIZE"
 _FAR = 60  # tokens that are looked back for the beginning of a list's item
 

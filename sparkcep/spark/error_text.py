@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkcep.clause.advice import not_begun
+from sparkcep.clause.advice import ELSEWHERE, not_begun
 from sparkcep.clause.lexer import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tree import ONE_ROW, MatchClause
@@ -33,14 +33,6 @@ _TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n\n).*|{_AT}$", re.S
 _STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
 _NAMES = re.compile(r"`((?:[^`]|``)*)`")
 _KEY = re.compile(r"\b__[po]\d+\b")  # columns of keys, as the rewriter names them
-_ELSEWHERE = {  # functions of other engines' clauses
-    "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
-    "MATCH_NUM": "write MATCH_NUMBER()",
-    "MATCH_ROWTIME": "write LAST of the time column",
-    "MATCH_PROCTIME": "write current_timestamp()",
-    "AVERAGE": "did you mean avg?",
-    "ABSOLUTE": "did you mean abs?",
-}
 _NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())  # of pyspark.sql.functions
 
 
@@ -272,8 +264,8 @@ def _about_function(names: list[str]) -> str:
     name = names[-1]
     if name.upper() in NAVIGATIONS:
         return f"write {name.upper()}({names[0]})" if len(names) > 1 else ""
-    if name.upper() in _ELSEWHERE:
-        return _ELSEWHERE[name.upper()]
+    if name.upper() in ELSEWHERE:
+        return ELSEWHERE[name.upper()]
     from pyspark.sql import functions  # for the names only
 
     known = [f for f in functions.__all__ if f.islower() and f not in _NO_SQL]

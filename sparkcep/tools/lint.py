@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sparkcep.clause import nodes
+from sparkcep.clause.advice import ELSEWHERE, not_begun
 from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span, statement_spans, tokenize
@@ -26,6 +27,7 @@ from sparkcep.tools.fences import never_taken, never_together
 from sparkcep.tools.statements import Place, clauses, comments
 
 ERROR, WARNING, INFO = "error", "warning", "info"
+_OF_ROWS = frozenset("FIRST LAST PREV NEXT PRIOR SUM AVG MIN MAX".split())  # of what a column holds in other rows
 _IGNORE = re.compile(r"(?:--|/\*)\s*sparkcep:\s*ignore\b[ \t]*([A-Z_]+(?:\s*,\s*[A-Z_]+)*)?")
 
 
@@ -70,6 +72,8 @@ def _findings(text: str) -> Iterator[Finding]:
         try:
             rewrite_all(alone)
             places = clauses(alone)
+            if not places and (unread := not_begun(alone)) is not None:
+                raise unread
         except ClauseError as error:
             yield _of_error(error)
             continue
@@ -312,6 +316,24 @@ def _selection_in_pattern(clause: MatchClause) -> Iterator[tuple[Span | None, st
         if isinstance(node, nodes.Var) and node.name.upper() in ("SKIP", "TILL", "NEXT", "MATCH") and _is_any(clause, node):
             yield node.span, f"{node.name} is a variable here, and any row matches it; EVENT SELECTION SKIP TILL NEXT MATCH stands outside of PATTERN"
             return
+
+
+@_rule("OTHER_ENGINE", WARNING)
+def _other_engine(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    for node in (n for e in _expressions(clause) for n in e.walk() if n.op == "call" and n.value in ELSEWHERE):
+        yield node.span, f"Spark has no function {node.value}; {ELSEWHERE[str(node.value)]}"
+
+
+@_rule("QUOTED_NAME", WARNING)
+def _quoted_name(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    """Double quotes hold a string in Spark SQL, and a name in the standard."""
+    for node in (n for e in _expressions(clause) for n in e.walk()):
+        of = [a.bare() for a in node.args]
+        alone = node.op == "field" or (node.op == "call" and node.value in _OF_ROWS) or (node.op == "bin" and all(a.op == "lit" for a in of))
+        for literal in of[: 2 if node.op == "bin" else 1] if alone else ():
+            text = literal.span.of(clause.text)
+            if literal.op == "lit" and text.startswith('"'):
+                yield literal.span, f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
 
 
 @_rule("SKIP_TO_ITSELF", WARNING)
