@@ -109,6 +109,7 @@ FOUND = {
     ],
     "QUOTED_NAME": [
         f'MEASURES "A".x AS n PATTERN (A) {DEFINE}',
+        f', "day" MEASURES A.x AS n PATTERN (A) {DEFINE}',
         f'MEASURES LAST("x") AS n PATTERN (A) {DEFINE}',
         'PATTERN (A) DEFINE A AS y = 1 OR ("x" > 2)',
         'PATTERN (A) DEFINE A AS y = 1 OR 2 < "x"',

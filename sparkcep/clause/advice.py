@@ -167,6 +167,13 @@ def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
     return None
 
 
+def _name_in_quotes(cursor: Cursor, said: str) -> Slip | None:
+    text = cursor.token.text
+    if said.startswith(("expected a name", "expected a row pattern variable")) and text[:1] in ("'", '"'):
+        return _span(cursor.token), f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
+    return None
+
+
 def _number_forgotten(cursor: Cursor, said: str) -> Slip | None:
     word, approx = _before(cursor), _before(cursor, 2)
     if "in the arguments of PATTERN" in said or said.startswith("expected PATTERN ("):  # it was read as a function of that name
@@ -202,6 +209,6 @@ def _foreign_pattern(cursor: Cursor, said: str) -> Slip | None:
 
 
 _SLIPS: tuple[Callable[[Cursor, str], Slip | None], ...] = (
-    _keyword_in_the_text, _foreign_pattern, _number_forgotten, _weight_with_equals, _unit_without_interval, _final_of_a_column, _comma_between_parts, _comma_missing,
+    _keyword_in_the_text, _foreign_pattern, _number_forgotten, _weight_with_equals, _unit_without_interval, _final_of_a_column, _name_in_quotes, _comma_between_parts, _comma_missing,
     _moved, _of_the_statement, _misspelled, _list_without_item,
 )  # fmt: skip

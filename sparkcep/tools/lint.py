@@ -327,13 +327,17 @@ def _other_engine(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 @_rule("QUOTED_NAME", WARNING)
 def _quoted_name(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     """Double quotes hold a string in Spark SQL, and a name in the standard."""
+    alone = [*clause.partition_by, *(item.expr for item in clause.order_by)]
     for node in (n for e in _expressions(clause) for n in e.walk()):
         of = [a.bare() for a in node.args]
-        alone = node.op == "field" or (node.op == "call" and node.value in _OF_ROWS) or (node.op == "bin" and all(a.op == "lit" for a in of))
-        for literal in of[: 2 if node.op == "bin" else 1] if alone else ():
-            text = literal.span.of(clause.text)
-            if literal.op == "lit" and text.startswith('"'):
-                yield literal.span, f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
+        if node.op == "field" or (node.op == "call" and node.value in _OF_ROWS):
+            alone += of[:1]
+        elif node.op == "bin" and all(a.op == "lit" for a in of):
+            alone += of
+    for literal in (e.bare() for e in alone):
+        text = literal.span.of(clause.text)
+        if literal.op == "lit" and text.startswith('"'):
+            yield literal.span, f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
 
 
 @_rule("SKIP_TO_ITSELF", WARNING)

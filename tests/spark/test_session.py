@@ -503,3 +503,10 @@ def test_a_word_that_is_nearly_the_clauses(spark):
     with pytest.raises(ParseException) as caught:  # nothing of a clause
         spark.sql("SELECT * FROM t MATCHES (PATTERN (A) 'recognize'")
     assert not isinstance(caught.value, ClauseError)
+
+
+@pytest.mark.parametrize(("name", "first"), [("match_recognize", "FROM t MATCH_RECOGNIZE ("), ("expand_matches", "Lists the matches"), ("count_matches", "Counts"), ("sample_matches", "Draws")])
+def test_functions_tell_their_usage(spark, name, first):
+    lines = [row[0] for row in spark.sql(f"DESCRIBE FUNCTION EXTENDED {name}").collect()]
+    assert lines[0] == f"Function: {name}" and any(line.startswith("Usage:") and first in line for line in lines)
+    assert "Examples:" in lines[-1] and f"{name}(" in lines[-1]

@@ -52,6 +52,33 @@ final class PythonFunctions {
   private static final String[] SCALARS = {"expand_matches", "count_matches", "sample_matches"};
   private static final String FAILED = "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON";
 
+  // the usage of each function and its examples, in the form of Spark's own functions
+  private static final Map<String, String[]> USAGE = Map.of(
+      TABLE_FUNCTION,
+      new String[] {
+        "_FUNC_(TABLE(t) PARTITION BY (k) ORDER BY (ts), clause) - Gives what MATCH_RECOGNIZE gives for the text of its clause. In a statement "
+            + "the clause itself is shorter: FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES ... PATTERN (...) DEFINE ...).",
+        examples("SELECT * FROM _FUNC_(TABLE(ticks) PARTITION BY (symbol) ORDER BY (day), "
+            + "'MEASURES LAST(price) AS top PATTERN (A UP+) DEFINE UP AS price > PREV(price)')",
+            "SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY day MEASURES LAST(price) AS top PATTERN (A UP+) "
+            + "DEFINE UP AS price > PREV(price))")
+      },
+      "expand_matches",
+      new String[] {
+        "_FUNC_(graph, limit) - Lists the matches in a graph of MATCH_GRAPH(), at most `limit` of them (NULL: all), each an array of position and variable.",
+        examples("SELECT _FUNC_(g, 10) FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES MATCH_GRAPH() AS g PATTERN (A B+) WINDOW 5 ROWS "
+            + "EVENT SELECTION SKIP TILL ANY MATCH DEFINE A AS x > 1, B AS x > 2)")
+      },
+      "count_matches",
+      new String[] {
+        "_FUNC_(graph) - Counts the matches in a graph of MATCH_GRAPH() without listing them.", examples("SELECT _FUNC_(g) FROM graphs")
+      },
+      "sample_matches",
+      new String[] {
+        "_FUNC_(graph, n, seed) - Draws `n` matches from a graph of MATCH_GRAPH(), each equally likely; the same ones for the same seed.",
+        examples("SELECT _FUNC_(g, 3, 42) FROM graphs")
+      });
+
   private static Map<String, Definition> definitions;
 
   private PythonFunctions() {}
@@ -69,10 +96,30 @@ final class PythonFunctions {
 
   private static <T> void register(
       FunctionRegistryBase<T> registry, String name, String source, AbstractFunction1<Seq<Expression>, T> builder) {
-    String usage = "_FUNC_ - see the documentation of sparkcep.";
-    ExpressionInfo info =
-        new ExpressionInfo(PythonFunctions.class.getName(), null, name, usage, "", "", "", "", "", "", source);
-    registry.registerFunction(identifier(name), info, builder);
+    replace(registry, identifier(name), info(name, source), builder);
+  }
+
+  /** Registers a function; Spark warns of one that is replaced, not of one that was dropped before. */
+  private static <T> void replace(
+      FunctionRegistryBase<T> registry, FunctionIdentifier name, ExpressionInfo info, scala.Function1<Seq<Expression>, T> builder) {
+    synchronized (registry) { // as Spark's own look-ups, so that no query meets the gap
+      registry.dropFunction(name);
+      registry.registerFunction(name, info, builder);
+    }
+  }
+
+  /** What DESCRIBE FUNCTION tells. */
+  private static ExpressionInfo info(String name, String source) {
+    String[] texts = USAGE.get(name);
+    return new ExpressionInfo(PythonFunctions.class.getName(), null, name, texts[0], "", texts[1], "", "", "", "", source);
+  }
+
+  private static String examples(String... statements) {
+    StringBuilder text = new StringBuilder("\n    Examples:\n");
+    for (String statement : statements) {
+      text.append("      > ").append(statement).append(";\n");
+    }
+    return text.append("  ").toString();
   }
 
   private static FunctionIdentifier identifier(String name) {
@@ -119,7 +166,18 @@ final class PythonFunctions {
     FunctionIdentifier name = identifier(TABLE_FUNCTION);
     Option<scala.Function1<Seq<Expression>, LogicalPlan>> builder = registry.lookupFunctionBuilder(name);
     if (builder.isDefined() && !(builder.get() instanceof AnalysingBuilder)) {
-      registry.registerFunction(name, registry.lookupFunction(name).get(), new AnalysingBuilder(builder.get()));
+      replace(registry, name, info(TABLE_FUNCTION, "python_udtf"), new AnalysingBuilder(builder.get()));
+    }
+  }
+
+  /** Gives the functions over graphs of matches that a Python driver registered their usage. */
+  static void describe(FunctionRegistryBase<Expression> registry) {
+    for (String scalar : SCALARS) {
+      FunctionIdentifier name = identifier(scalar);
+      Option<scala.Function1<Seq<Expression>, Expression>> builder = registry.lookupFunctionBuilder(name);
+      if (builder.isDefined()) {
+        replace(registry, name, info(scalar, "python_udf"), builder.get());
+      }
     }
   }
 

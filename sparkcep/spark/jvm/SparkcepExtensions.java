@@ -108,12 +108,14 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   }
 
   /**
-   * Lets the JVM analyse calls of the table function by itself: after each time that a Python driver has registered it in a
-   * session.
+   * Lets the JVM analyse calls of the table function by itself, and describe the functions: after each time that a Python driver
+   * has registered them in a session.
    */
   public static void analyse(org.apache.spark.sql.classic.SparkSession session) {
     PythonFunctions.analyse(session.sessionState().tableFunctionRegistry());
     PythonFunctions.analyse(TableFunctionRegistry.builtin());
+    PythonFunctions.describe(session.sessionState().functionRegistry());
+    PythonFunctions.describe(org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin());
   }
 
   /** Whether this session's statements pass through the rewriter. */
