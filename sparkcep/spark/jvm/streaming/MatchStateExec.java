@@ -25,7 +25,6 @@ import org.apache.spark.sql.catalyst.plans.physical.UnspecifiedDistribution$;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
-import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric;
@@ -88,6 +87,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         initialSchema);
   }
 
+  /** Of Spark 4.1, which has no time of the micro-batch before. */
+  public MatchStateExec(
+      Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
+      Option<Object> batchTime, Option<Object> late, Option<Object> eviction, Enumeration.Value facing, SparkPlan child,
+      boolean streaming, boolean hasInitial, SparkPlan initial, Seq<Attribute> initialGrouping, StructType initialSchema) {
+    super(
+        function, grouping, out, mode, TimeMode.None(), info, batchTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping, initialSchema);
+  }
+
   /** Spark sets what the operator needs of a micro-batch through this method of its own class. */
   @Override
   public TransformWithStateInPySparkExec copy(
@@ -97,6 +105,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return new MatchStateExec(
         function, grouping, out, mode, time, info, batchTime, beforeTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping,
         initialSchema);
+  }
+
+  @Override
+  public TransformWithStateInPySparkExec copy(
+      Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
+      Option<Object> batchTime, Option<Object> late, Option<Object> eviction, Enumeration.Value facing, SparkPlan child,
+      boolean streaming, boolean hasInitial, SparkPlan initial, Seq<Attribute> initialGrouping, StructType initialSchema) {
+    return new MatchStateExec(
+        function, grouping, out, mode, time, info, batchTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping, initialSchema);
   }
 
   /** What Spark keeps beside the state, and asks whether a micro-batch without rows is needed. */
@@ -196,8 +213,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   @Override
   public scala.collection.immutable.List<StateSchemaValidationResult> validateAndMaybeEvolveStateSchema(Configuration conf, long batchId, int version) {
     StatementFile.check(getStateInfo(), output().last().metadata().getString(Streams.STATEMENT), batchId, conf);
-    return validateAndWriteStateSchema(
-        conf, batchId, version, getStateInfo(), stateSchemaDirPath(Option.empty()), session(), operatorStateMetadataVersion(), "unsaferow", false);
+    return SparkVersion.written(this, conf, batchId, version);
   }
 
   @Override
@@ -241,9 +257,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     for (StructField field : sent().fields()) {
       sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python knows them by their places
     }
-    return new MapInBatchEvaluatorFactory(
-        output(), MatchStrategy.seq(chained), sent, function.dataType(), conf().arrowMaxRecordsPerBatch(), function.evalType(), conf().sessionLocalTimeZone(),
-        conf().arrowUseLargeVarTypes(), ArrowPythonRunner.getPythonRunnerConfMap(conf()), pythonMetrics(), Option.empty(), Option.empty());
+    return SparkVersion.evaluators(this, MatchStrategy.seq(chained), sent);
   }
 
   /** Appends late rows to their table, where there is one. */
@@ -475,7 +489,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private void readStates() {
       for (int from = 0; from < keys.size(); from += TOGETHER) {
         UnsafeRow[] some = keys.subList(from, Math.min(from + TOGETHER, keys.size())).toArray(new UnsafeRow[0]);
-        Iterator<UnsafeRow> found = store.multiGet(some, STATE);
+        Iterator<UnsafeRow> found = SparkVersion.values(store, some, STATE);
         while (found.hasNext()) {
           UnsafeRow value = found.next();
           if (value != null && value.getInt(0) != FORMAT) {
