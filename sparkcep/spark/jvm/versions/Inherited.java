@@ -22,7 +22,7 @@ abstract class Inherited {
       exec.eventTimeWatermarkForLateEvents(), exec.produceOutputWatermark(1L), exec.timeMode(), exec.customStatefulOperatorMetrics(), exec.pythonMetrics(),
       exec.getColFamilySchemas(true), exec.getStateVariableInfos(), exec.validateAndMaybeEvolveStateSchema(conf, 1L, 1), exec.operatorStateMetadataVersion(),
       exec.stateSchemaDirPath(scala.Option.empty()), exec.supportsSchemaEvolution(), exec.requiredChildDistribution(), exec.requiredChildOrdering(), exec.session(),
-      exec.conf(), exec.longMetric("numOutputRows")
+      exec.conf(), exec.longMetric("numOutputRows"), exec.withNewChildrenInternal(left, left), exec.productArity(), exec.productElement(1)
     };
   }
 }
