@@ -32,8 +32,8 @@ def computed(rows: DataFrame) -> Iterator[int]:
 class Taking:
     """Calls ``take`` with the rows and the number of each micro-batch.
 
-    What it raises is kept in ``failure``. Spark would tell of it in a text of several tracebacks, in which it looks for an interrupt
-    by an expression that needs more stack than there is.
+    What it raises is kept in ``failure``. Spark would tell of it in a text of several tracebacks, in which it looks for an
+    interrupt by an expression that needs more stack than there is.
     """
 
     def __init__(self, take: Callable[[DataFrame, int], None]) -> None:
