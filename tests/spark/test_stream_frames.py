@@ -24,7 +24,7 @@ from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing
 from tests.test_report import tables  # noqa: E402
 
 ROUTE, BUCKETS = "sparkcep.stream.route", "sparkcep.stream.buckets"
-NO_FRAMES = ("top", "top_overall", "two", "twice")  # more than one stateful operator of Spark's, or a rank above it
+NO_FRAMES = ("top", "top_near", "top_overall", "two", "twice")  # more than one stateful operator of Spark's, or a rank above it
 EVERY_TYPE = (
     "SELECT * FROM (SELECT *, price AS __s0, named_struct('a', array(f), 'b', 7) AS two, CAST(price AS DECIMAL(20, 3)) AS d, make_dt_interval(0, 0, n) AS i, "
     "CAST(symbol AS BINARY) AS b, CAST(ts AS DATE) AS day, CAST(ts AS TIMESTAMP_NTZ) AS local, IF(n % 3 = 0, NULL, 9007199254740993L) AS large, map(symbol || 'x', n) AS m "
