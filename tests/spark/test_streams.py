@@ -344,11 +344,14 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     page = Path(sparkcep.__file__).resolve().parents[1].joinpath("docs", "streams.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+    shown = 0
+    for block, text in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.S):
         # the JVM stays in the folder in which it began
         block = re.sub(r'(json\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
         exec(compile(block, "streams.md", "exec"), names)
-    assert capsys.readouterr().out.strip() == re.search(r"```text\n(.*?)```", page, re.S)[1].strip()
+        assert capsys.readouterr().out.strip() == text.strip()
+        shown += bool(text)
+    assert shown == 2
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
     told = names["query"]._jsq.explainInternal(False)
