@@ -214,7 +214,7 @@ def kept(plan: Plan) -> list[str]:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {back + ahead} rows {ever}, at which PREV and NEXT look")
-    if plan.numbered:
+    if plan.numbered and not ranks:  # matches of a window are numbered by their ranks
         lines.append(f"the number of the last match {ever}")
     if counts_positions(plan):
         lines.append(f"how many rows it had, {ever}: positions are counted from its first row")
