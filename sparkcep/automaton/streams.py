@@ -119,7 +119,6 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
     for there, which in (
-        (strategy.question == BUNDLED, "TOP of MATCH BUNDLES"),
         (plan.approximate is None and (not plan.reports_all or plan.non_overlapping), "TOP of one match for each first row"),
         (plan.rows == "unmatched", "TOP WITH UNMATCHED ROWS"),
         (has(plan.pattern, "start"), "TOP with ^"),

@@ -60,7 +60,7 @@ def test_a_session_is_a_further_key(spark, tmp_path):
             ran(spark.sql(statement("ticks_stream", "symbol")), tmp_path)
 
 
-# the first clause looks no farther than a session, the second one counts on and begins anew with each; both without and with rows of the first in between
+# the first clause looks no farther than a session, and the second one counts on and begins anew with each
 BELOW = (
     "MEASURES FIRST(ts) AS a, LAST(ts) AS z, count(*) AS c, MATCH_NUMBER() AS m, PREV(FIRST(n), 1) AS b AFTER MATCH SKIP TO NEXT ROW PATTERN (A B+) WINDOW INTERVAL '9' SECONDS "
     "DEFINE B AS price > PREV(price)"
