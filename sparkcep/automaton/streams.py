@@ -118,13 +118,11 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where the best matches of a window depend on rows outside of it."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
-    alone = plan.approximate is None and plan.automaton is None
     for there, which in (
-        (not alone, "TOP of approximate matches"),
-        (not plan.reports_all or plan.non_overlapping, "TOP of one match for each first row"),
+        (plan.approximate is None and (not plan.reports_all or plan.non_overlapping), "TOP of one match for each first row"),
         (plan.rows == "unmatched", "TOP WITH UNMATCHED ROWS"),
         (has(plan.pattern, "start"), "TOP with ^"),
-        (alone and _negates_outside(strategy), "TOP with a negation at an end of the pattern, or beside &,"),
+        (_negates_outside(strategy), "TOP with a negation at an end of the pattern, or beside &,"),
         (_numbers_asked(plan), "TOP with MATCH_NUMBER() in DEFINE"),
         (_reach(plan)[1] > 0, "TOP with NEXT"),
     ):
@@ -195,7 +193,8 @@ def kept(plan: Plan) -> list[str]:
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
     elif ranks:
-        lines.append("rows of the windows that have not ended")
+        before = ", and of such a time before them" if strategy.question in (CHEAPEST, BY_COST) else ""
+        lines.append(f"rows of the windows that have not ended{before}")
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
@@ -214,7 +213,7 @@ def kept(plan: Plan) -> list[str]:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {back + ahead} rows {ever}, at which PREV and NEXT look")
-    if plan.numbered:
+    if plan.numbered and not ranks:  # matches of a window are numbered by their ranks
         lines.append(f"the number of the last match {ever}")
     if counts_positions(plan):
         lines.append(f"how many rows it had, {ever}: positions are counted from its first row")

@@ -29,7 +29,7 @@ _WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a trac
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
 _AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
 # where Spark's own message goes on with its place in the text it was given, and with that text or the plan
-_TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n\n).*|{_AT}$", re.S)
+_TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n=== Streaming Query|\n\n).*|{_AT}$", re.S)
 _STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
 _NAMES = re.compile(r"`((?:[^`]|``)*)`")
 _KEY = re.compile(r"\b__[po]\d+\b")  # columns of keys, as the rewriter names them

@@ -1,6 +1,6 @@
 """A clause over a stream without an operator in the JVM: a program of data frames over buckets of keys, by Spark's public API.
 
-    rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output)
+    rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output) [-> ranks]
 
 Pandas sees bytes only, so that values are what Arrow says they are. Why this operator, and why buckets: docs/adr/0014-streams.md.
 """
@@ -26,6 +26,7 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeErro
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
+from sparkcep.spark.stream_ranks import ranked
 from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_changed, check_over_stream, stream_engine
 from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema, told_alone
 from sparkcep.sql.rewrite import stream_input
@@ -228,6 +229,8 @@ class Frames:
             return None
         name = f"sparkcep_stream_{len(self.made)}_frame"
         self.made[name] = self._made(asked, watermarks, rows, fields)
+        if asked.plan.ranking is not None and asked.plan.ranking.by_spark:
+            self.made[name] = ranked(asked.plan, name, self.ask)
         return name
 
     def check(self, frame: DataFrame) -> None:
@@ -280,8 +283,6 @@ class Frames:
             "stateful": _STATEFUL.findall(_analyzed(frame)),
         }
         check_over_stream(asked)
-        if plan.ranking is not None and plan.ranking.top and not plan.ranking.by_engine:
-            raise wrong(plan, "TOP k over a stream needs the JVM's extension where Spark computes the ranks, as here: its checks let no window function stand above a stream; rank the matches where they are read", UNSUPPORTED)
 
 
 def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:

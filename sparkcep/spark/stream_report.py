@@ -24,6 +24,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.physical import nodes, without_plans
 from sparkcep.spark.session import settings_of
+from sparkcep.spark.streamed import ran_of
 from sparkcep.spark.streaming import figures, stream_of
 from sparkcep.spark.table_function import arrow_schema
 from sparkcep.sql.describe import NO_CLAUSE
@@ -57,8 +58,7 @@ class _Report:
     notes: list[str] = field(default_factory=list)
 
     def page(self) -> str:
-        # Spark also tells of moments at which nothing was to be done
-        ran = [progress for progress in self.query.recentProgress if "addBatch" in progress["durationMs"]]
+        ran = ran_of(self.query)
         execution = self._execution()
         spark = SparkSession.active() if execution is not None else self.query._session
         failure = self.query.exception()
@@ -103,7 +103,7 @@ class _Report:
         if not ran:
             return found
         last = ran[-1]
-        found += [("micro-batches that Spark remembers", len(ran)), ("rows in, in these", sum(p["numInputRows"] for p in ran))]
+        found += [("micro-batches that Spark remembers", len(ran)), ("rows in, in these", sum(p.numInputRows for p in ran))]
         found += [(f"{name}, in these", sum(_sum(p, figure) for p in ran)) for name, figure in (("matches", "matches"), ("rows whose time is NULL", "rowsWithoutTime"))]
         found += [("late rows, in these", sum(_sum(p, "lateRows") for p in ran)), ("last micro-batch", last["batchId"])]
         found += [(name, _sum(last, figure)) for name, figure in _NOW]
@@ -201,7 +201,7 @@ def _sum(progress: Any, figure: str) -> int:
 def _row(progress: Any) -> tuple:
     names = ("keysSearched", "openKeys", "keptRows", "pendingRows", "stateBytes", "engineTimeMs")
     return (
-        progress["batchId"], progress["timestamp"], progress["numInputRows"], _sum(progress, "matches"), _sum(progress, "lateRows"), _sum(progress, "rowsWithoutTime"),
+        progress["batchId"], progress["timestamp"], progress.numInputRows, _sum(progress, "matches"), _sum(progress, "lateRows"), _sum(progress, "rowsWithoutTime"),
         *(_sum(progress, name) for name in names), progress["durationMs"]["triggerExecution"], progress["eventTime"].get("watermark", ""),
     )
 

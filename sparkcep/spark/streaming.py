@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
@@ -75,7 +76,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     if not asked["known"]:
         raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.1 to 4.3", UNSUPPORTED)
     if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
-        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {ROCKSDB}")
+        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}")
     if asked.get("late"):
         _check_late(plan, asked["late"])
     for warning in warnings(plan):

@@ -4,17 +4,21 @@ table, restarts, late rows, what is refused, and Spark Connect, whose server has
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
 import subprocess
 import sys
+from collections import Counter
+from decimal import Decimal
 
 import pytest
 
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
+from sparkcep.spark.stream_ranks import best  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
@@ -24,7 +28,7 @@ from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing
 from tests.test_report import tables  # noqa: E402
 
 ROUTE, BUCKETS = "sparkcep.stream.route", "sparkcep.stream.buckets"
-NO_FRAMES = ("top", "top_overall", "two", "twice")  # more than one stateful operator of Spark's, or a rank above it
+NO_FRAMES = ("two", "twice")  # more than one stateful operator of Spark's
 EVERY_TYPE = (
     "SELECT * FROM (SELECT *, price AS __s0, named_struct('a', array(f), 'b', 7) AS two, CAST(price AS DECIMAL(20, 3)) AS d, make_dt_interval(0, 0, n) AS i, "
     "CAST(symbol AS BINARY) AS b, CAST(ts AS DATE) AS day, CAST(ts AS TIMESTAMP_NTZ) AS local, IF(n % 3 = 0, NULL, 9007199254740993L) AS large, map(symbol || 'x', n) AS m "
@@ -68,6 +72,28 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     expected = wanted(spark, source, statement)
     assert told(spark, tmp_path) == expected and len(expected) > 10
     assert [operator["operatorName"] for p in progress for operator in p["stateOperators"]] == ["applyInPandasWithState"] * len(progress)
+
+
+def test_ranks_are_those_of_spark(spark):
+    """NULL, NaN, negative zero, arrays of which one begins another, structs and texts, ascending and descending."""
+    rng = random.Random(7)
+    schema = "score DOUBLE, many ARRAY<BIGINT>, one STRUCT<a: STRING, b: DOUBLE>, word STRING, d DECIMAL(9, 2)"
+
+    def number():
+        return rng.choice([0.0, -0.0, 1.5, -2.0, math.nan, math.inf, None])
+
+    rows = [
+        (rng.choice([0.0, -0.0, 1.5, None]), rng.choice([None, [], [1], [1, 2], [1, None], [2]]), rng.choice([None, (rng.choice(["a", "\u00e9", "Z", None]), number())]),
+         rng.choice(["", "a", "\U0001f600", "\uffee", None]), rng.choice([None, Decimal("1.50"), Decimal("-3.00")]))
+        for _ in range(400)
+    ]
+    frame = spark.createDataFrame(rows, schema)
+    order, top = "score DESC NULLS LAST, many, one ASC NULLS FIRST, word, d DESC NULLS LAST", 60
+    frame.createOrReplaceTempView("ranked_rows")
+    wanted = spark.sql(f"SELECT word, score, rank FROM (SELECT *, dense_rank() OVER (ORDER BY {order}) AS rank FROM ranked_rows) WHERE rank <= {top}").collect()
+    table = frame.selectExpr("word AS w", "score AS s", "score", "many", "one", "word", "d").toArrow()
+    found = best(table, top, (True, False, False, False, True)).to_pydict()
+    assert Counter(map(str, map(tuple, wanted))) == Counter(map(str, zip(*found.values(), strict=True))) and len(wanted) > top
 
 
 def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, caplog):
