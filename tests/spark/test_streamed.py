@@ -8,8 +8,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import ArithmeticException  # noqa: E402
+
 from sparkcep.cli import main  # noqa: E402
 from sparkcep.errors import ToolError  # noqa: E402
+from sparkcep.spark.errors import shown  # noqa: E402
 from sparkcep.spark.sources import SourceError  # noqa: E402
 from sparkcep.spark.streamed import Given, Target, define, run, told  # noqa: E402
 
@@ -54,6 +57,16 @@ def test_rows_are_shown_where_no_folder_is_named(spark, tmp_path, capfd):
     assert "|A     |3  |8    |" in capfd.readouterr().out
     with pytest.raises(ToolError, match="reads no stream"):
         run(spark, spark.sql("SELECT 1"), Target(None, None, True), 50)
+
+
+@pytest.mark.parametrize("output", ["out", None])
+def test_what_ends_a_query_is_told_at_its_place(spark, tmp_path, output, capfd):
+    arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10), ("A", "00:01", 9))
+    define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
+    statement = STATEMENT.replace("price < PREV(price)", "1 / (price - 9) < 0")
+    with pytest.raises(ArithmeticException) as ended:
+        run(spark, spark.sql(statement), Target(output and str(tmp_path / output), output and str(tmp_path / "state"), True), 50)
+    assert "line 2, column 111" in shown(ended.value, statement) and "SQLQueryContextLogger" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
