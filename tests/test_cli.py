@@ -44,6 +44,8 @@ def test_errors_point_at_their_place(capsys):
         (["run", "nowhere.sql"], "there is no file"),
         (["run", "-e", "SELECT 1", "--table", "x"], "NAME=PATH"),
         (["run", "-e", "SELECT 1", "--output", "x.txt"], "must end in"),
+        (["run", "-e", "SELECT 1", "--output", "x.csv", "--format", "csv"], "--format csv is how results are printed; the name of --output x.csv says"),
+        (["run", "-e", "SELECT 1", "--stream", "t=x", "--watermark", "t.ts=1 second", "--format", "json"], "write --format jsonl"),
     ],
 )
 def test_wrong_arguments_say_what_is_right(arguments, said, capsys):
@@ -121,6 +123,15 @@ def test_a_failure_at_run_time_is_told_once_and_alone():
     assert lines[0].startswith("error: [SPARKCEP.SKIP_TO_FIRST_ROW]") and lines[2].startswith("== SQL (line 2") and len(lines) == 5
     told = ran("run", "-e", FAILS, "--verbose").stderr
     assert "ERROR TaskSetManager: Task 0 in stage" in told and told.endswith(failed.stderr)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("kind", "expected"), [("csv", "day,n\n3,2\n"), ("jsonl", '{"day":3,"n":2}\n')])
+def test_rows_for_other_programs_are_all_of_standard_output(kind, expected, tmp_path):
+    (tmp_path / "t.csv").write_text("day,price\n1,12\n2,17\n3,18\n4,11\n")
+    statement = CLAUSE.replace("MEASURES", "MEASURES LAST(day) AS day,")
+    done = ran("run", "-", "--table", f"ticks={tmp_path}/t.csv", "--format", kind, input=f"CREATE TEMP VIEW v AS SELECT 1;{statement}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
 def test_only_what_a_statement_raises_too_is_left_out_of_the_log():

@@ -133,14 +133,17 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
         raise SourceError(f"--stream {source.name}={source.path}: {told.splitlines()[0]}") from None
 
 
-def run(spark: SparkSession, frame: DataFrame, target: Target, limit: int) -> None:
+def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], None]) -> None:
     """Runs the query until it ends or is interrupted, with a line of its progress. Raises ToolError for a statement over no
-    stream."""
+    stream.
+
+    Where no folder is named, ``shown`` has the rows of each micro-batch, and whether they are the first ones.
+    """
     from pyspark.errors import StreamingQueryException
 
     if not frame.isStreaming:
         raise ToolError("the last statement reads no stream; leave --stream out, or read the view that it names")
-    printed = _Printed(limit)
+    printed = _Printed(shown)
     with tempfile.TemporaryDirectory(prefix="sparkcep-checkpoint-", ignore_cleanup_errors=True) as thrown:
         writer = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown)
         if target.output is None:
@@ -161,15 +164,21 @@ def run(spark: SparkSession, frame: DataFrame, target: Target, limit: int) -> No
 class _Printed:
     """Prints the rows of each micro-batch. Spark tells of what is raised here as a text within a text, so ``failure`` keeps it."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, shown: Callable[[DataFrame, bool], None]) -> None:
+        self.shown = shown
         self.failure: Exception | None = None
+        self._first = True
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         try:
             with without_log():
-                if not rows.isEmpty():
-                    rows.show(self.limit, truncate=False)
+                kept = rows.persist()
+                try:
+                    if kept.count():  # all partitions at once: Spark wants the state of each, also of those whose rows are not shown
+                        self.shown(kept, self._first)
+                        self._first = False
+                finally:
+                    kept.unpersist()
         except Exception as error:
             self.failure = error
             raise

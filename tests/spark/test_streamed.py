@@ -31,6 +31,10 @@ def arrives(folder, name: str, *rows) -> None:
     (folder / name).write_text("".join(json.dumps({"symbol": s, "ts": f"2026-01-01 09:{at}", "price": price}) + "\n" for s, at, price in rows))
 
 
+def shown_rows(rows, first: bool) -> None:
+    rows.show(3, truncate=False)
+
+
 def found(folder) -> list[tuple]:
     return sorted(tuple(json.loads(line).values()) for path in folder.glob("part-*") for line in path.read_text().splitlines())
 
@@ -53,10 +57,24 @@ def test_two_runs_of_one_checkpoint(spark, tmp_path, capsys):
 def test_rows_are_shown_where_no_folder_is_named(spark, tmp_path, capfd):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10), ("A", "00:01", 9), ("A", "00:02", 8), ("A", "00:09", 9), ("B", "00:20", 5))
     define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
-    run(spark, spark.sql(STATEMENT), Target(None, None, True), 50)
+    run(spark, spark.sql(STATEMENT), Target(None, None, True), shown_rows)
     assert "|A     |3  |8    |" in capfd.readouterr().out
     with pytest.raises(ToolError, match="reads no stream"):
-        run(spark, spark.sql("SELECT 1"), Target(None, None, True), 50)
+        run(spark, spark.sql("SELECT 1"), Target(None, None, True), shown_rows)
+
+
+def test_rows_that_are_not_shown_do_not_keep_state_behind(spark, tmp_path):
+    """Spark ends a query of which a partition's state was not written in a micro-batch."""
+    for minute in range(3):
+        arrives(tmp_path / "ticks", f"{minute}.json", *((f"s{k}", f"{minute:02}:{10 * i}", 10 - i) for k in range(40) for i in range(4)))
+    define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], ["live_ticks.maxFilesPerTrigger=1"], ["live_ticks.ts=5 seconds"]), print)
+    seen: list[tuple[int, bool]] = []
+
+    def shown(rows, first: bool) -> None:
+        seen.append((len(rows.limit(2).collect()), first))
+
+    run(spark, spark.sql(STATEMENT), Target(None, None, True), shown)
+    assert len(seen) >= 2 and {rows for rows, _ in seen} == {2} and [first for _, first in seen] == [True] + [False] * (len(seen) - 1)
 
 
 @pytest.mark.parametrize("output", ["out", None])
@@ -65,7 +83,7 @@ def test_what_ends_a_query_is_told_at_its_place(spark, tmp_path, output, capfd):
     define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
     statement = STATEMENT.replace("price < PREV(price)", "1 / (price - 9) < 0")
     with pytest.raises(ArithmeticException) as ended:
-        run(spark, spark.sql(statement), Target(output and str(tmp_path / output), output and str(tmp_path / "state"), True), 50)
+        run(spark, spark.sql(statement), Target(output and str(tmp_path / output), output and str(tmp_path / "state"), True), shown_rows)
     assert "line 2, column 111" in shown(ended.value, statement) and "SQLQueryContextLogger" not in capfd.readouterr().err
 
 
