@@ -28,6 +28,7 @@ ELSEWHERE = {  # functions of other engines' clauses, and what is written here
     "MATCH_NUM": "write MATCH_NUMBER()",
     "MATCH_ROWTIME": "write LAST of the time column",
     "MATCH_PROCTIME": "write current_timestamp()",
+    "PREVIOUS": "write PREV",
     "AVERAGE": "did you mean avg?",
     "ABSOLUTE": "did you mean abs?",
 }
@@ -144,6 +145,8 @@ def _unit_without_interval(cursor: Cursor, said: str) -> Slip | None:
 
 def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
     last = before(cursor)
+    if said.startswith("expected AS") and last.upper in ("FINAL", "RUNNING") and cursor.token.upper in ("FINAL", "RUNNING"):
+        return Span(last.start, cursor.token.end), "FINAL and RUNNING exclude each other; write one of them"
     if said.startswith("expected AS") and last.kind == WORD and last.upper in ("FINAL", "RUNNING") and cursor.token.kind == WORD:
         word = last.upper
         return Span(last.start, cursor.token.end), f"{word} stands before FIRST, LAST and aggregates; write {word} LAST({cursor.token.text})"
