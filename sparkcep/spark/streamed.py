@@ -16,6 +16,7 @@ from sparkcep.spark.sources import Source, SourceError, opened, sources
 from sparkcep.spark.streaming import PROVIDER, ROCKSDB, figures
 
 if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -131,13 +132,18 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
         raise SourceError(f"--stream {source.name}={source.path}: {told.splitlines()[0]}") from None
 
 
-def run(spark: SparkSession, frame: DataFrame, target: Target, limit: int) -> None:
+def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], None]) -> None:
     """Runs the query until it ends or is interrupted, with a line of its progress. Raises ToolError for a statement over no
-    stream."""
+    stream.
+
+    Where no folder is named, ``shown`` has the rows of each micro-batch, and whether they are the first ones.
+    """
+    from pyspark.errors import StreamingQueryException
+
     if not frame.isStreaming:
         raise ToolError("the last statement reads no stream; leave --stream out, or read the view that it names")
     with tempfile.TemporaryDirectory(prefix="sparkcep-checkpoint-", ignore_cleanup_errors=True) as thrown:
-        writer, taking = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown), Taking(lambda rows, number: _print(rows, limit))
+        writer, taking = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown), Taking(_Printing(shown))
         if target.output is None:
             writer = writer.foreachBatch(taking)
         else:
@@ -147,15 +153,29 @@ def run(spark: SparkSession, frame: DataFrame, target: Target, limit: int) -> No
             _watch(query, taking)
         except KeyboardInterrupt:
             print("\nstopping", file=sys.stderr)
+        except StreamingQueryException as error:
+            raise _cause(error) from None
         finally:
             query.stop()
 
 
-def _print(rows: DataFrame, limit: int) -> None:
-    """Shows at most ``limit`` rows of a micro-batch."""
-    with computed(rows) as count:
-        if count:
-            rows.show(limit, truncate=False)
+class _Printing:
+    """Prints the rows of each micro-batch."""
+
+    def __init__(self, shown: Callable[[DataFrame, bool], None]) -> None:
+        self._shown, self._first = shown, True
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        with computed(rows) as count:
+            if count:
+                self._shown(rows, self._first)
+                self._first = False
+
+
+def _cause(error: StreamingQueryException) -> Exception:
+    """The error of Spark's own kind that ended a query, and knows its place; else ``error``, which says what it was."""
+    cause = error._cause
+    return cause if cause is not None and cause.getCondition() else error
 
 
 def _watch(query: StreamingQuery, taking: Taking) -> None:
