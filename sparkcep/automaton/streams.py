@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from sparkcep.automaton.net import ACCEPT, E_NOT, E_VAR
 from sparkcep.automaton.strategy import (
+    BUDGETED,
     BUNDLED,
     BY_COST,
     CHEAPEST,
@@ -93,7 +94,7 @@ def _check_changes(plan: Plan) -> None:
 def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where what ends at a row is told otherwise than row by row."""
     window, what = window_of(plan), _QUESTIONS[strategy.question]
-    incremental = strategy.search == PROXIES
+    incremental = strategy.search in (PROXIES, BUDGETED)
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
     if incremental:
@@ -153,10 +154,6 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
         (
             "MATCH HISTORY counts what all rows of a partition led to, which is not known before its end; record it over a table of past rows",
             approximate is not None and approximate.report == HISTORY,
-        ),
-        (
-            "which checks a BUDGET tries depends on all rows of the partition before, of which a stream keeps those of a WINDOW alone; leave BUDGET out, which over a stream "
-            "tells every match, or match over a table", approximate is not None and approximate.budget is not None,
         ),
         (
             "a condition in which Spark computes a function of several rows needs whole partitions; compute what it takes of one row in the function, and compare the rows outside of "

@@ -37,15 +37,17 @@ class Reporter:
         window = self.plan.windows[0]
         return measured(window, chunk.columns.get(window.order), chunk.positions, self.descending)
 
-    def by_event(self, events: np.ndarray, paths: np.ndarray) -> dict[str, pa.Array]:
-        """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match."""
+    def by_event(self, events: np.ndarray, paths: np.ndarray, missing: pa.Array | None = None) -> dict[str, pa.Array]:
+        """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match. ``missing``: the names, where paths are not known."""
         out = {"kind": self._kinds}
         none = events[:, E_ROWS] < 0
         if "errors" in self._asked:
             accepting = np.where(none, 0, events[:, codes.E_ACCEPT])
             costs = self.found.edges[accepting, E_COST]
             out["errors"] = pa.array(costs // self.approx.scale if self.approx.whole else costs / self.approx.scale, mask=none)
-        if "missing" in self._asked:
+        if "missing" in self._asked and missing is not None:
+            out["missing"] = missing
+        elif "missing" in self._asked:
             offsets, variables = finding.missing_variables(
                 events, paths, self.found.first_source, self.found.sources, self._skip_first, self._skip_variables
             )
@@ -66,7 +68,10 @@ class Reporter:
 
     def bundles(self, best: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> Found:
         """Bundles by their best match, rows of their first and last match points, and the numbers of these."""
-        found = self.described(best)
+        return self.spanned(self.described(best), first, last, sizes, chunk)
+
+    def spanned(self, found: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> Found:
+        """The same of matches that are described."""
         timed = self.plan.windows[0].order
         values = chunk.columns[timed] if timed else pa.array(chunk.positions)
         found.by_event["bundle_start"] = values.take(pa.array(first))
