@@ -95,6 +95,8 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where what ends at a row is told otherwise than row by row."""
     window, what = window_of(plan), _QUESTIONS[strategy.question]
     incremental = strategy.search in (PROXIES, BUDGETED)
+    if strategy.search == BUDGETED:
+        _check_negations(plan, strategy)
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
     if incremental:
@@ -110,6 +112,18 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     ):
         if there:
             raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
+
+
+def _check_negations(plan: Plan, strategy: Strategy) -> None:
+    """Raises ClauseError where under a BUDGET a negation stands where a match may begin or end, with what may be missing there."""
+    net = strategy.automaton
+    for there, where in (
+        (net.edges[: net.first[1], E_NOT].any(), "before its first row"),
+        (net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any(), "behind its last row"),
+    ):
+        if there:
+            message = f"a negation that forbids rows of a match {where}, where variables beside it may be missing, does not go with BUDGET over a stream; give these variables WEIGHTS above APPROX's bound, or leave BUDGET out"
+            raise _wrong(plan, message, UNSUPPORTED)
 
 
 _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}

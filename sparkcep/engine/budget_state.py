@@ -205,7 +205,7 @@ class BudgetForm:
         count, offsets = len(rows), np.cumsum(rows) - rows
         _, known, next, number, lone, intervals, steps, saved = numbers.T
         (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = arrays
-        lists, (matched, sizes), (labels, marks), (missing, lacks), (matches, cells) = lists[:LISTS], *lists[LISTS:]
+        lists, (matched, sizes), (labels, marks), (missing, _), (matches, cells) = lists[:LISTS], *lists[LISTS:]
         tables = self._tables(count, lists)
         if not all(map(np.all, (
             lonely == lone, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % self._match == 0,

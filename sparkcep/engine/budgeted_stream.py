@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import ranges, words
+from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget_state import NOTHING_HELD, BudgetForm, Held, Open, Short
 from sparkcep.engine.budgeted import Budgeted, Search, in_order
 from sparkcep.engine.buffer import Chunk, Left

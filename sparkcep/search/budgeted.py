@@ -48,7 +48,6 @@ from sparkcep.search.chains import (
     C_JUMP,
     C_PARENT,
     C_ROWS,
-    C_START,
     NONE,
     append,
     comes_first,
@@ -77,7 +76,7 @@ from sparkcep.search.memo import BASIS, mixed
 from sparkcep.search.parked import first_row, labelled, park, recall, relearn, resume
 from sparkcep.search.progress import bounds
 from sparkcep.search.promises import led_on, promising, was_tried
-from sparkcep.search.vectors import Clock, code_of, when
+from sparkcep.search.vectors import code_of, when
 
 # by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is
 # the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
