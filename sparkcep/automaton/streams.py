@@ -46,6 +46,8 @@ def check_stream(plan: Plan) -> None:
     if plan.ranking is not None and plan.ranking.top and plan.slide is None:
         raise _wrong(plan, "TOP k without SLIDE ranks a partition as a whole, which a stream never ends; rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
     strategy = placed_strategy(plan)
+    if strategy.search == BUDGETED:
+        _check_negations(plan, strategy)
     if strategy.question in _QUESTIONS:
         _check_last_rows(plan, strategy)
     if plan.ranking is not None and plan.ranking.top:
@@ -95,8 +97,6 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where what ends at a row is told otherwise than row by row."""
     window, what = window_of(plan), _QUESTIONS[strategy.question]
     incremental = strategy.search in (PROXIES, BUDGETED)
-    if strategy.search == BUDGETED:
-        _check_negations(plan, strategy)
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
     if incremental:

@@ -309,6 +309,10 @@ class Search(SideBySide):
         sums = np.concatenate([[0], np.cumsum(self.ground.left)])
         return sums[end] - sums[begin], _least(self.ground.coverage, begin, end) if len(self.ground.coverage) else self.ground.coverage
 
+    def _ends(self) -> np.ndarray:
+        """What is tried at a row depends on no row behind it."""
+        return self.ends_by_begin()
+
     @property
     def since(self) -> np.ndarray:
         """int64 (rows): the first row whose window holds each row."""
