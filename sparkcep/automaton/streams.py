@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
 from sparkcep.automaton.net import ACCEPT, E_NOT, E_VAR
 from sparkcep.automaton.strategy import (
     BUDGETED,
@@ -115,15 +117,15 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
 
 
 def _check_negations(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError where under a BUDGET a negation stands where a match may begin or end, with what may be missing there."""
+    """Raises ClauseError where under a BUDGET a negation looks where a stream cannot."""
     net = strategy.automaton
-    for there, where in (
-        (net.edges[: net.first[1], E_NOT].any(), "before its first row"),
-        (net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any(), "behind its last row"),
+    before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
+    for there, which in (
+        (net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any(), "a negation behind the last row of a match (of variables behind it, which may be missing, too)"),
+        (any(before >> v & 1 for v, _ in strategy.groups), "a negated group before the first row of a match (of variables before it, which may be missing, too)"),
     ):
         if there:
-            message = f"a negation that forbids rows of a match {where}, where variables beside it may be missing, does not go with BUDGET over a stream; give these variables WEIGHTS above APPROX's bound, or leave BUDGET out"
-            raise _wrong(plan, message, UNSUPPORTED)
+            raise _wrong(plan, f"{which} does not stream under a BUDGET yet; give variables between which it stands WEIGHTS above what APPROX allows, or leave BUDGET out", UNSUPPORTED)
 
 
 _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}
@@ -278,8 +280,8 @@ def _placeless(value: object) -> object:
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 
 
-# what is kept is searched in another way, or positions are counted
-_TOLD = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()"}
+# what is kept is searched in another way, positions are counted, or a figure of each row is kept
+_TOLD = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()", "coverage": "COVERAGE()"}
 
 
 def _top(plan: dict) -> int:

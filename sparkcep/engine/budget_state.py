@@ -97,7 +97,8 @@ class Open:
     int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``, the
     position of the row behind these; ``number`` of the last match; ``lone``, how many rows stand apart in front of the others, which
     follow one another; ``intervals`` and ``steps``, in how many intervals of the window the vectors, and the states of agents, are told.
-    ``places`` int64: positions of the rows that stand apart. ``short``, ``lists`` and ``held`` count rows over all kept ones."""
+    ``worn``, how many of the kept rows are no more in the last window; ``floors`` int64 (partitions, variables): see
+    :class:`sparkcep.search.parked.Parked`. ``places`` int64: positions of the rows that stand apart. ``short``, ``lists`` and ``held`` count rows over all kept ones."""
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
@@ -106,6 +107,8 @@ class Open:
     lone: np.ndarray = field(default_factory=lambda: _NONE)
     intervals: np.ndarray = field(default_factory=lambda: _NONE)
     steps: np.ndarray = field(default_factory=lambda: _NONE)
+    worn: np.ndarray = field(default_factory=lambda: _NONE)
+    floors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     places: np.ndarray = field(default_factory=lambda: _NONE)
     short: Short = NOTHING_SHORT
     lists: Kept = field(default_factory=lambda: empty_lists(0))
@@ -116,6 +119,10 @@ class Open:
         out = ranges(self.next - self.known, np.diff(offsets))
         out[ranges(offsets[:-1], self.lone)] = self.places
         return out
+
+    def floors_of(self, variables: int) -> np.ndarray:
+        """int64 (partitions, variables): the floors, 0 where none are known."""
+        return self.floors if self.floors.shape[1] else np.zeros((len(self.rows), variables), dtype=np.int64)
 
     def rows_in(self, chunk: Chunk) -> np.ndarray:
         """int64 (kept rows): where each stands in a chunk, in which it is in front of those that came."""
@@ -150,9 +157,9 @@ def without(lists: Kept, kind: int, parts: np.ndarray) -> Kept:
 class BudgetForm:
     """How :class:`Open` is kept as bytes."""
 
-    kind, numbers = BUDGETED, 8
+    kind, numbers = BUDGETED, 9
     _lists = (np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64)
-    arrays = tuple(np.dtype(t) for t in (np.int64, np.int32, np.int64, np.float64, np.uint8, *_lists, np.int32, np.uint8, np.int32, np.int64))
+    arrays = tuple(np.dtype(t) for t in (np.int64, np.int64, np.int32, np.int64, np.float64, np.uint8, *_lists, np.int32, np.uint8, np.int32, np.int64))
     _match = 8  # numbers of a match that is held
 
     def __init__(self, net: tuple[np.ndarray, ...], edges: int, nodes: int, kinds: int, standings: int, variables: tuple[str, ...]) -> None:
@@ -188,12 +195,14 @@ class BudgetForm:
             return found
 
         numbers = np.zeros((count, self.numbers), dtype=np.int64)
-        numbers[:, 1:] = np.stack([open.known, open.next, open.number, open.lone, open.intervals, open.steps, lists.saved], axis=1)
-        some = numbers[:, 1:5].any(axis=1) | numbers[:, 7:].any(axis=1) | (open.rows > 0) | (sizes > 0).any(axis=1)
+        numbers[:, 1:] = np.stack([open.known, open.next, open.number, open.lone, open.intervals, open.steps, open.worn, lists.saved], axis=1)
+        some = numbers[:, 1:5].any(axis=1) | numbers[:, 8:].any(axis=1) | (open.rows > 0) | (sizes > 0).any(axis=1)
         numbers[~some] = 0
         numbers[:, 0] = np.where(some, self.fingerprint, 0)
+        # without rows there is no run that a negation could tell from others
+        floors = (open.rows > 0) & open.floors.any(axis=1)
         return numbers, [
-            (open.places, open.lone), ((short.rows - offsets[at]).astype(np.int32), shorts), (short.left, shorts), (short.coverage, shorts if len(short.coverage) else 0 * shorts), (short.tied, shorts),
+            (open.floors[floors].ravel(), floors * open.floors.shape[1]), (open.places, open.lone), ((short.rows - offsets[at]).astype(np.int32), shorts), (short.left, shorts), (short.coverage, shorts if len(short.coverage) else 0 * shorts), (short.tied, shorts),
             *((table.astype(t).ravel(), sizes[:, k] * width) for k, (table, t, width) in enumerate(zip(tables, self._lists, WIDTHS, strict=True))),
             ((held.found.rows - np.repeat(begin, lengths)).astype(np.int32), summed(lengths)), (held.found.labels, summed(lengths)), (missing, summed(many)),
             (matches.ravel(), summed(np.full(len(parts), self._match))),
@@ -203,12 +212,12 @@ class BudgetForm:
         if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
             raise MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: it is of a clause with another pattern; begin without it", sqlstate="22000")
         count, offsets = len(rows), np.cumsum(rows) - rows
-        _, known, next, number, lone, intervals, steps, saved = numbers.T
-        (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = arrays
+        _, known, next, number, lone, intervals, steps, worn, saved = numbers.T
+        (stood, floored), (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = arrays
         lists, (matched, sizes), (labels, marks), (missing, _), (matches, cells) = lists[:LISTS], *lists[LISTS:]
         tables = self._tables(count, lists)
         if not all(map(np.all, (
-            lonely == lone, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % self._match == 0,
+            np.isin(floored, (0, len(self.variables))), lonely == lone, lone <= worn, worn <= rows, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % self._match == 0,
             matched >= 0, matched < np.repeat(rows, sizes), missing >= 0, missing < len(self.variables),
         ))):  # fmt: skip
             raise ValueError("numbers of other rows")
@@ -217,7 +226,9 @@ class BudgetForm:
         entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
         held = self._held(offsets, rows, cells // self._match, matches.reshape(-1, self._match), matched + np.repeat(offsets, sizes), labels, missing)
         short = Short(at + np.repeat(offsets, shorts), left, coverage, tied)
-        return Open(rows, known, next, number, lone, intervals, steps, places, short, tables._replace(saved=saved), held)
+        floors = np.zeros((count, len(self.variables)), dtype=np.int64)
+        floors[floored > 0] = stood.reshape(-1, len(self.variables))
+        return Open(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables._replace(saved=saved), held)
 
     def _tables(self, count: int, lists: list[tuple[np.ndarray, np.ndarray]]) -> Kept:
         until = np.zeros((count + 1, LISTS), dtype=np.int64)

@@ -43,7 +43,7 @@ from sparkcep.search.vectors import Clock
 ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
 _TOP = 1 << 62
 _NO_LISTS = empty_lists(0)
-_WHOLE = Parked(False, _NO_LISTS, _NO_LISTS, *(3 * [np.zeros(0, dtype=np.int64)]))  # of partitions that are there as a whole
+_WHOLE = Parked(False, _NO_LISTS, _NO_LISTS, np.zeros((0, 0), dtype=np.int64), *(4 * [np.zeros(0, dtype=np.int64)]))  # of partitions that are there as a whole
 _NO_CLOCK = Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
 
 
@@ -105,7 +105,8 @@ class Budgeted:
 
     order = np.int64(searching.PLAIN)
 
-    def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
+    def __init__(self, task: Task, reporter: Reporter, tables: Tables, *, retelling: bool | None = None) -> None:
+        """``retelling``: whether ways to one match are told apart as without the budget; by default where a measure tells them."""
         self.task, self.reporter, self.tables = task, reporter, tables
         approx = task.plan.approximate
         assert approx is not None
@@ -115,7 +116,7 @@ class Budgeted:
         self.hindering = Hindering(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.hindering)
         # where negations are, all matches are gone through without a budget, which no budget pays
-        self.retelling = self.hindering is None and tells_ways(task.plan)
+        self.retelling = self.hindering is None and (tells_ways(task.plan) if retelling is None else retelling)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
@@ -270,12 +271,12 @@ class Search(SideBySide):
 
     def _go_on(self, open: Open) -> None:
         """The search goes on from where partitions stand."""
-        chunk, ground, short = self.chunk, self.ground, open.short
+        task, chunk, ground, short = self.task, self.chunk, self.ground, open.short
         self.begin = chunk.offsets[:-1] + open.known
         self.opens[:, codes.O_START], self.opens[:, codes.O_GOING] = self.begin, chunk.going
         self.state[codes.S_START] = self.begin[0]
-        ahead = np.where(chunk.going, self.task.ahead, 0)
-        self.over, self.near = windows_open(self.task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - ahead))
+        ahead = np.where(chunk.going, task.ahead, 0)
+        self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - ahead))
         at = open.rows_in(chunk)[short.rows]
         ground.left[at] = short.left
         for to, values in ((ground.coverage, short.coverage), (ground.tied, short.tied)):
@@ -290,7 +291,8 @@ class Search(SideBySide):
         while len(self.cargo.at) < most[L_ENTRIES] + CANDIDATES:
             self._wider_entries(with_room(self.cargo, self.room))
         after = empty_lists(chunk.parts, tuple(2 * len(table) + CLASSES for table in before[:LISTS]))
-        self.parked = Parked(True, before, after, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
+        fresh = chunk.offsets[:-1] + open.worn
+        self.parked = Parked(True, before, after, open.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
 
     @property
     def told_in(self) -> tuple[int, int]:
@@ -302,6 +304,21 @@ class Search(SideBySide):
         """What the search leaves of the partitions."""
         after, ends = self.parked.after, self.parked.after.until[-1]
         return Kept(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
+
+    def floors(self, parts: np.ndarray) -> np.ndarray:
+        """int64 (partitions, variables): of those that may not stand before a match the position behind the last row before ``near``
+        at which each stood."""
+        hindering, letters, chunk = self.search.hindering, self.data.rows.letters, self.chunk
+        found = self.parked.floors[parts].copy()
+        if hindering is None or not hindering.before:
+            return found
+        for i, part in enumerate(parts.tolist()):
+            rows = slice(int(self.parked.fresh[part]), int(self.near[part]))
+            for v in range(found.shape[1]):
+                if hindering.before >> v & 1:
+                    stood = np.flatnonzero(letters[rows] >> v & 1)
+                    found[i, v] = chunk.positions[rows.start + stood[-1]] + 1 if len(stood) else found[i, v]
+        return found
 
     def left_out(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Checks left out, and the least coverage (empty where nobody asks), of the rows from ``begin`` to before ``end``, for each

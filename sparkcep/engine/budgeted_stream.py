@@ -22,6 +22,7 @@ from sparkcep.engine.found import Found
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.unbudgeted import tells_ways
 from sparkcep.plan.costs import ALL
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
@@ -36,12 +37,14 @@ class BudgetedStream:
 
     def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
-        self.budgeted = Budgeted(task, reporter, tables)
+        # what is kept serves measures that are asked for when the query goes on, too
+        self.budgeted = Budgeted(task, reporter, tables, retelling=reporter.approx.report != ALL)
         net, agents = self.budgeted.net, self.budgeted.explorer
         standings = agents.agents(1).standings if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
         arrays = (net.edges, net.accept_end, net.places, net.costs, standings)
         self.form = BudgetForm(arrays, len(net.edges), len(net.masks), kinds, len(standings), task.plan.variables)
+        self.telling = tells_ways(task.plan)
         # in the order of their first rows matches are numbered when no match to come begins before them
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
         # leaves may look at neighbours of any row of a match
@@ -90,10 +93,12 @@ class _Call:
         if self.budgeted.approx.report == ALL:
             found = in_order(found)
         elif not self.reporter.bundling:
-            found = self.budgeted.retold(self.reporter.described(found), search)
-        if not self.reporter.bundling and not self.stream.in_turn:
+            found = self.reporter.described(found)
+            found = self.budgeted.retold(found, search) if self.stream.telling else found
+        if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
-            found.by_event.update(self.reporter.by_event(found.events, found.paths) if "kind" not in found.by_event else {})
+            if "kind" not in found.by_event:
+                found.by_event.update(self.reporter.by_event(found.events, found.paths))
             self.budgeted.say(found, *search.left_out(search.since[last], last + 1))
             return self._numbered(found)
         held = self._bundles(found) if self.reporter.bundling else self._matches(found)
@@ -117,13 +122,12 @@ class _Call:
     def _described(self, found: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray) -> Held:
         """Matches with what is told of them: ``left`` and ``coverage`` of the rows from the windows before the ``first`` match points
         on."""
-        search, by_event = self.search, dict(found.by_event)
-        if "kind" not in by_event:
-            by_event = self.reporter.by_event(found.events, found.paths)
-        missing = by_event.get("missing")
-        left, coverage = search.left_out(search.since[first], last + 1)
+        missing = found.by_event.get("missing")
+        if missing is None:
+            missing = self.reporter.missing(found.events, found.paths)
+        left, coverage = self.search.left_out(self.search.since[first], last + 1)
         bare = Found(found.events, found.labels, found.rows)
-        return Held(bare, missing if missing is not None else _nothing_missing(len(first)), first, last, sizes, left, coverage if len(coverage) else np.ones(len(first)))
+        return Held(bare, missing, first, last, sizes, left, coverage if len(coverage) else np.ones(len(first)))
 
     def _matches(self, found: Found) -> Held:
         """All matches that are not told, in their order."""
@@ -147,7 +151,7 @@ class _Call:
         best = order[finding.best_of(both.chosen(order).events, both.chosen(order).rows, groups, self.budgeted.net.edges)]
         fresh = best[best >= len(before)] - len(before)
         chosen = found.chosen(fresh)
-        chosen.by_event.update(self.reporter.by_event(chosen.events, chosen.paths))
+        chosen.by_event["missing"] = self.reporter.missing(chosen.events, chosen.paths)
         told = self._described(self.budgeted.retold(chosen, search), points[fresh], points[fresh], np.ones(len(fresh), dtype=np.int64))
         # the best ones as they are told, in the order of the groups
         number = np.zeros(len(both.events), dtype=np.int64)
@@ -170,7 +174,7 @@ class _Call:
         """bool: which of the matches held are not told yet."""
         parts, chunk = held.parts, self.chunk
         if not self.reporter.bundling:
-            return chunk.going[parts] & (held.found.events[:, codes.E_START] >= self.search.over[parts])
+            return self.stream.in_turn & chunk.going[parts] & (held.found.events[:, codes.E_START] >= self.search.over[parts])
         return chunk.going[parts] & (np.diff(parts, append=-1) != 0) & (held.last >= self.search.near[parts])
 
     def left(self) -> Left:
@@ -205,6 +209,8 @@ class _Call:
                 lone=lone,
                 intervals=np.full(len(parts), intervals),
                 steps=np.full(len(parts), steps),
+                worn=np.searchsorted(kept, np.maximum(begin, first)) - begins,
+                floors=search.floors(parts),
                 places=chunk.positions[kept[ranges(begins, lone)]],
                 short=self._short(kept, begin, high),
                 lists=lists,
@@ -222,6 +228,3 @@ class _Call:
         tied = ground.tied[rows] if len(ground.tied) else np.zeros(len(rows), dtype=np.uint8)
         return Short(np.searchsorted(kept, rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage, tied)
 
-
-def _nothing_missing(count: int) -> pa.Array:
-    return pa.array([[]] * count, pa.list_(pa.string()))

@@ -45,15 +45,15 @@ class Reporter:
             accepting = np.where(none, 0, events[:, codes.E_ACCEPT])
             costs = self.found.edges[accepting, E_COST]
             out["errors"] = pa.array(costs // self.approx.scale if self.approx.whole else costs / self.approx.scale, mask=none)
-        if "missing" in self._asked and missing is not None:
-            out["missing"] = missing
-        elif "missing" in self._asked:
-            offsets, variables = finding.missing_variables(
-                events, paths, self.found.first_source, self.found.sources, self._skip_first, self._skip_variables
-            )
-            names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
-            out["missing"] = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
+        if "missing" in self._asked:
+            out["missing"] = self.missing(events, paths) if missing is None else missing
         return out
+
+    def missing(self, events: np.ndarray, paths: np.ndarray) -> pa.Array:
+        """The names of the variables that each event lacks."""
+        offsets, variables = finding.missing_variables(events, paths, self.found.first_source, self.found.sources, self._skip_first, self._skip_variables)
+        names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
 
     def reported(self, best: Found, places: Measured, chunk: Chunk) -> Found:
         """The matches to report of the best ones of each last row, in that order: themselves, or the best of each bundle."""

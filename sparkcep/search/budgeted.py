@@ -71,9 +71,9 @@ from sparkcep.search.futures import (
     give_back,
     unlink,
 )
-from sparkcep.search.hindered import completing, free_from, hindered, tell_apart
+from sparkcep.search.hindered import completing, free_from, hindered, set_floor, tell_apart
 from sparkcep.search.memo import BASIS, mixed
-from sparkcep.search.parked import first_row, labelled, park, recall, relearn, resume
+from sparkcep.search.parked import first_row, labelled, park, raise_floor, recall, relearn, resume
 from sparkcep.search.progress import bounds
 from sparkcep.search.promises import led_on, promising, was_tried
 from sparkcep.search.vectors import code_of, when
@@ -616,7 +616,7 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
     if accepting != NONE and hinders.some and not hinders.late:
-        free = free_from(e, row, low, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
+        free = free_from(e, row, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
         accepting = completing(np.int64(0), target, free, row, low, high, first_row(entry, row, runs), looking.windows, edges, hinders)
     if accepting != NONE:
         if proxies and not hinders.late:
@@ -647,7 +647,7 @@ def _try(i, part, row, low, high, count, proxies, net, looking, hinders, classes
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
     if hinders.some:
-        tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     classes.pending[count, 0] = c
     return count + 1
@@ -696,7 +696,7 @@ def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, cloc
 
 
 @embedded
-def _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs, state):
+def _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state):
     """Lets agent ``i`` stand where it took the row; False where nothing comes behind, and then it is over."""
     behind = agents.behind[e]
     if behind == NONE or net.masks[net.edges[e, E_TARGET]] == 0:
@@ -704,7 +704,7 @@ def _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs,
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
     if hinders.some:
-        tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     agents.alive[i, G_CLASS] = c
     agents.alive[i, G_STANDS] = behind
@@ -754,7 +754,7 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
         if got <= 0:
             return 1 if got == 0 else -1, True
         agents.earned[i] = agents.rewards[first + action]
-        goes_on = _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs, state)
+        goes_on = _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state)
         give_back(place, classes, state)
         return 1, goes_on
 
@@ -778,10 +778,10 @@ def _seed(count, net, clock, agents, ground, state):
 
 
 @embedded
-def _begins(e, row, low, agents, net, looking, hinders, classes, runs, state):
+def _begins(e, row, agents, net, looking, hinders, classes, runs, state):
     """Lets an agent begin, whose run just took the row by an edge."""
     i = state[Q_AGENTS]
-    if _stands(i, np.int64(NONE), e, row, low, agents, net, looking, hinders, classes, runs, state):
+    if _stands(i, np.int64(NONE), e, row, agents, net, looking, hinders, classes, runs, state):
         agents.alive[i, G_ACTION] = NONE
         state[Q_AGENTS] = i + 1
 
@@ -823,7 +823,7 @@ def _explore(count, checks, part, row, low, high, here, proxies, agents, net, cl
         if got < 0:
             return np.int64(-1)
         if got == 1:
-            _begins(e, row, low, agents, net, looking, hinders, classes, runs, state)
+            _begins(e, row, agents, net, looking, hinders, classes, runs, state)
         used += 1
     # at least 1, so that saving goes on
     state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))
@@ -849,8 +849,12 @@ def _entered(part, low, high, parked, net, clock, agents, promises, learned, loo
         promises.many[1] = 0
     if agents.wanted:
         agents.many[0] = 0
+    if hinders.some:
+        set_floor(low, hinders)
     if not parked.wanted:
         return True
+    if hinders.some and high > low:
+        raise_floor(part, low, high, parked, hinders, runs)
     if not resume(part, low, high, parked, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
         return False
     if promises.wanted:
@@ -1030,7 +1034,7 @@ def budgeted_partitions(
                     if added < 0:
                         break
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:
-                        _begins(ground.candidates[seed, A_EDGE], row, low, agents, net, looking, hinders, classes, runs, state)
+                        _begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, hinders, classes, runs, state)
                 if added < 0:
                     outcome = ERROR
                     break

@@ -54,6 +54,8 @@ class Parked(NamedTuple):
     wanted: bool
     before: Kept
     after: Kept
+    floors: np.ndarray
+    fresh: np.ndarray
     over: np.ndarray
     path: np.ndarray
     number: np.ndarray
@@ -121,12 +123,23 @@ def _standing(entry, low, high, parked, net, looking, hinders, classes, runs, st
         c = new_class(place, e, row, edges, looking, classes, state)
         classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
         if hinders.some:
-            tell_apart(c, place, e, target, row, low, edges, classes, hinders)
+            tell_apart(c, place, e, target, row, edges, classes, hinders)
         if place != NONE:
             give_back(place, classes, state)
         place = c
     runs.run[place] = entry
     return place
+
+
+@kernel
+def raise_floor(part, low, high, parked, hinders, runs):
+    """Tells of a partition that goes on what hinders matches to begin among the rows that are gone."""
+    origin = high - 1 - runs.positions[high - 1]
+    count = hinders.floor.shape[0] - 2
+    for v in range(count):
+        hinders.floor[v] = origin + parked.floors[part, v]
+    hinders.floor[count] = origin
+    hinders.floor[count + 1] = parked.fresh[part]
 
 
 @kernel
