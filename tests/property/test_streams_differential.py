@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import datetime
 import decimal
+import functools
 import math
 import random
 import re
@@ -271,16 +272,20 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
         yield watermark, released, by_partition(plan, pa.concat_tables(found))
 
 
-def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None):
+def stream_over(plan, table: pa.Table) -> Stream:
+    """A stream of rows as :func:`timed` makes them."""
+    prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
+    return Stream(_ordered(prepared, (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
+
+
+def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
     """(watermark, released rows, tables of what is told) of each micro-batch over rows in disorder; ``history`` gives the rows of the
-    table of USING HISTORY, as of each."""
+    table of USING HISTORY, as of each, and ``next_stream`` the stream that takes its rows."""
     count = table.num_rows
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     key = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1]
     arrival = np.argsort(time + np.array([rng.randint(0, delay) for _ in range(count)]) * MS, kind="stable")
-    order = plan_order = (*plan.order[:1], plan.order[0]._replace(name="n"))
-    prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
-    stream = Stream(_ordered(prepared, plan_order), table.schema, ["__s0", "__s1"])
+    next_stream = next_stream or functools.partial(lambda stream: stream, stream_over(plan, table))
     states: dict[int, bytes] = {}
     due: dict[int, int] = {}
     watermark, latest, at, idle = 0, 0, 0, 0
@@ -297,7 +302,7 @@ def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history
         number = {k: i for i, k in enumerate(touched)}
         keys = np.array([number[int(key[row])] for row in batch_rows], dtype=np.int64)
         watermark = latest
-        tables, kept = drained(stream.advance(table.take(pa.array(batch_rows, pa.int64())), keys, [states.get(k, b"") for k in touched], watermark, *([history()] if history else [])))
+        tables, kept = drained(next_stream().advance(table.take(pa.array(batch_rows, pa.int64())), keys, [states.get(k, b"") for k in touched], watermark, *([history()] if history else [])))
         for k, state, when in zip(touched, kept.states, kept.due.tolist(), strict=True):
             states[k], due[k] = state, when
             if when == NOTHING_DUE:
