@@ -58,10 +58,10 @@ def mapper(plan: str, columns: list[list[str]]) -> str:
     return _pickled((functools.partial(match_batches, plan, columns), StructType()))  # a worker reads no result type from it
 
 
-def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int) -> dict[str, Any]:
+def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str]) -> dict[str, Any]:
     """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; what is kept of each key, in words;
     and by how many milliseconds the watermark of the output is behind the input's, also in words."""
-    command = _pickled((functools.partial(stream_batches, plan, columns, sent, ordered), StructType()))
+    command = _pickled((functools.partial(stream_batches, plan, columns, sent, ordered, tables), StructType()))
     read = Plan.from_json(plan)
     given = passed(read)
     behind = given.milliseconds

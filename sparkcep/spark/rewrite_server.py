@@ -14,9 +14,10 @@ Requests, by their ``kind``:
   says whether each column must have a name of its own, ``streaming`` whether the table is a stream, ``sql`` is the user's statement
   or empty. Answer: the output's ``schema`` and ``result``, the pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``. Answer: ``command`` in base64.
-- ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent`` and the number of those of
-  ORDER BY (``ordered``) behind them. Answer: also ``kept``, a line of what is kept of a key, ``behind``, by how many milliseconds
-  the watermark of the output is behind that of the rows (null: it has none), and ``passed``, that in words.
+- ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent``, the number of those of ORDER
+  BY (``ordered``) behind them, and the names of the ``tables`` that are read beside the rows. Answer: also ``kept``, a line of what
+  is kept of a key, ``behind``, by how many milliseconds the watermark of the output is behind that of the rows (null: it has none),
+  and ``passed``, that in words.
 - ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/streaming reads. Answer:
   nothing, or ``error``.
 - ``chained``: asks what is wrong with a clause's ``plan`` over a stream below a node ``above`` that keeps a state, see
@@ -76,7 +77,7 @@ def answer(request: str) -> str:
         if kind == "mapper":
             return json.dumps({"command": python_functions.mapper(asked["plan"], asked["columns"])})
         if kind == "streamer":
-            return json.dumps(python_functions.streamer(asked["plan"], asked["columns"], asked["sent"], asked["ordered"]))
+            return json.dumps(python_functions.streamer(asked["plan"], asked["columns"], asked["sent"], asked["ordered"], asked["tables"]))
         try:
             return json.dumps(python_functions.analyze(asked["schema"], asked["distinct"], asked["streaming"]))
         except Exception as raised:

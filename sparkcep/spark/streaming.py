@@ -43,10 +43,13 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
     is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
     will do; ``stateful``: nodes below the clause that keep a state, over which it does not stand; ``below``: the plans of the
-    clauses over whose output it stands; ``late``: the table of late rows, if there is one.
+    clauses over whose output it stands; ``late``: the table of late rows, if there is one; ``streamed``: the tables read beside the
+    rows that are streams themselves.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
+    for name in asked.get("streamed", ()):
+        raise _wrong(plan, f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this", UNSUPPORTED)
     first = plan.order[0].name
     if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
         raise _wrong(
@@ -77,6 +80,9 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         _check_late(plan, asked["late"])
     for warning in warnings(plan):
         log.warning("over a stream: %s", warning)
+
+
+_TABLES = {"arcs": "the table of ARCS FROM"}  # by the names that StreamTables.java gives them
 
 
 def _check_late(plan: Plan, late: dict[str, Any]) -> None:
@@ -179,7 +185,7 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     """Raises ClauseError where a statement cannot go on with the state of the one before.
 
     Both have the ``format`` of the state, the ``plan`` and what Spark computes of a row (``texts``) as JSON, the ``columns`` of
-    rows with their types, and ``where``, which keys are wanted.
+    rows with their types, those of the ``tables`` beside these, and ``where``, which keys are wanted.
     """
     plan = Plan.from_json(now["plan"])
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
@@ -193,6 +199,8 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
         found.append("the keys that WHERE above the clause wants")
     if not found and before["columns"] != now["columns"]:
         found = ["the columns that are kept of each row"]
+    if before.get("tables", {}) != now.get("tables", {}):
+        found += [f"the columns of {_TABLES[name]}" for name in now["tables"] if now["tables"][name] != before.get("tables", {}).get(name)]
     if found:
         raise _wrong(
             plan, f"the checkpoint is of another statement (of {made_by}), with whose state this one cannot go on: {', '.join(found)} differ; begin with a new checkpoint, or "
@@ -233,7 +241,9 @@ def figures(progress: Any) -> list[dict[str, int]]:
 # -- a micro-batch ------------------------------------------------------------------------------------------------------
 
 
-def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def stream_batches(
+    plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str], batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
     """One task of a micro-batch: rows of its keys in, with what is kept of each; matches out, and then what is kept.
 
     Args:
@@ -241,6 +251,7 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
         columns: the plan's input columns, as :func:`sparkcep.columns.shipped.unpacked` takes them.
         sent: the names by which these know the columns that come, in their order.
         ordered: how many columns of ORDER BY stand behind them.
+        tables: the names of the tables that are read beside the rows, each of which comes as Arrow's stream with the first row.
         batches: as MatchStateExec.java says.
 
     Yields:
@@ -258,12 +269,14 @@ def stream_batches(plan: str, columns: list[list[str]], sent: list[str], ordered
     began, waited = time.perf_counter(), 0.0
     number = came.column(0).to_numpy()
     watermark = came.column(2)[0].as_py()
+    beside = tuple((name, came.column(_OWN + i)[0].as_py()) for i, name in enumerate(tables))
+    came = came.select([*range(_OWN), *range(_OWN + len(tables), came.num_columns)])
     count = int(np.count_nonzero(number >= 0))  # rows come first, then states
     keys = int(np.where(number < 0, -1 - number, number).max()) + 1
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
     states = _states(came.column(1).slice(count), -1 - number[count:], keys)
     rows = _input(rows, columns, sent, ordered)
-    stream = stream_engine(plan, rows.schema, ordered)
+    stream = stream_engine(plan, rows.schema, ordered, beside)
     out = stream.engine.task.prepared.output_schema
     names = [*map(str, range(len(out) + _OWN))]
 
@@ -345,8 +358,9 @@ def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int
 
 
 @functools.lru_cache(maxsize=16)
-def stream_engine(plan: str, schema: pa.Schema, ordered: int) -> Stream:
-    """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows."""
+def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> Stream:
+    """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows. ``beside``:
+    the tables that are read beside them by name, as Arrow's streams, with which it is made anew where they change."""
     from sparkcep.engine.open import prepare
     from sparkcep.engine.revisions import RevisedStream
     from sparkcep.engine.stream import Stream

@@ -66,12 +66,17 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     if (!PythonFunctions.TABLE_FUNCTION.equals(function.name()) || !name.startsWith(PLAN_HEAD)) {
       return null;
     }
+    ObjectNode plan = (ObjectNode) plan(name);
+    if (plan.path("format").asInt() != FORMAT) {
+      throw otherFormat(plan);
+    }
+    return new Call(function, columns, table, plan, inputs(plan));
+  }
+
+  /** A plan in the name of a column. */
+  static JsonNode plan(String name) {
     try {
-      ObjectNode plan = (ObjectNode) JSON.readTree(name);
-      if (plan.path("format").asInt() != FORMAT) {
-        throw otherFormat(plan);
-      }
-      return new Call(function, columns, table, plan, inputs(plan));
+      return JSON.readTree(name);
     } catch (JsonProcessingException e) {
       throw new IllegalStateException("The plan of a clause cannot be read: " + name, e);
     }

@@ -84,7 +84,7 @@ final class MatchStrategy extends SparkStrategy {
     Map<ExprId, Attribute> same = new HashMap<>();
     SparkPlan table = table(call.table(), whole && Marks.areTakenOut(), same);
     int carried = Math.max(1, call.size() - 1); // the last one carries the plan alone, but rows without a column would be lost
-    Shipment shipment = Shipment.of(call, carried, same);
+    Shipment shipment = Shipment.of(call, carried, same, Set.of());
     List<Expression> told = told(call);
     BudgetTotals totals = totals(call);
     Expression function = (Expression) PythonFunctions.construct(
@@ -110,7 +110,7 @@ final class MatchStrategy extends SparkStrategy {
   private SparkPlan streaming(Call call, StreamInput input, Seq<Attribute> output) {
     Streams.Parts parts = Streams.parts(call, input, Math.max(1, call.size() - 1));
     SparkPlan rows = new ProjectExec(seq(parts.columns()), planLater(parts.rows()));
-    SparkPlan operator = Streams.operator(call, input, parts, output, told(call), given(call), rows, planLater(Streams.nothing()));
+    SparkPlan operator = Streams.operator(call, input, parts, output, told(call), given(call), rows, StreamTables.read(input, this::planLater));
     return new ProjectExec(seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
   }
 

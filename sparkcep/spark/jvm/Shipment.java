@@ -38,8 +38,11 @@ import org.apache.spark.unsafe.types.UTF8String;
 record Shipment(List<NamedExpression> columns, ArrayNode names) {
   private static final int BYTES = 8;
 
-  /** Of the first {@code count} columns of a call; {@code same}: the column that stands for another. */
-  static Shipment of(Call call, int count, Map<ExprId, Attribute> same) {
+  /**
+   * Of the first {@code count} columns of a call; {@code same}: the column that stands for another; {@code beside}: names of columns
+   * that come otherwise.
+   */
+  static Shipment of(Call call, int count, Map<ExprId, Attribute> same, Set<String> beside) {
     List<NamedExpression> columns = new ArrayList<>();
     Map<ExprId, String[]> sent = new HashMap<>(); // of a column: its name and that of its number
     Set<String> taken = new HashSet<>();
@@ -49,7 +52,7 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
       for (int i = 0; i < count; i++) {
         Expression value = call.value(i);
         boolean isKey = keys.contains(call.name(i)) && !call.isUsers(i);
-        if (first != isKey) {
+        if (first != isKey || isBeside(call, i, beside)) {
           continue;
         }
         ExprId id = value instanceof Attribute attribute ? same.getOrDefault(attribute.exprId(), attribute).exprId() : NamedExpression.newExprId();
@@ -66,9 +69,16 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
     }
     ArrayNode names = JsonNodeFactory.instance.arrayNode();
     for (int i = 0; i < count; i++) {
+      if (isBeside(call, i, beside)) {
+        continue;
+      }
       names.addArray().add(engineName(call, i)).add(sources[i][0]).add(sources[i][1]);
     }
     return new Shipment(columns, names);
+  }
+
+  private static boolean isBeside(Call call, int i, Set<String> beside) {
+    return !call.isUsers(i) && beside.contains(call.name(i));
   }
 
   /** The engine's name of an input column: the user's may be called as they like, even alike. */

@@ -1,18 +1,23 @@
 package org.sparkcep;
 
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The rows of a stream that a clause searches, by keys and order: it stands where a table is distributed and sorted, which Spark
  * refuses over a stream.
  *
  * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known; {@code late}: the
- * column with what goes to the table of late rows, if there is one; {@code number}: that of the mark in its plan.
+ * column with what goes to the table of late rows, if there is one; {@code number}: that of the mark in its plan; {@code tables}:
+ * what the clause reads beside its rows at each micro-batch, by {@code names} ({@link StreamTables}).
  */
 public final class StreamInput extends LogicalPlan {
   private static final long serialVersionUID = 1L;
@@ -22,14 +27,19 @@ public final class StreamInput extends LogicalPlan {
   private final String texts;
   private final Seq<Attribute> late;
   private final int number;
+  private final Seq<String> names;
+  private final Seq<LogicalPlan> tables;
   private final LogicalPlan child;
 
-  public StreamInput(Seq<Expression> keys, Seq<SortOrder> order, String texts, Seq<Attribute> late, int number, LogicalPlan child) {
+  public StreamInput(
+      Seq<Expression> keys, Seq<SortOrder> order, String texts, Seq<Attribute> late, int number, Seq<String> names, Seq<LogicalPlan> tables, LogicalPlan child) {
     this.keys = keys;
     this.order = order;
     this.texts = texts;
     this.late = late;
     this.number = number;
+    this.names = names;
+    this.tables = tables;
     this.child = child;
   }
 
@@ -54,7 +64,15 @@ public final class StreamInput extends LogicalPlan {
   }
 
   StreamInput withNumber(int other) {
-    return other == number ? this : new StreamInput(keys, order, texts, late, other, child);
+    return other == number ? this : new StreamInput(keys, order, texts, late, other, names, tables, child);
+  }
+
+  Seq<String> names() {
+    return names;
+  }
+
+  Seq<LogicalPlan> tables() {
+    return tables;
   }
 
   LogicalPlan child() {
@@ -66,24 +84,37 @@ public final class StreamInput extends LogicalPlan {
     return child.output();
   }
 
+  /** All columns of the tables are read, which Spark would take out of these otherwise. */
+  @Override
+  public AttributeSet references() {
+    AttributeSet all = super.references();
+    for (LogicalPlan table : CollectionConverters.asJava(tables)) {
+      all = all.$plus$plus(table.outputSet());
+    }
+    return all;
+  }
+
   @Override
   public Seq<LogicalPlan> children() {
-    return MatchStrategy.seq(java.util.List.of(child));
+    List<LogicalPlan> all = new ArrayList<>(List.of(child));
+    all.addAll(CollectionConverters.asJava(tables));
+    return MatchStrategy.seq(all);
   }
 
   @Override
   public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
-    return new StreamInput(keys, order, texts, late, number, children.apply(0));
+    List<LogicalPlan> all = CollectionConverters.asJava(children);
+    return new StreamInput(keys, order, texts, late, number, names, MatchStrategy.seq(all.subList(1, all.size())), all.get(0));
   }
 
   @Override
   public int productArity() {
-    return 6;
+    return 8;
   }
 
   @Override
   public Object productElement(int i) {
-    return new Object[] {keys, order, texts, late, number, child}[i];
+    return new Object[] {keys, order, texts, late, number, names, tables, child}[i];
   }
 
   @Override

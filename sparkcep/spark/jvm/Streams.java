@@ -28,7 +28,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
@@ -114,16 +113,20 @@ final class Streams {
     }
     // the keys stand before the order; without keys the rewriter distributes by a constant
     long keys = CollectionConverters.asJava(asked.partitionExpressions()).stream().filter(key -> key instanceof Attribute).count();
-    Seq<SortOrder> order = MatchStrategy.seq(CollectionConverters.asJava(sort.order()).stream().skip(keys).toList());
-    check(plan, order, asked.child());
+    Seq<SortOrder> order = MatchStrategy.seq(
+        CollectionConverters.asJava(sort.order()).stream().skip(keys).filter(by -> !StreamTables.isBefore(by.child())).toList());
+    StreamTables beside = StreamTables.of(asked.child());
+    check(plan, order, beside);
     List<Attribute> condition = new ArrayList<>();
     List<Attribute> late = new ArrayList<>();
-    boolean tells = tellsLate(asked.child());
-    LogicalPlan rows = unfiltered(asked.child(), condition, tells ? late : null);
+    boolean tells = tellsLate(beside.rows());
+    LogicalPlan rows = unfiltered(beside.rows(), condition, tells ? late : null);
     if (tells && late.isEmpty()) {
       throw new IllegalStateException("the rows of a stream are not those that the rewriter computes");
     }
-    LogicalPlan input = new StreamInput(asked.partitionExpressions(), order, texts(rows).toString(), MatchStrategy.seq(late), 0, rows);
+    LogicalPlan input = new StreamInput(
+        asked.partitionExpressions(), order, texts(rows, StreamTables.columns(Call.plan(plan))).toString(), MatchStrategy.seq(late), 0, MatchStrategy.seq(beside.names()),
+        MatchStrategy.seq(beside.tables()), rows);
     List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
     return condition.isEmpty() ? input : new Project(MatchStrategy.seq(before), new Filter(condition.get(0), input));
   }
@@ -197,7 +200,8 @@ final class Streams {
   }
 
   /** Asks the rewriter's process what is wrong with a clause over these rows. */
-  private static void check(String plan, Seq<SortOrder> order, LogicalPlan rows) {
+  private static void check(String plan, Seq<SortOrder> order, StreamTables beside) {
+    LogicalPlan rows = beside.rows();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "stream").put("plan", plan).put("on", MatchStrategy.isOn()).put("known", isKnown());
     Expression time = order.isEmpty() ? null : order.head().child();
@@ -209,6 +213,12 @@ final class Streams {
     ArrayNode columns = request.putArray("watermarks");
     ArrayNode stateful = request.putArray("stateful");
     collect(rows, columns, stateful);
+    ArrayNode streamed = request.putArray("streamed");
+    for (int i = 0; i < beside.tables().size(); i++) {
+      if (beside.tables().get(i).isStreaming()) {
+        streamed.add(beside.names().get(i));
+      }
+    }
     ArrayNode below = request.putArray("below");
     LogicalPlan source = source(rows);
     (source == null ? List.<String>of() : plans(source)).forEach(below::add);
@@ -254,13 +264,14 @@ final class Streams {
     return joins || node instanceof StreamInput || (node.isStreaming() && STATEFUL.contains(node.nodeName()));
   }
 
-  /** What the rewriter computes of a row: each column's text without the names of tables. */
-  private static ObjectNode texts(LogicalPlan rows) {
+  /** What the rewriter computes of a row, but for the columns {@code beside}: each column's text without the names of tables. */
+  private static ObjectNode texts(LogicalPlan rows, Set<String> beside) {
     ObjectNode texts = JsonNodeFactory.instance.objectNode();
     for (LogicalPlan columns = rows; columns instanceof SubqueryAlias || columns instanceof Project; columns = columns.children().head()) {
       if (columns instanceof Project project) {
         for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
-          if (column instanceof Alias alias && alias.name().startsWith("__") && !alias.name().equals(LateRows.COLUMN) && !texts.has(alias.name())) {
+          if (column instanceof Alias alias && alias.name().startsWith("__") && !alias.name().equals(LateRows.COLUMN) && !beside.contains(alias.name())
+              && !texts.has(alias.name())) {
             texts.put(alias.name(), unqualified(alias.child()).sql());
           }
         }
@@ -366,7 +377,7 @@ final class Streams {
   record Parts(LogicalPlan rows, List<NamedExpression> columns, List<Attribute> keys, ArrayNode names, int ordered) {}
 
   static Parts parts(Call call, StreamInput input, int carried) {
-    Shipment shipment = Shipment.of(call, carried, new HashMap<>());
+    Shipment shipment = Shipment.of(call, carried, new HashMap<>(), StreamTables.columns(call.plan()));
     Set<ExprId> needed = new HashSet<>();
     List<Attribute> read = new ArrayList<>();
     List<Expression> readers = new ArrayList<>(CollectionConverters.asJava(input.keys()));
@@ -448,6 +459,7 @@ final class Streams {
   private static ObjectNode statement(Call call, StreamInput input, Parts parts, ObjectNode plan) {
     ObjectNode statement = JsonNodeFactory.instance.objectNode();
     statement.put("format", STATE_FORMAT).put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
+    statement.set("tables", StreamTables.described(input));
     ArrayNode columns = statement.putArray("columns");
     for (int i = 0; i < parts.columns().size() - parts.keys().size() - input.late().size(); i++) {
       columns.addArray().add(parts.columns().get(i).name()).add(((Expression) parts.columns().get(i)).dataType().catalogString());
@@ -455,10 +467,10 @@ final class Streams {
     return statement;
   }
 
-  /** The operator over {@code child}, whose rows are those of {@code parts}; its last columns are of states, not of matches. */
+  /** The operator over {@code child}, whose rows are those of {@code parts}, and the {@code tables} beside them; its last columns are of states, not of matches. */
   static SparkPlan operator(
       Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
-      SparkPlan nothing) {
+      SparkPlan tables) {
     ObjectNode statement = statement(call, input, parts, plan);
     int sent = parts.columns().size() - parts.keys().size() - input.late().size();
     List<Attribute> all = new ArrayList<>(CollectionConverters.asJava(output));
@@ -472,6 +484,8 @@ final class Streams {
     PythonFunction like = call.function().func();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "streamer").put("plan", plan.toString()).put("ordered", parts.ordered()).set("columns", parts.names());
+    ArrayNode beside = request.putArray("tables");
+    CollectionConverters.asJava(input.names()).forEach(beside::add);
     ArrayNode names = request.putArray("sent");
     parts.columns().subList(0, sent - parts.ordered()).forEach(column -> names.add(column.name()));
     JsonNode answer = PythonFunctions.asked(request);
@@ -492,13 +506,9 @@ final class Streams {
     Object operator = PythonFunctions.construct(
         OPERATOR, udf, MatchStrategy.seq(parts.keys()), MatchStrategy.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
         org.apache.spark.sql.streaming.TimeMode.EventTime(), Option.empty(), Option.empty(), Option.empty(), Option.empty(), Option.empty(),
-        org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark.UserFacingDataType$.MODULE$.PANDAS(), child, true, false, nothing,
+        org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark.UserFacingDataType$.MODULE$.PANDAS(), child, true, false, tables,
         MatchStrategy.seq(List.<Attribute>of()), new StructType());
     return (SparkPlan) operator;
-  }
-
-  static LogicalPlan nothing() {
-    return new OneRowRelation();
   }
 
   private static Attribute column(String name, DataType type, Metadata metadata) {

@@ -9,6 +9,7 @@ import java.util.NoSuchElementException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -61,7 +62,8 @@ import scala.runtime.AbstractFunction2;
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python go rows: number of the key in the task, nothing, the watermark (beside the first of all), then the row's columns.
+ * <p>To Python go rows: number of the key in the task, nothing, the watermark and what was read of tables (beside the first of all),
+ * then the row's columns.
  * Behind them comes for each key that has a state, or is due, its number as -1 - k and the state. Back come rows of matches, whose
  * {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at which it is due or NULL, and last -1
  * and what is counted ({@link Counts}).
@@ -72,11 +74,13 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final String TIMERS = "timers";
   private static final String COUNTS = "counts";
   private static final int FORMAT = Streams.STATE_FORMAT;
-  private static final int HEAD = 3; // columns before those of a row
+  private static final int HEAD = 3; // columns before those of a row and of tables
   private static final String UNTIMED = "rowsWithoutTime";
   private static final String KEYS = "keysSearched";
   private static final String ENGINE = "engineTimeMs";
   private static final String TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows";
+  private static final int CHILD = 11; // among the constructor's parameters
+  private static final int TABLES = 14;
   private static final int TOGETHER = 1024; // so many states are read at once
 
   public MatchStateExec(
@@ -97,6 +101,18 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return new MatchStateExec(
         function, grouping, out, mode, time, info, batchTime, beforeTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping,
         initialSchema);
+  }
+
+  /** Spark's own class keeps the second child as it is where that is no initial state. */
+  @Override
+  public TransformWithStateInPySparkExec withNewChildrenInternal(SparkPlan rows, SparkPlan tables) {
+    Object[] own = new Object[productArity()]; // as the constructor takes them
+    for (int i = 0; i < own.length; i++) {
+      own[i] = productElement(i);
+    }
+    own[CHILD] = rows;
+    own[TABLES] = tables;
+    return (TransformWithStateInPySparkExec) PythonFunctions.construct(Streams.OPERATOR, own);
   }
 
   /** What Spark keeps beside the state, and asks whether a micro-batch without rows is needed. */
@@ -225,12 +241,38 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     metrics();
     appendLate();
     ClassTag<InternalRow> tag = ClassTag$.MODULE$.apply(InternalRow.class);
-    var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(left().execute(), tag);
+    RDD<InternalRow> came = left().execute();
+    var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(came, tag);
     org.apache.spark.sql.classic.SparkSession session = session(); // a query's own
     session.sessionState().conf().setConfString(TRACKED, "false"); // a read for each write: Counts knows
     return rows.mapPartitionsWithStateStore(
         getStateInfo(), keySchema(), valueSchema(), keyEncoder(), session.sessionState(), Option.apply(session.streams().stateStoreCoordinator()), true,
-        Map$.MODULE$.<String, String>empty(), false, new Task(this, evaluators()), tag);
+        Map$.MODULE$.<String, String>empty(), false, new Task(this, evaluators(), beside(came)), tag);
+  }
+
+  /** The tables that are read beside the rows, of which the tasks get what they held when the micro-batch began. */
+  private ReadTables tables() {
+    return (ReadTables) children().apply(1);
+  }
+
+  private Beside beside(RDD<InternalRow> came) {
+    if (tables().names().isEmpty()) {
+      return Beside.NOTHING;
+    }
+    String plan = Call.plan(output().last().metadata().getString(Streams.STATEMENT)).get("plan").asText();
+    TableReads reads = new TableReads(session(), tables(), getStateInfo(), plan);
+    TableLog.Entry read = reads.read(came, time(), Input.micros(eventTimeWatermarkForLateEvents()), Input.micros(eventTimeWatermarkForEviction()));
+    ClassTag<byte[][]> tag = ClassTag$.MODULE$.apply(byte[][].class);
+    return new Beside(session().sparkContext().broadcast(read.given().toArray(new byte[0][]), tag), read.again());
+  }
+
+  /** What tasks get beside rows: of each table what was read, NULL without tables; and whether all keys with timers are searched. */
+  private record Beside(Broadcast<byte[][]> tables, boolean again) implements Serializable {
+    static final Beside NOTHING = new Beside(null, false);
+
+    int count() {
+      return tables == null ? 0 : tables.value().length;
+    }
   }
 
   private MapInBatchEvaluatorFactory evaluators() {
@@ -238,6 +280,9 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     List<scala.Tuple2<ChainedPythonFunctions, Object>> chained = new ArrayList<>();
     chained.add(new scala.Tuple2<>(new ChainedPythonFunctions(MatchStrategy.seq(List.of(function.func()))), (Object) function.resultId().id()));
     StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__watermark", DataTypes.LongType);
+    for (int i = 0; i < tables().names().size(); i++) {
+      sent = sent.add("__table" + i, DataTypes.BinaryType);
+    }
     for (StructField field : sent().fields()) {
       sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python knows them by their places
     }
@@ -312,10 +357,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
 
     final MatchStateExec operator;
     final MapInBatchEvaluatorFactory factory;
+    private final Beside beside;
 
-    Task(MatchStateExec operator, MapInBatchEvaluatorFactory factory) {
+    Task(MatchStateExec operator, MapInBatchEvaluatorFactory factory, Beside beside) {
       this.operator = operator;
       this.factory = factory;
+      this.beside = beside;
     }
 
     @Override
@@ -325,7 +372,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       store.createColFamilyIfAbsent(TIMERS, timerSchema(), nothingSchema(), new NoPrefixKeyStateEncoderSpec(timerSchema()), false, false);
       store.createColFamilyIfAbsent(COUNTS, countedSchema(), Counts.schema(), new NoPrefixKeyStateEncoderSpec(countedSchema()), false, false);
       Counts counts = Counts.read(store, COUNTS);
-      Input input = new Input(operator, store, rows);
+      Input input = new Input(operator, store, rows, beside);
       if (!input.hasNext()) {
         finish(store, counts, began);
         return scala.collection.Iterator$.MODULE$.<InternalRow>empty();
@@ -378,7 +425,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private final Iterator<InternalRow> rows;
     private final UnsafeProjection keyOf;
     private final int fields; // of a key
-    private final GenericInternalRow head = new GenericInternalRow(HEAD);
+    private final Beside beside;
+    private final GenericInternalRow head;
     private final GenericInternalRow nothing;
     private final Sent joined;
     private final int time;
@@ -393,15 +441,17 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private int came = -1; // how many keys have rows, once these have passed
     private int told; // how many keys have been looked at behind the rows
 
-    Input(MatchStateExec operator, StateStore store, Iterator<InternalRow> rows) {
+    Input(MatchStateExec operator, StateStore store, Iterator<InternalRow> rows, Beside beside) {
       this.store = store;
       this.rows = rows;
+      this.beside = beside;
+      head = new GenericInternalRow(HEAD + beside.count());
       @SuppressWarnings({"unchecked", "rawtypes"})
       UnsafeProjection projection = UnsafeProjection.create((Seq) operator.groupingAttributes(), operator.left().output());
       keyOf = projection;
       fields = operator.groupingAttributes().size();
       nothing = new GenericInternalRow(operator.left().output().size());
-      joined = new Sent(HEAD + operator.count());
+      joined = new Sent(HEAD + beside.count() + operator.count());
       time = operator.time();
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
@@ -458,7 +508,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       try (StateStoreIterator<UnsafeRowPair> timers = store.iterator(TIMERS)) {
         while (timers.hasNext()) {
           UnsafeRow timer = timers.next().key();
-          if (Timer.due(timer) > watermark) {
+          if (Timer.due(timer) > watermark && !beside.again()) {
             break;
           }
           UnsafeRow key = new UnsafeRow(fields);
@@ -502,6 +552,9 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       }
       row = null;
       head.update(2, first ? (Object) watermark : null);
+      for (int i = 0; i < beside.count(); i++) {
+        head.update(HEAD + i, first ? beside.tables().value()[i] : null);
+      }
       first = false;
       return joined.apply(head, given);
     }

@@ -49,6 +49,7 @@ public abstract class TransformWithStateInPySparkExec extends SparkPlan {
   public RDD<InternalRow> doExecute() { return null; }
   public Seq<SparkPlan> children() { return null; }
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> c) { return null; }
+  public TransformWithStateInPySparkExec withNewChildrenInternal(SparkPlan l, SparkPlan r) { return null; }
   public int productArity() { return 0; }
   public Object productElement(int i) { return null; }
   public boolean canEqual(Object o) { return false; }

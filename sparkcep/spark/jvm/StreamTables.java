@@ -1,0 +1,161 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.Window;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The tables that a clause over a stream reads at each micro-batch, beside its rows. Over a table the rewriter joins them with the
+ * rows; here they are taken out of that form, and each is a child of the mark ({@link StreamInput}) under a name of its own.
+ *
+ * <p>The function still sees the columns that come of them, with their types and without a value, so that all that is checked of a
+ * table's columns is checked as over a table.
+ *
+ * @param rows the rows alone, with such columns
+ * @param names by which the engine knows the tables
+ */
+record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tables) {
+  static final String ARCS = "arcs"; // as in spark/streaming.py
+  private static final String ARC = "__a_is"; // as in plan/arcs.py: whether a row is of ARCS FROM
+  private static final String NUMBER = "__a_no"; // likewise: the number of such a row
+  private static final String OWN_ROW = "__a_row"; // likewise: the columns of a row, which it brings itself
+
+  /** The rows below distribution and order, without the tables that the rewriter joined with them. */
+  static StreamTables of(LogicalPlan rows) {
+    Join join = join(rows);
+    if (join == null) {
+      return new StreamTables(rows, List.of(), List.of());
+    }
+    LogicalPlan array = unnamed(join.right());
+    LogicalPlan numbered = join.left();
+    while (!(numbered instanceof Window) && !numbered.children().isEmpty()) {
+      numbered = numbered.children().head();
+    }
+    if (!(array instanceof Aggregate aggregate) || !(numbered instanceof Window window)) {
+      throw new IllegalStateException("the arcs of a stream are not joined as the rewriter joins them");
+    }
+    return new StreamTables(without(rows, window.child()), List.of(ARCS), List.of(unnumbered(aggregate.child())));
+  }
+
+  /** A table without the numbers of its rows, which Spark refuses beside a stream: the engine numbers them as they come. */
+  private static LogicalPlan unnumbered(LogicalPlan table) {
+    if (table instanceof SubqueryAlias alias) {
+      return unnumbered(alias.child());
+    }
+    if (!(table instanceof Project project) || CollectionConverters.asJava(project.projectList()).stream().noneMatch(StreamTables::isNumber)) {
+      return table;
+    }
+    List<NamedExpression> others = CollectionConverters.asJava(project.projectList()).stream().filter(column -> !isNumber(column)).toList();
+    return new Project(MatchStrategy.seq(others), unnumbered(project.child()));
+  }
+
+  private static boolean isNumber(NamedExpression column) {
+    return column.name().equals(NUMBER);
+  }
+
+  /** The join with rows of ARCS FROM; null where there is none. */
+  private static Join join(LogicalPlan rows) {
+    for (LogicalPlan node = rows; node instanceof Project || node instanceof SubqueryAlias || node instanceof Generate; node = node.children().head()) {
+      if (node instanceof Project project && isFlat(project)) {
+        LogicalPlan below = project.child();
+        while (below instanceof Project || below instanceof SubqueryAlias || below instanceof Generate) {
+          below = below.children().head();
+        }
+        if (below instanceof Join join) {
+          return join;
+        }
+        throw new IllegalStateException("the arcs of a stream are not joined as the rewriter joins them");
+      }
+    }
+    return null;
+  }
+
+  /** Whether the columns of rows of ARCS FROM are made there. */
+  private static boolean isFlat(Project project) {
+    return CollectionConverters.asJava(project.projectList()).stream().anyMatch(column -> column instanceof Alias alias && alias.name().equals(ARC));
+  }
+
+  /** Whether rows of tables are put before others by this expression of the order. */
+  static boolean isBefore(Expression order) {
+    return order instanceof Attribute attribute && attribute.name().equals(ARC);
+  }
+
+  private static LogicalPlan unnamed(LogicalPlan plan) {
+    return plan instanceof SubqueryAlias alias ? unnamed(alias.child()) : plan;
+  }
+
+  /** {@code rows} where the columns that come of a table have no value; below these {@code own}, the rows as they are. */
+  private static LogicalPlan without(LogicalPlan rows, LogicalPlan own) {
+    if (rows instanceof SubqueryAlias alias) {
+      return new SubqueryAlias(alias.identifier(), without(alias.child(), own));
+    }
+    Project project = (Project) rows;
+    if (!isFlat(project)) {
+      return new Project(project.projectList(), without(project.child(), own));
+    }
+    List<NamedExpression> columns = new ArrayList<>();
+    for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
+      columns.add(column instanceof Alias alias ? valueless(alias) : column);
+    }
+    return new Project(MatchStrategy.seq(columns), own);
+  }
+
+  private static NamedExpression valueless(Alias alias) {
+    Expression nothing = new Literal(null, alias.child().dataType());
+    return new Alias(nothing, alias.name(), alias.exprId(), MatchStrategy.seq(List.<String>of()), Option.empty(), MatchStrategy.seq(List.<String>of()));
+  }
+
+  /** Of a clause's plan the input columns that come of tables, which rows do not bring. */
+  static Set<String> columns(JsonNode plan) {
+    Set<String> names = new HashSet<>();
+    plan.path("arcs").path("columns").forEach(column -> names.add(column.asText()));
+    names.remove(OWN_ROW);
+    return names;
+  }
+
+  /** The names and types of each table's columns, by which a changed table is known. */
+  static ObjectNode described(StreamInput input) {
+    ObjectNode found = JsonNodeFactory.instance.objectNode();
+    for (int i = 0; i < input.names().size(); i++) {
+      ArrayNode columns = found.putArray(input.names().apply(i));
+      for (Attribute column : CollectionConverters.asJava(input.tables().apply(i).output())) {
+        columns.addArray().add(column.name()).add(column.dataType().catalogString());
+      }
+    }
+    return found;
+  }
+
+  /**
+   * The operators that read the tables. What Spark remembers of files is forgotten before, so that new ones are read; a plan is made
+   * anew for each micro-batch.
+   */
+  static SparkPlan read(StreamInput input, Function<LogicalPlan, SparkPlan> planned) {
+    List<SparkPlan> found = new ArrayList<>();
+    for (LogicalPlan table : CollectionConverters.asJava(input.tables())) {
+      table.refresh();
+      found.add(planned.apply(table));
+    }
+    return new ReadTables(input.names(), MatchStrategy.seq(found));
+  }
+}

@@ -1,0 +1,131 @@
+package org.sparkcep;
+
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo;
+
+/**
+ * What a micro-batch has read of the tables beside a stream, in a file beside the state of its operator, so that a micro-batch that
+ * is tried again reads the same, whatever has become of the tables. A file is there as a whole or not at all.
+ *
+ * <p>Where nothing has changed since the micro-batch before, the file names the one whose file has the content.
+ */
+final class TableLog {
+  static final long NONE = Long.MIN_VALUE;
+  private static final int FORMAT = 1;
+  private static final int SAME = -1; // in place of a length
+
+  /**
+   * One micro-batch. Bytes are Arrow's.
+   *
+   * @param since the micro-batch that read the content
+   * @param largest the largest time of all rows that came by its end; NONE where none did
+   * @param again whether keys of which no row came have to be searched
+   * @param read of each table what it held
+   * @param given of each table what the engine gets of that
+   */
+  record Entry(long since, long largest, boolean again, List<byte[]> read, List<byte[]> given) {}
+
+  private final Path folder;
+  private final FileSystem files;
+  private final CheckpointFileManager manager;
+
+  TableLog(StatefulOperatorStateInfo info, Configuration conf) throws IOException {
+    folder = new Path(info.checkpointLocation() + "/" + info.operatorId() + "/_sparkcep/tables");
+    files = folder.getFileSystem(conf);
+    manager = CheckpointFileManager.create(folder, conf);
+  }
+
+  private Path path(long batch) {
+    return new Path(folder, Long.toString(batch));
+  }
+
+  /** What a micro-batch has read; null where it has not. */
+  Entry read(long batch) throws IOException {
+    try (DataInputStream in = manager.open(path(batch))) {
+      int format = in.readInt();
+      if (format != FORMAT) {
+        throw new IllegalStateException("what was read of tables is of format " + format + " in " + path(batch) + ", and this version of sparkcep reads format " + FORMAT);
+      }
+      long since = in.readLong();
+      long largest = in.readLong();
+      boolean again = in.readBoolean();
+      if (since != batch) {
+        Entry content = read(since);
+        if (content == null) {
+          throw new IllegalStateException("what was read of tables in micro-batch " + since + " is missing in " + folder);
+        }
+        return new Entry(since, largest, again, content.read(), content.given());
+      }
+      List<byte[]> read = new ArrayList<>();
+      List<byte[]> given = new ArrayList<>();
+      for (int count = in.readInt(); count > 0; count--) {
+        read.add(in.readNBytes(in.readInt()));
+        int length = in.readInt();
+        given.add(length == SAME ? read.get(read.size() - 1) : in.readNBytes(length));
+      }
+      return new Entry(since, largest, again, read, given);
+    } catch (FileNotFoundException e) {
+      return null;
+    }
+  }
+
+  void write(long batch, Entry entry) throws IOException {
+    manager.mkdirs(folder);
+    var out = manager.createAtomic(path(batch), true);
+    try {
+      DataOutputStream data = new DataOutputStream(out);
+      data.writeInt(FORMAT);
+      data.writeLong(entry.since());
+      data.writeLong(entry.largest());
+      data.writeBoolean(entry.again());
+      if (entry.since() == batch) {
+        data.writeInt(entry.read().size());
+        for (int i = 0; i < entry.read().size(); i++) {
+          write(data, entry.read().get(i));
+          if (entry.given().get(i) == entry.read().get(i)) {
+            data.writeInt(SAME);
+          } else {
+            write(data, entry.given().get(i));
+          }
+        }
+      }
+      data.flush();
+      out.close();
+    } catch (IOException | RuntimeException e) {
+      out.cancel();
+      throw e;
+    }
+  }
+
+  private static void write(DataOutputStream data, byte[] bytes) throws IOException {
+    data.writeInt(bytes.length);
+    data.write(bytes);
+  }
+
+  /** Removes the files of micro-batches before the one of that number, but for the one that the others name. */
+  void purge(long first) throws IOException {
+    List<Path> there = first <= 0 ? List.of() : StreamStart.numbered(files, folder);
+    if (there.isEmpty() || number(there.get(0)) >= first) {
+      return;
+    }
+    Entry kept = read(first);
+    for (Path path : there) {
+      if (kept != null && number(path) < first && number(path) != kept.since()) {
+        manager.delete(path);
+      }
+    }
+  }
+
+  private static long number(Path path) {
+    return Long.parseLong(path.getName());
+  }
+}
