@@ -101,7 +101,6 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS").replace("A B", "A ~B C"), "a negation behind the last row of a match"),
         (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),
-        (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS USING HISTORY h"), "USING HISTORY does not stream yet"),
         (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "add REPORT CHANGES"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it of a table of past rows"),
         (LAST_ROWS.format(", median(x) AS m", "", ""), "give the values as array_agg"),

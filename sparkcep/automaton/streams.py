@@ -118,10 +118,8 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError where under a BUDGET a table is read, or a negation looks where a stream cannot."""
+    """Raises ClauseError where under a BUDGET a negation looks where a stream cannot."""
     net, budget = strategy.automaton, plan.approximate.budget
-    if budget.history:
-        raise _wrong(plan, f"USING HISTORY {YET}", UNSUPPORTED, budget)
     before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
     for there, which in (
         (net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any(), "a negation behind the last row of a match (of variables behind it, which may be missing, too)"),

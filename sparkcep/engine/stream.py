@@ -90,20 +90,20 @@ class Stream:
         self.anchored = has(self.plan.pattern, "start")
         self.placed = counts_positions(self.plan)
 
-    def advance(
-        self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int, history: list[dict[str, Any]] | None = None
-    ) -> Generator[pa.Table, None, Kept]:
+    def use(self, history: list[dict[str, Any]]) -> None:
+        """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
+        MatchRuntimeError."""
+        assert isinstance(self.engine.passage, BudgetedStream)
+        self.engine.passage.use(history)
+
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
 
         ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what
         the last call gave, b"" for a new one, as they are or as a column of type large_binary; ``watermark``: in microseconds. Rows
-        at or before the watermark of the call before are not among ``rows``; ``history``: the rows of the table of USING HISTORY, by
-        which rows that are released now are searched.
+        at or before the watermark of the call before are not among ``rows``.
         """
         parts = len(states)
-        if history is not None:
-            assert isinstance(self.engine.passage, BudgetedStream)
-            self.engine.passage.use(history)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
         clock, outer = self.clocks(outer)
         rows = rows.select(self.schema.names)

@@ -302,7 +302,10 @@ def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history
         number = {k: i for i, k in enumerate(touched)}
         keys = np.array([number[int(key[row])] for row in batch_rows], dtype=np.int64)
         watermark = latest
-        tables, kept = drained(next_stream().advance(table.take(pa.array(batch_rows, pa.int64())), keys, [states.get(k, b"") for k in touched], watermark, *([history()] if history else [])))
+        stream = next_stream()
+        if history:
+            stream.use(history())
+        tables, kept = drained(stream.advance(table.take(pa.array(batch_rows, pa.int64())), keys, [states.get(k, b"") for k in touched], watermark))
         for k, state, when in zip(touched, kept.states, kept.due.tolist(), strict=True):
             states[k], due[k] = state, when
             if when == NOTHING_DUE:
