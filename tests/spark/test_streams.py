@@ -348,11 +348,16 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     page = Path(sparkcep.__file__).resolve().parents[1].joinpath("docs", "streams.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict = {}
+    for name in ("clicks_so_far", "clicks_history"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
     for block in re.findall(r"```python\n(.*?)```", page, re.S):
         # the JVM stays in the folder in which it began
         block = re.sub(r'(json\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
         exec(compile(block, "streams.md", "exec"), names)
     assert capsys.readouterr().out.strip() == re.search(r"```text\n(.*?)```", page, re.S)[1].strip()
+    sold = "\n".join(" ".join(map(str, row)) for row in names["sold"])
+    assert f"```text\n{sold}\n```" in page and sold
+    assert spark.table("clicks_so_far").count() == 13
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
     told = names["query"]._jsq.explainInternal(False)
