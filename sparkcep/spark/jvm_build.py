@@ -42,8 +42,8 @@ def extension_jar(*, java_home: str | None = None, spark_home: str | None = None
     Also for a JVM that has yet to start: ``spark.jars`` = this path, ``spark.sql.extensions`` = EXTENSION_CLASS.
     """
     jars = _spark_jars(spark_home)
-    sources = _sources()
-    name = f"sparkcep-parser-{_fingerprint(sources, jars)}.jar"
+    sources = _sources(jars)
+    name = _jar_name(sources, jars)
     places = storage.places(storage.cache_root())
     shipped = Path(__file__).parents[1]  # a platform's wheel brings a jar for each Spark that it was built with
     built = next((place / name for place in (shipped, *places) if _is_whole(place / name)), None)
@@ -65,15 +65,31 @@ def _is_whole(jar: Path) -> bool:
         return False
 
 
-_STUBS, _STREAMING = "stubs", "streaming"  # signatures of Spark's classes, and what is compiled against them for streams
+# signatures of Spark's own operator, what is compiled against them for streams, and against Spark itself what differs between its
+# versions and the calls that each has to have
+_STUBS, _STREAMING, _VERSIONS = "stubs", "streaming", "versions"
 
 
-def _sources() -> dict[str, str]:
-    """The names and texts of the package's Java files; those for streams have their folder before their name."""
+def _sources(jars: Path) -> dict[str, str]:
+    """The names and texts of the package's Java files for a Spark; those for streams have their folder before their name."""
     root = resources.files("sparkcep.spark.jvm")
-    folders = [("", root), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING))]
+    version = _nearest([f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()], jars)
+    folders = [("", root), (f"{_VERSIONS}/", root / _VERSIONS / version), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING, _VERSIONS))]
     found = {head + f.name: f for head, folder in folders for f in folder.iterdir() if f.name.endswith(".java")}
     return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
+
+
+def _nearest(versions: list[str], jars: Path) -> str:
+    """Of the versions of Spark for which there are sources the last that is not behind the one at hand, else the first."""
+    (jar,) = jars.glob("spark-catalyst_*.jar")  # spark-catalyst_2.13-4.3.0.jar; platforms have more behind the number
+    at_hand = _numbers(jar.name.split("-")[2])
+    known = sorted(versions, key=_numbers)
+    return next((version for version in reversed(known) if _numbers(version) <= at_hand), known[0])
+
+
+def _numbers(version: str) -> list[int]:
+    """A version's first two numbers."""
+    return [int(part) for part in version.split(".")[:2]]
 
 
 def find_spark_home() -> str:
@@ -90,9 +106,10 @@ def _spark_jars(spark_home: str | None) -> Path:
     return jars
 
 
-def _fingerprint(sources: dict[str, str], jars: Path) -> str:
+def _jar_name(sources: dict[str, str], jars: Path) -> str:
     versions = sorted(p.name for p in jars.glob("spark-*.jar"))
-    return hashlib.sha256("\n".join([*sources, *sources.values(), _RELEASE, *versions]).encode()).hexdigest()[:20]
+    made_from = "\n".join([*sources, *sources.values(), _RELEASE, *versions])
+    return f"sparkcep-parser-{hashlib.sha256(made_from.encode()).hexdigest()[:20]}.jar"
 
 
 def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | None) -> None:
@@ -119,12 +136,15 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
 
             if failed := compiled(".", classes):
                 raise JvmBuildError(f"{javac} failed:\n{failed}")
-            # of Spark's own classes for streams those of one version are known; what is compiled against others is left out as a
-            # whole
-            if failed := compiled(_STUBS, stubs) or compiled(_STREAMING, Path(work, _STREAMING, "classes"), stubs, classes):
+            # of Spark's own classes for streams those of some versions are known; what is compiled against others is left out as
+            # a whole
+            streams = Path(work, _STREAMING, "classes")
+            if failed := (
+                compiled(_VERSIONS, streams, classes) or compiled(_STUBS, stubs) or compiled(_STREAMING, streams, stubs, classes, streams)
+            ):  # fmt: skip
                 log.info("this Spark's streams are none that sparkcep knows: %s", failed)
             else:
-                shutil.copytree(Path(work, _STREAMING, "classes"), classes, dirs_exist_ok=True)
+                shutil.copytree(streams, classes, dirs_exist_ok=True)
             content = io.BytesIO()
             with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n\n")

@@ -268,7 +268,7 @@ class Frames:
         statement = {"format": STATE_FORMAT, "plan": told, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
         job = Job(told, schema, layout, json.dumps(statement).encode())
         log.warning(
-            "over a stream: without the JVM's extension (Spark 4.3, a JDK beside the driver or `sparkcep jar` on the server) the clause runs as a program of data frames: "
+            "over a stream: without the JVM's extension (for Spark 4.1 to 4.3: a JDK beside the driver, or `sparkcep jar` on the server) the clause runs as a program of data frames: "
             "each micro-batch reads and writes the states of all keys, in %d buckets", layout.buckets,
         )
         return _program(rows, job, f"of each key are kept: {'; '.join(kept(plan))}", analysis.schema, analysis.prepared.output_schema, order[0].metadata[WATERMARK])

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sparkcep.draw.explain import explained
@@ -26,6 +25,7 @@ from sparkcep.plan.plan import Plan
 from sparkcep.spark.physical import nodes, without_plans
 from sparkcep.spark.session import settings_of
 from sparkcep.spark.streaming import figures, stream_of
+from sparkcep.spark.table_function import arrow_schema
 from sparkcep.sql.describe import NO_CLAUSE
 from sparkcep.sql.rewrite import rewrite_all
 from sparkcep.version import __version__
@@ -161,7 +161,7 @@ def _texts(node: Any) -> Iterator[str]:
 def _found(states: DataFrame, clause: int, command: str, schema: str) -> DataFrame:
     """Of each part of the states the keys of which a match is under way for longest."""
     plan, columns, sent, ordered = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
-    rows = to_arrow_schema(StructType.fromJson(json.loads(schema)), timezone="UTC")  # values are the same in any zone
+    rows = arrow_schema(StructType.fromJson(json.loads(schema)))
     if not Plan.from_json(plan).partition:
         states = states.selectExpr("CAST(array() AS ARRAY<STRING>) AS key", "state")  # all rows are one key
     return states.mapInArrow(functools.partial(_oldest_of, clause, plan, columns, sent, ordered, rows), _FOUND)

@@ -73,7 +73,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     if not asked["on"]:
         raise _wrong(plan, "sparkcep.mapInArrow is false, without which a clause over a stream has no operator; set it to true", UNSUPPORTED)
     if not asked["known"]:
-        raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.3", UNSUPPORTED)
+        raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.1 to 4.3", UNSUPPORTED)
     if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
         raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {ROCKSDB}")
     if asked.get("late"):

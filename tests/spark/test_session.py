@@ -369,6 +369,22 @@ def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path
     assert rows(fresh.sql(f"SELECT * FROM ticks_table {MATCH}")) == EXPECTED
 
 
+@pytest.mark.parametrize(("spark", "nearest"), [("4.0.1", "4.1"), ("4.1.4", "4.1"), ("4.2.0", "4.2"), ("4.3.0", "4.3"), ("4.4.0-SNAPSHOT", "4.3"), ("4.2.1-amzn-0", "4.2"), ("4.10.0", "4.3"), ("5.0.0", "4.3")])
+def test_which_version_of_spark_the_operator_is_compiled_for(tmp_path, spark, nearest):
+    (tmp_path / f"spark-catalyst_2.13-{spark}.jar").touch()
+    assert jvm_build._nearest(["4.3", "4.1", "4.2"], tmp_path) == nearest
+
+
+@pytest.mark.further
+@needs_javac
+@pytest.mark.parametrize(("call", "there"), [("exec.right()", True), ("exec.lost()", False)])
+def test_a_spark_without_a_method_has_no_operator(monkeypatch, tmp_path, call, there):
+    monkeypatch.setenv("SPARKCEP_CACHE_DIR", str(tmp_path))
+    calls, found = "versions/Inherited.java", jvm_build._sources(jvm_build._spark_jars(None))
+    monkeypatch.setattr(jvm_build, "_sources", lambda jars: found | {calls: found[calls].replace("exec.left()", call)})
+    assert ("org/sparkcep/MatchStateExec.class" in zipfile.ZipFile(jvm_build.extension_jar()).namelist()) == there
+
+
 @pytest.mark.slow
 @needs_javac
 def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
@@ -390,7 +406,8 @@ def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
     assert jvm_build.extension_jar() == tmp_path / f"sparkcep-{os.geteuid()}" / jar.name
     jar.parent.chmod(0o755)
     monkeypatch.setattr(jvm_build, "_RELEASE", "21")
-    assert jvm_build._fingerprint(jvm_build._sources(), jvm_build._spark_jars(None)) not in jar.name
+    jars = jvm_build._spark_jars(None)
+    assert jvm_build._jar_name(jvm_build._sources(jars), jars) != jar.name
 
 
 @needs_javac
@@ -457,7 +474,7 @@ def test_rewrite_server_protocol():
 
 
 def test_java_and_python_name_the_same_functions():
-    source = jvm_build._sources()["PythonFunctions.java"]
+    source = jvm_build._sources(jvm_build._spark_jars(None))["PythonFunctions.java"]
     named = re.findall(r'"(\w+)"', re.search(r"SCALARS = \{(.*?)\}", source)[1])
     assert named == list(GRAPH_FUNCTIONS)
 

@@ -366,6 +366,8 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     assert found == [("A", 10, 9), ("A", 9, 8), ("A", 8, 7), ("B", 5, 4)]
     parser = spark._jsparkSession.sessionState().sqlParser()
     for block in re.findall(r"```text\n((?:MERGE|CREATE) .*?)```", page, re.S):
+        if "AUTO CDC" in block and spark.version < "4.3":
+            continue
         assert re.search("MergeInto|AutoCdcInto|CreateStreamingTableAsSelect", parser.parsePlan(block).toString())
     line = re.search(r"```\n(MatchRecognize match_recognize\(.*\))\n```", page)[1]
     assert line.partition("(")[2].rstrip(")") in told

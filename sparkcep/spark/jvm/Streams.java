@@ -52,7 +52,8 @@ final class Streams {
   static final String STATEMENT = "sparkcep.statement"; // metadata of the operator's last column
   static final int STATE_FORMAT = 2; // of the values in the state store
   private static final String PARENT = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec";
-  private static final int PARAMETERS = 17; // of its constructor in the version that the operator was written for
+  private static final String VERSION = "org.sparkcep.SparkVersion"; // of the Spark that the operator is compiled for
+  private static final int TOLD = 12; // parameters of the operator that its plan knows
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
   private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
@@ -304,10 +305,20 @@ final class Streams {
     try {
       ClassLoader loader = Streams.class.getClassLoader();
       Class<?> parent = Class.forName(PARENT, false, loader);
-      boolean same = java.util.Arrays.stream(parent.getConstructors()).anyMatch(c -> c.getParameterCount() == PARAMETERS);
+      int parameters = parameters();
+      boolean same = java.util.Arrays.stream(parent.getConstructors()).anyMatch(c -> c.getParameterCount() == parameters);
       return same && Class.forName(OPERATOR, true, loader).getSuperclass() == parent;
     } catch (ClassNotFoundException | LinkageError e) {
       return false;
+    }
+  }
+
+  /** How many parameters Spark's operator has in the version for which ours is compiled; 0 where it is compiled for none. */
+  private static int parameters() {
+    try {
+      return Class.forName(VERSION, true, Streams.class.getClassLoader()).getDeclaredField("PARAMETERS").getInt(null);
+    } catch (ReflectiveOperationException e) {
+      return 0;
     }
   }
 
@@ -507,11 +518,14 @@ final class Streams {
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
         PythonFunctions.TABLE_FUNCTION, function, schema, MatchStrategy.seq(lines), MAP_ARROW_ITER, true);
     ship();
-    Object operator = PythonFunctions.construct(
-        OPERATOR, udf, MatchStrategy.seq(parts.keys()), MatchStrategy.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
-        org.apache.spark.sql.streaming.TimeMode.EventTime(), Option.empty(), Option.empty(), Option.empty(), Option.empty(), Option.empty(),
+    List<Object> given = new ArrayList<>(List.of(
+        udf, MatchStrategy.seq(parts.keys()), MatchStrategy.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
+        org.apache.spark.sql.streaming.TimeMode.EventTime()));
+    given.addAll(java.util.Collections.nCopies(parameters() - TOLD, Option.empty())); // what Spark sets for each micro-batch
+    given.addAll(List.of(
         org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark.UserFacingDataType$.MODULE$.PANDAS(), child, true, false, tables,
-        MatchStrategy.seq(List.<Attribute>of()), new StructType());
+        MatchStrategy.seq(List.<Attribute>of()), new StructType()));
+    Object operator = PythonFunctions.construct(OPERATOR, given.toArray());
     return (SparkPlan) operator;
   }
 

@@ -90,9 +90,8 @@ final class KeptStates {
       StateStoreProvider provider = StateStoreProvider$.MODULE$.createAndInit(
           id, keys, MatchStateExec.valueSchema(), encoder, true, stores, hadoop.value(), false, Option.empty());
       atEnd(context -> provider.close());
-      ReadStateStore store = provider.getReadStore(version, Option.empty());
-      atEnd(context -> store.release()); // the last listener is called first
-      store.registerColFamily(MatchStateExec.STATE, keys, MatchStateExec.valueSchema(), encoder, false, false);
+      ReadStateStore store = SparkVersion.opened(provider, version, MatchStateExec.STATE, keys, MatchStateExec.valueSchema(), encoder);
+      atEnd(context -> store.abort()); // the last listener is called first
       StateStoreIterator<UnsafeRowPair> pairs = store.iterator(MatchStateExec.STATE);
       atEnd(context -> pairs.close());
       return new Iterator<>() {

@@ -26,7 +26,6 @@ import org.apache.spark.sql.catalyst.plans.physical.UnspecifiedDistribution$;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
-import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorCustomMetric;
@@ -79,8 +78,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final String KEYS = "keysSearched";
   private static final String ENGINE = "engineTimeMs";
   private static final String TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows";
-  private static final int CHILD = 11; // among the constructor's parameters
-  private static final int TABLES = 14;
+  private static final int CHILD = SparkVersion.PARAMETERS - 6; // among the constructor's parameters
+  private static final int TABLES = SparkVersion.PARAMETERS - 3;
   private static final int TOGETHER = 1024; // so many states are read at once
 
   public MatchStateExec(
@@ -92,6 +91,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         initialSchema);
   }
 
+  /** Of Spark 4.1, which has no time of the micro-batch before. */
+  public MatchStateExec(
+      Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
+      Option<Object> batchTime, Option<Object> late, Option<Object> eviction, Enumeration.Value facing, SparkPlan child,
+      boolean streaming, boolean hasInitial, SparkPlan initial, Seq<Attribute> initialGrouping, StructType initialSchema) {
+    super(
+        function, grouping, out, mode, TimeMode.None(), info, batchTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping, initialSchema);
+  }
+
   /** Spark sets what the operator needs of a micro-batch through this method of its own class. */
   @Override
   public TransformWithStateInPySparkExec copy(
@@ -101,6 +109,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return new MatchStateExec(
         function, grouping, out, mode, time, info, batchTime, beforeTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping,
         initialSchema);
+  }
+
+  @Override
+  public TransformWithStateInPySparkExec copy(
+      Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
+      Option<Object> batchTime, Option<Object> late, Option<Object> eviction, Enumeration.Value facing, SparkPlan child,
+      boolean streaming, boolean hasInitial, SparkPlan initial, Seq<Attribute> initialGrouping, StructType initialSchema) {
+    return new MatchStateExec(
+        function, grouping, out, mode, time, info, batchTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping, initialSchema);
   }
 
   /** Spark's own class keeps the second child as it is where that is no initial state. */
@@ -212,8 +229,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   @Override
   public scala.collection.immutable.List<StateSchemaValidationResult> validateAndMaybeEvolveStateSchema(Configuration conf, long batchId, int version) {
     StatementFile.check(getStateInfo(), output().last().metadata().getString(Streams.STATEMENT), batchId, conf);
-    return validateAndWriteStateSchema(
-        conf, batchId, version, getStateInfo(), stateSchemaDirPath(Option.empty()), session(), operatorStateMetadataVersion(), "unsaferow", false);
+    return SparkVersion.written(this, conf, batchId, version);
   }
 
   @Override
@@ -286,9 +302,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     for (StructField field : sent().fields()) {
       sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python knows them by their places
     }
-    return new MapInBatchEvaluatorFactory(
-        output(), MatchStrategy.seq(chained), sent, function.dataType(), conf().arrowMaxRecordsPerBatch(), function.evalType(), conf().sessionLocalTimeZone(),
-        conf().arrowUseLargeVarTypes(), ArrowPythonRunner.getPythonRunnerConfMap(conf()), pythonMetrics(), Option.empty(), Option.empty());
+    return SparkVersion.evaluators(this, MatchStrategy.seq(chained), sent);
   }
 
   /** Appends late rows to their table, where there is one. */
@@ -525,7 +539,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private void readStates() {
       for (int from = 0; from < keys.size(); from += TOGETHER) {
         UnsafeRow[] some = keys.subList(from, Math.min(from + TOGETHER, keys.size())).toArray(new UnsafeRow[0]);
-        Iterator<UnsafeRow> found = store.multiGet(some, STATE);
+        Iterator<UnsafeRow> found = SparkVersion.values(store, some, STATE);
         while (found.hasNext()) {
           UnsafeRow value = found.next();
           if (value != null && value.getInt(0) != FORMAT) {

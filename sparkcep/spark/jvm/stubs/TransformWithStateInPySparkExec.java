@@ -16,12 +16,14 @@ import scala.*;
 import scala.collection.Iterator;
 import scala.collection.immutable.*;
 /**
- * Signatures of Spark 4.3 only, to compile against: javac refuses to extend the Scala class (a final bridge with an erased type),
- * the JVM does not. It is not put into the jar.
+ * Signatures of Spark 4.1 to 4.3 only, to compile against: javac refuses to extend the Scala class (a final bridge with an erased
+ * type), the JVM does not. Of the two constructors and copies a Spark has one. It is not put into the jar.
  */
 public abstract class TransformWithStateInPySparkExec extends SparkPlan {
   public TransformWithStateInPySparkExec(Expression f, Seq<Attribute> g, Seq<Attribute> o, OutputMode m, TimeMode t, Option<StatefulOperatorStateInfo> i, Option<Object> a, Option<Object> b, Option<Object> c, Option<Object> d, Enumeration.Value e, SparkPlan ch, boolean s, boolean h, SparkPlan init, Seq<Attribute> ig, StructType is) {}
+  public TransformWithStateInPySparkExec(Expression f, Seq<Attribute> g, Seq<Attribute> o, OutputMode m, TimeMode t, Option<StatefulOperatorStateInfo> i, Option<Object> a, Option<Object> c, Option<Object> d, Enumeration.Value e, SparkPlan ch, boolean s, boolean h, SparkPlan init, Seq<Attribute> ig, StructType is) {}
   public TransformWithStateInPySparkExec copy(Expression f, Seq<Attribute> g, Seq<Attribute> o, OutputMode m, TimeMode t, Option<StatefulOperatorStateInfo> i, Option<Object> a, Option<Object> b, Option<Object> c, Option<Object> d, Enumeration.Value e, SparkPlan ch, boolean s, boolean h, SparkPlan init, Seq<Attribute> ig, StructType is) { return null; }
+  public TransformWithStateInPySparkExec copy(Expression f, Seq<Attribute> g, Seq<Attribute> o, OutputMode m, TimeMode t, Option<StatefulOperatorStateInfo> i, Option<Object> a, Option<Object> c, Option<Object> d, Enumeration.Value e, SparkPlan ch, boolean s, boolean h, SparkPlan init, Seq<Attribute> ig, StructType is) { return null; }
   public Expression functionExpr() { return null; }
   public Seq<Attribute> groupingAttributes() { return null; }
   public Seq<Attribute> output() { return null; }
@@ -42,7 +44,6 @@ public abstract class TransformWithStateInPySparkExec extends SparkPlan {
   public Map<String, StateStoreColFamilySchema> getColFamilySchemas(boolean b) { return null; }
   public Map<String, TransformWithStateVariableInfo> getStateVariableInfos() { return null; }
   public List<StateSchemaValidationResult> validateAndMaybeEvolveStateSchema(Configuration c, long b, int v) { return null; }
-  public List<StateSchemaValidationResult> validateAndWriteStateSchema(Configuration c, long b, int v, StatefulOperatorStateInfo i, org.apache.hadoop.fs.Path p, org.apache.spark.sql.SparkSession s, int m, String e, boolean x) { return null; }
   public org.apache.hadoop.fs.Path stateSchemaDirPath(Option<String> o) { return null; }
   public int operatorStateMetadataVersion() { return 0; }
   public boolean supportsSchemaEvolution() { return false; }
