@@ -46,9 +46,9 @@ class Short:
 
 @dataclass(frozen=True)
 class Held:
-    """Matches that are found and not told yet: the best ones of bundles that may go on, one of a partition at most, or matches whose
-    number is not known. ``found``: without paths; ``missing``: the names of the variables that each lacks. int64: the rows of the
-    ``first`` and the ``last`` match point, ``sizes``: how many these are, ``left``: checks left out up to the last one; float64
+    """Matches that are found and not told yet: the best ones of bundles that may go on, one of a partition at most, or matches
+    whose number is not known. ``found``: without paths; ``missing``: the names of the variables that each lacks. int64: the rows of
+    the ``first`` and the ``last`` match point, ``sizes``: how many these are, ``left``: checks left out up to the last one; float64
     ``coverage``."""
 
     found: Found
@@ -94,11 +94,12 @@ NOTHING_SHORT = Short(_NONE, _NONE, np.zeros(0), np.zeros(0, dtype=np.uint8))
 class Open:
     """Where the search stands in partitions that go on, of which the kept rows are.
 
-    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``, the
-    position of the row behind these; ``number`` of the last match; ``lone``, how many rows stand apart in front of the others, which
-    follow one another; ``intervals`` and ``steps``, in how many intervals of the window the vectors, and the states of agents, are told.
-    ``worn``, how many of the kept rows are no more in the last window; ``floors`` int64 (partitions, variables): see
-    :class:`sparkcep.search.parked.Parked`. ``places`` int64: positions of the rows that stand apart. ``short``, ``lists`` and ``held`` count rows over all kept ones."""
+    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
+    the position of the row behind these; ``number`` of the last match; ``lone``, how many rows stand apart in front of the others,
+    which follow one another; ``intervals`` and ``steps``, in how many intervals of the window the vectors, and the states of
+    agents, are told. ``worn``, how many of the kept rows are no more in the last window; ``floors`` int64 (partitions, variables):
+    see :class:`sparkcep.search.parked.Parked`. ``places`` int64: positions of the rows that stand apart. ``short``, ``lists`` and
+    ``held`` count rows over all kept ones."""
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
@@ -129,8 +130,8 @@ class Open:
         return ranges(chunk.offsets[:-1], self.rows)
 
     def lists_in(self, chunk: Chunk, intervals: int, steps: int) -> Kept:
-        """What the kernel goes on from in a chunk. What is told in other intervals of the window than these is not known any more: of
-        vectors their places and costs still are."""
+        """What the kernel goes on from in a chunk. What is told in other intervals of the window than these is not known any more:
+        of vectors their places and costs still are."""
         lists, parts = self.lists, np.arange(len(self.rows))
         other, unlike = self.intervals != intervals, self.steps != steps
         lists = without(lists, L_VECTORS, parts[other])
@@ -163,8 +164,8 @@ class BudgetForm:
     _match = 8  # numbers of a match that is held
 
     def __init__(self, net: tuple[np.ndarray, ...], edges: int, nodes: int, kinds: int, standings: int, variables: tuple[str, ...]) -> None:
-        """``net``: the arrays by which edges, places and costs, and what agents stand at, are numbered; how many ``edges`` and ``nodes``
-        there are, ``kinds`` (places and costs) and ``standings``."""
+        """``net``: the arrays by which edges, places and costs, and what agents stand at, are numbered; how many ``edges`` and
+        ``nodes`` there are, ``kinds`` (places and costs) and ``standings``."""
         text = hashlib.sha256(b"".join(a.tobytes() for a in net))
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
         self.edges, self.nodes, self.kinds, self.standings, self.variables = edges, nodes, kinds, standings, variables

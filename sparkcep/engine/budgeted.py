@@ -215,8 +215,8 @@ def lost() -> MatchRuntimeError:
 
 
 def windows_open(task: Task, chunk: Chunk, places: Measured, stand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over a stream, int64 (partitions): of each the first row whose window a row not searched yet may enter, and the first one that is
-    no farther from such a row than the window's size; ``stand``: the first row not searched."""
+    """Over a stream, int64 (partitions): of each the first row whose window a row not searched yet may enter, and the first one
+    that is no farther from such a row than the window's size; ``stand``: the first row not searched."""
     low, high = chunk.offsets[:-1], chunk.offsets[1:]
     next = next_places(task.plan.windows[0], chunk, places, np.arange(chunk.parts), stand)
     bound = np.repeat(next, high - low)
@@ -306,8 +306,8 @@ class Search(SideBySide):
         return Kept(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
 
     def floors(self, parts: np.ndarray) -> np.ndarray:
-        """int64 (partitions, variables): of those that may not stand before a match the position behind the last row before ``near``
-        at which each stood."""
+        """int64 (partitions, variables): of those that may not stand before a match the position behind the last row before
+        ``near`` at which each stood."""
         hindering, letters, chunk = self.search.hindering, self.data.rows.letters, self.chunk
         found = self.parked.floors[parts].copy()
         if hindering is None or not hindering.before:

@@ -1,9 +1,9 @@
 """Approximate matches under BUDGET n CHECKS over partitions that never end.
 
-A row is searched once, by the runs that those before it have left, which are kept (:mod:`sparkcep.engine.budget_state`). Kept are the
-rows of one window, too: from these runs stand again, and over them COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() range. A match is told
-with its last row, but a bundle when no match point can join it, and matches that are numbered in the order of their first rows when no
-match to come can begin before them.
+A row is searched once, by the runs that those before it have left, which are kept (:mod:`sparkcep.engine.budget_state`). Kept are
+the rows of one window, too: from these runs stand again, and over them COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() range. A match
+is told with its last row, but a bundle when no match point can join it, and matches that are numbered in the order of their first
+rows when no match to come can begin before them.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class BudgetedStream:
         return work.left()
 
     def dues(self, time: np.ndarray, open: Open, size: int, watermark: int) -> np.ndarray:
-        """int64 (partitions): the watermark at which no row is kept of a partition if none comes, or one of its matches is told, the
-        largest number where that is never; ``time`` of the kept rows, ``size`` of the window."""
+        """int64 (partitions): the watermark at which no row is kept of a partition if none comes, or one of its matches is told,
+        the largest number where that is never; ``time`` of the kept rows, ``size`` of the window."""
         due = np.full(len(open.rows), NOTHING_DUE)
         some = np.flatnonzero(open.rows)
         last = time[np.cumsum(open.rows)[some] - 1] + size
@@ -120,8 +120,8 @@ class _Call:
         return found
 
     def _described(self, found: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray) -> Held:
-        """Matches with what is told of them: ``left`` and ``coverage`` of the rows from the windows before the ``first`` match points
-        on."""
+        """Matches with what is told of them: ``left`` and ``coverage`` of the rows from the windows before the ``first`` match
+        points on."""
         missing = found.by_event.get("missing")
         if missing is None:
             missing = self.reporter.missing(found.events, found.paths)

@@ -117,8 +117,8 @@ class SideBySide(Round):
         return np.concatenate([self.windows[:1], self.windows[1:] << fronts.BEGINS])
 
     def ends_by_begin(self) -> np.ndarray:
-        """The same where runs are told apart whose groups began at other times: whether their windows end at one row depends on rows
-        that come later."""
+        """The same where runs are told apart whose groups began at other times: whether their windows end at one row depends on
+        rows that come later."""
         begins = np.arange(self.chunk.rows)
         found = SideBySide._ends(self)
         for window, ends in zip(self.task.plan.windows[1:], found[1:], strict=True):

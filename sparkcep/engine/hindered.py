@@ -23,8 +23,8 @@ NO_HINDERS = searching.Hinders(
 
 class Hindering:
     """What of a clause's negations does not depend on rows. ``apart``: no two runs are one, because a negated condition looks at
-    the match; ``before``: mask of the others that may stand before the first row; ``begins`` and ``closing`` uint8 (nodes): one stands before the first row, or behind the last one of a match to
-    come."""
+    the match; ``before``: mask of the others that may stand before the first row; ``begins`` and ``closing`` uint8 (nodes): one
+    stands before the first row, or behind the last one of a match to come."""
 
     def __init__(self, prepared: Prepared) -> None:
         self.net = net = prepared.strategy.automaton

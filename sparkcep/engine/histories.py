@@ -68,8 +68,8 @@ class HistoryReader:
         self.read = self._prepared(rows)
 
     def told(self, chunk: Chunk) -> tuple[searching.Told, Promises]:
-        """The vectors of the history, and how promising they are, of which nothing is counted yet. Where no rows of it were taken the
-        first chunk of a task brings them. Raises MatchRuntimeError for one that is none, or of another clause."""
+        """The vectors of the history, and how promising they are, of which nothing is counted yet. Where no rows of it were taken
+        the first chunk of a task brings them. Raises MatchRuntimeError for one that is none, or of another clause."""
         if self.read is None:
             values = chunk.columns[self.column]
             self.take((values[0].as_py() if len(values) else None) or [])

@@ -38,7 +38,8 @@ class Reporter:
         return measured(window, chunk.columns.get(window.order), chunk.positions, self.descending)
 
     def by_event(self, events: np.ndarray, paths: np.ndarray, missing: pa.Array | None = None) -> dict[str, pa.Array]:
-        """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match. ``missing``: the names, where paths are not known."""
+        """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match. ``missing``: the names, where paths are not
+        known."""
         out = {"kind": self._kinds}
         none = events[:, E_ROWS] < 0
         if "errors" in self._asked:

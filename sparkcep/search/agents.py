@@ -38,8 +38,9 @@ class Agents(NamedTuple):
     the standing of a run that took a row by each, NONE where nothing goes on. ``intervals`` of the window; ``first`` int64 (places
     and costs): where their values begin; ``values`` float64 and ``tries`` int64, of each action in each state; ``owner`` int64,
     likewise: the partition that they are of. ``alive`` int64 (MOST, AGENT_FIELDS) and ``earned`` float64 (MOST): the agents, oldest
-    first, and the reward of their last action; ``begun`` int64 (places and costs): how many began there. ``value_bits``, ``earned_bits``: ``values`` and ``earned`` as
-    int64; ``met`` int64: the actions that were tried in the partition, ``many`` int64 (1): how many these are."""
+    first, and the reward of their last action; ``begun`` int64 (places and costs): how many began there. ``value_bits``,
+    ``earned_bits``: ``values`` and ``earned`` as int64; ``met`` int64: the actions that were tried in the partition, ``many`` int64
+    (1): how many these are."""
 
     wanted: bool
     need: int

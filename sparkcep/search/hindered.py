@@ -28,9 +28,9 @@ class Hinders(NamedTuple):
     int32 (variables, rows + 1): of those, as in :class:`sparkcep.search.walk.Negated`; ``backs`` int64 (rows): the first row inside
     a window that ends with each; ``windows``: how many there are; ``first`` int64 (nodes + 1): the edges of each node; ``crossed``
     int64 (nodes): local negations that edges from there to a next row cross; ``closing`` uint8 (nodes): whether a negation may
-    stand behind the last row of a match to come. ``floor`` int64 (variables + 2): of the partition at hand, behind which row nothing
-    that is gone hinders a match to begin, the partition's first row, and the first one of the buffer that is looked at: rows that are
-    gone count before 0."""
+    stand behind the last row of a match to come. ``floor`` int64 (variables + 2): of the partition at hand, behind which row
+    nothing that is gone hinders a match to begin, the partition's first row, and the first one of the buffer that is looked at:
+    rows that are gone count before 0."""
 
     some: bool
     late: bool

@@ -1,9 +1,9 @@
 """Runs under a budget between two calls: what is written of those of a partition that goes on, and how its search stands again.
 
 Of a run its rows and the edges by which it took them are written, and nothing that follows from these: the values that conditions
-read, the windows of groups and what may yet hinder it are found again by letting the run take its rows once more. A run whose window
-no row to come can enter is not written. Beside the runs are what the partition has shown of vectors (:mod:`sparkcep.search.promises`)
-and what agents have learnt (:mod:`sparkcep.search.agents`).
+read, the windows of groups and what may yet hinder it are found again by letting the run take its rows once more. A run whose
+window no row to come can enter is not written. Beside the runs are what the partition has shown of vectors
+(:mod:`sparkcep.search.promises`) and what agents have learnt (:mod:`sparkcep.search.agents`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sparkcep.search.memo import mixed
 from sparkcep.search.promises import P_PART, P_REACHED, P_TRIED
 from sparkcep.search.vectors import code_of
 
-# the lists of each partition: entries of runs (row, edge, entry before), runs in the order of their nodes (last entry), vectors (code,
-# tries, match points), places and costs (number, tries, match points), agents (last entry, standing, action, reward), values of their
-# actions (place, tries, value), and how many agents began at a place and cost
+# the lists of each partition: entries of runs (row, edge, entry before), runs in the order of their nodes (last entry), vectors
+# (code, tries, match points), places and costs (number, tries, match points), agents (last entry, standing, action, reward), values
+# of their actions (place, tries, value), and how many agents began at a place and cost
 L_ENTRIES, L_RUNS, L_VECTORS, L_SUMS, L_AGENTS, L_VALUES, L_BEGUN, LISTS = range(8)
 WIDTHS = (3, 1, 3, 3, 4, 3, 2)
 

@@ -27,7 +27,8 @@ class Promises(NamedTuple):
     float64 (places x costs): match points for each visit, as the history tells them; ``counts`` int64 (vectors, PROMISE_FIELDS),
     ``sums`` int64 (places x costs, PROMISE_FIELDS): what the partition at hand shows; ``best`` int64 (places x costs): 1 + a
     candidate of the row; ``promise`` float64 (candidates); ``vector`` int64 (entries): at which each row was taken. ``met`` int64
-    (vectors), ``met_kinds`` int64 (places x costs): those that were counted in the partition, ``many`` int64 (2): how many of both."""
+    (vectors), ``met_kinds`` int64 (places x costs): those that were counted in the partition, ``many`` int64 (2): how many of
+    both."""
 
     wanted: bool
     intervals: int

@@ -1,5 +1,5 @@
-"""Vectors of runs, as a history tells them (RC-ACEP, VLDB 2016, Definition 4): the place at which a run is tried, its cost so far, what
-remains of its window, and how long ago its last row was, both in intervals."""
+"""Vectors of runs, as a history tells them (RC-ACEP, VLDB 2016, Definition 4): the place at which a run is tried, its cost so far,
+what remains of its window, and how long ago its last row was, both in intervals."""
 
 from __future__ import annotations
 

@@ -175,8 +175,8 @@ class Budgeted:
 
     def answer(self, letters, times, recorded=None, values=(), turns=None) -> Answer:
         """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history.
-        ``values``: of the rows, for ``above``; ``turns``: {row: (history, points, intervals)}, another history from each of these rows
-        on."""
+        ``values``: of the rows, for ``above``; ``turns``: {row: (history, points, intervals)}, another history from each of these
+        rows on."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         promises = Promises(self, places) if self.points is not None else None
         led: set = set()

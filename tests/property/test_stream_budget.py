@@ -1,5 +1,6 @@
-"""BUDGET n CHECKS over a stream: rows in disorder, cut into micro-batches anywhere, with bytes between them, against the answer over the
-same rows in a table, and against the definition; with a history that is another one from micro-batch to micro-batch, too."""
+"""BUDGET n CHECKS over a stream: rows in disorder, cut into micro-batches anywhere, with bytes between them, against the answer
+over the same rows in a table, and against the definition; with a history that is another one from micro-batch to micro-batch,
+too."""
 
 from __future__ import annotations
 

@@ -279,8 +279,8 @@ def stream_over(plan, table: pa.Table) -> Stream:
 
 
 def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
-    """(watermark, released rows, tables of what is told) of each micro-batch over rows in disorder; ``history`` gives the rows of the
-    table of USING HISTORY, as of each, and ``next_stream`` the stream that takes its rows."""
+    """(watermark, released rows, tables of what is told) of each micro-batch over rows in disorder; ``history`` gives the rows of
+    the table of USING HISTORY, as of each, and ``next_stream`` the stream that takes its rows."""
     count = table.num_rows
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     key = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1]

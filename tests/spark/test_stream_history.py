@@ -55,8 +55,8 @@ def near(row) -> bool:
 
 
 def test_the_answer_is_that_of_the_table(spark, tmp_path, histories):
-    """Of many keys, with one history from beginning to end, by our own order and with agents; then of one column alone, of a count and
-    of one key."""
+    """Of many keys, with one history from beginning to end, by our own order and with agents; then of one column alone, of a count
+    and of one key."""
     source = tmp_path / "in"
     source.mkdir()
     rows = rows_of(5, 900)
