@@ -72,6 +72,10 @@ LAST_ROWS = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z{} EVENT SELECTION
         ((", MATCH_COUNT() AS n", "", ""), (", MATCH_GRAPH() AS n", "", ""), ["MATCH_COUNT()", "MATCH_GRAPH()"]),
         (("", "", "APPROX 1"), ("", "", "APPROX 0.5"), ["APPROX"]),
         (("", "", "APPROX 1"), (", MATCH_COUNT() AS n", "", "APPROX 1"), ["MATCH_COUNT()"]),
+        (("", "", "APPROX 1 BUDGET 3 CHECKS"), ("", "", "APPROX 1 BUDGET 4 CHECKS"), ["APPROX"]),
+        (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COMPLETE() AS c, MISSING() AS m", "", "APPROX 1 BUDGET 3 CHECKS"), []),
+        (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COVERAGE() AS c", "", "APPROX 1 BUDGET 3 CHECKS"), ["COVERAGE()"]),
+        ((", NEXT(LAST(x), 1) AS m", "", "APPROX 1 MATCH BUNDLES"), (", NEXT(LAST(x), 2) AS m", "", "APPROX 1 MATCH BUNDLES"), ["by how many rows NEXT looks behind a match"]),
         (("", "", "APPROX 1 MATCH BUNDLES"), (", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ["BUNDLE_START()"]),
         ((", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ("", "", "APPROX 1 MATCH BUNDLES"), []),
     ],
@@ -95,9 +99,10 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (TOP.format("ALL MATCHES", "(~A B C)", SLIDE, "3"), "TOP with a negation at an end of the pattern"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x = NEXT(x)"), "TOP with NEXT"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
-        (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS"), "which checks a BUDGET tries depends on all rows"),
+        (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS").replace("A B", "A ~B C"), "a negation behind the last row of a match"),
+        (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),
         (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "add REPORT CHANGES"),
-        (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it over a table of past rows"),
+        (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it of a table of past rows"),
         (LAST_ROWS.format(", median(x) AS m", "", ""), "give the values as array_agg"),
         (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "compare the rows outside of it"),
         (AUTOMATON.format("ARC a() FROM q0 TO q1 ARCS FROM arcs"), "write the arcs into the clause"),
@@ -153,6 +158,19 @@ def test_what_is_kept_and_warned_of():
 )
 def test_what_an_error_advises_streams(text):
     check_stream(make_plan(parse_clause(text)))
+
+
+@pytest.mark.parametrize(
+    "more, budget, what",
+    [
+        ("", "", []),
+        (", MATCH_NUMBER() AS n", "ALL MATCHES", ["matches that are found and not numbered, until no match to come can begin before them"]),
+        ("", "MATCH BUNDLES", ["the best match of a bundle, until no match point can join it"]),
+    ],
+)
+def test_what_is_kept_under_a_budget(more, budget, what):
+    found = kept(make_plan(parse_clause(LAST_ROWS.format(more, "", f"APPROX 1 {budget} BUDGET 3 CHECKS"))))
+    assert {"rows of the last window, until the watermark is INTERVAL '5' SECOND behind them", "which of these rows each partial match took, and what was left out at them, as long as these rows", *what} <= set(found)
 
 
 CHANGELOG = LAST_ROWS.format(", CHANGE() AS c, CHANGE_NUMBER() AS n", " ALL MATCHES CHANGES IN op REPORT CHANGES", "")

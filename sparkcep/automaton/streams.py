@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
 from sparkcep.automaton.net import ACCEPT, E_NOT, E_VAR
 from sparkcep.automaton.strategy import (
+    BUDGETED,
     BUNDLED,
     BY_COST,
     CHEAPEST,
@@ -20,10 +23,11 @@ from sparkcep.automaton.strategy import (
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.checked import read
+from sparkcep.plan.costs import ALL, BUNDLES
 from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import ALL_ROWS, Window, has, walk
+from sparkcep.plan.records import ALL_ROWS, Budget, Window, has, walk
 
 IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
@@ -45,6 +49,8 @@ def check_stream(plan: Plan) -> None:
     if plan.ranking is not None and plan.ranking.top and plan.slide is None:
         raise _wrong(plan, "TOP k without SLIDE ranks a partition as a whole, which a stream never ends; rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
     strategy = placed_strategy(plan)
+    if strategy.search == BUDGETED:
+        _check_budget(plan, strategy)
     if strategy.question in _QUESTIONS:
         _check_last_rows(plan, strategy)
     if plan.ranking is not None and plan.ranking.top:
@@ -54,7 +60,7 @@ def check_stream(plan: Plan) -> None:
         _check_idle(plan)
     if window.kind == NUMBER:
         message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
-        raise _wrong(plan, message, window=window)
+        raise _wrong(plan, message, at=window)
     for what, there in (("ALL MATCHES", plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
         if there and window.kind == NO_WINDOW and not plan.idle:
             message = f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}"
@@ -68,7 +74,7 @@ def _check_idle(plan: Plan) -> None:
         return
     if window.kind != MICROS or Fraction(window.size) > plan.idle:
         message = f"with {IDLE} shorter than WINDOW, two sessions of a key would have rows in one sliding window, of which TOP k ranks the matches together; set it to WINDOW's size or more"
-        raise _wrong(plan, message if window.kind == MICROS else f"with {IDLE} TOP k ranks windows of time; write WINDOW INTERVAL '...', or leave the setting out", window=window)
+        raise _wrong(plan, message if window.kind == MICROS else f"with {IDLE} TOP k ranks windows of time; write WINDOW INTERVAL '...', or leave the setting out", at=window)
 
 
 def check_table(plan: Plan) -> None:
@@ -93,7 +99,7 @@ def _check_changes(plan: Plan) -> None:
 def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where what ends at a row is told otherwise than row by row."""
     window, what = window_of(plan), _QUESTIONS[strategy.question]
-    incremental = strategy.search == PROXIES
+    incremental = strategy.search in (PROXIES, BUDGETED)
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
     if incremental:
@@ -109,6 +115,18 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     ):
         if there:
             raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
+
+
+def _check_budget(plan: Plan, strategy: Strategy) -> None:
+    """Raises ClauseError where under a BUDGET a negation looks where a stream cannot."""
+    net, budget = strategy.automaton, plan.approximate.budget
+    before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
+    for there, which in (
+        (net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any(), "a negation behind the last row of a match (of variables behind it, which may be missing, too)"),
+        (any(before >> v & 1 for v, _ in strategy.groups), "a negated group before the first row of a match (of variables before it, which may be missing, too)"),
+    ):
+        if there:
+            raise _wrong(plan, f"{which} does not stream under a BUDGET yet; give variables beside it WEIGHTS above what APPROX allows, or leave BUDGET out", UNSUPPORTED, budget)
 
 
 _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}
@@ -149,12 +167,8 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
     return [
         (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
         (
-            "MATCH HISTORY counts what all rows of a partition led to, which is not known before its end; record it over a table of past rows",
+            "MATCH HISTORY numbers bundles over all rows of all partitions, which a stream never has; record it of a table of past rows, from time to time as in foreachBatch",
             approximate is not None and approximate.report == HISTORY,
-        ),
-        (
-            "which checks a BUDGET tries depends on all rows of the partition before, of which a stream keeps those of a WINDOW alone; leave BUDGET out, which over a stream "
-            "tells every match, or match over a table", approximate is not None and approximate.budget is not None,
         ),
         (
             "a condition in which Spark computes a function of several rows needs whole partitions; compute what it takes of one row in the function, and compare the rows outside of "
@@ -188,7 +202,7 @@ def kept(plan: Plan) -> list[str]:
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
-    searched_again = strategy.question in _QUESTIONS and strategy.search != PROXIES
+    searched_again = strategy.search == BUDGETED or (strategy.question in _QUESTIONS and strategy.search != PROXIES)
     what = "rows of the last window" if searched_again else "rows of a match under way"
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
@@ -201,6 +215,8 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"{what}, until rows of its key end it, or the key is idle: there is no WINDOW" if plan.idle else f"{what}, until rows of its key end it: there is no WINDOW")
     else:
         lines.append(f"{what}, until {window.size} rows of its key have come")
+    if strategy.search == BUDGETED:
+        lines += _kept_of_budget(plan, ever)
     if plan.automaton is not None and plan.automaton.expires:
         lines.append("of such a key, up to when its arcs ON EXPIRY were taken")
     if plan.changes is not None:
@@ -221,6 +237,18 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"that it had rows, {ever}: ^ holds for the first alone")
     if plan.idle:
         lines.append("of a key of which any of this is kept, the time of its last row")
+    return lines
+
+
+def _kept_of_budget(plan: Plan, ever: str) -> list[str]:
+    approx = plan.approximate
+    lines = ["which of these rows each partial match took, and what was left out at them, as long as these rows"]
+    if approx.report == ALL and plan.numbered:
+        lines.append("matches that are found and not numbered, until no match to come can begin before them")
+    if approx.budget.history and not approx.budget.published:
+        lines.append(f"how often each vector was tried and led to a match point, {ever}")
+    if approx.budget.explore:
+        lines.append(f"what agents have learnt, {ever}")
     return lines
 
 
@@ -255,6 +283,9 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         found.append("MEASURES, of which some rows were told under REPORT CHANGES")
     if _back(now, now) > _back(before, now):  # the rows are not there
         found.append("by how many rows PREV looks behind a match")
+    bundled = (now.get("approximate") or {}).get("report") == BUNDLES
+    if bundled and _ahead(now) > _ahead(before):  # neither are those between the rows of a bundle's best match
+        found.append("by how many rows NEXT looks behind a match")
     return list(dict.fromkeys(found))
 
 
@@ -266,8 +297,8 @@ def _placeless(value: object) -> object:
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 
 
-# what is kept is searched in another way, or positions are counted
-_TOLD = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()"}
+# what is kept is searched in another way, positions are counted, or a figure of each row is kept
+_TOLD = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()", "coverage": "COVERAGE()"}
 
 
 def _top(plan: dict) -> int:
@@ -288,6 +319,11 @@ def _back(plan: dict, now: dict) -> int:
     if now.get("automaton") or now.get("approximate") or now.get("changes"):
         return max([0, *(-physical for physical, _ in looks)])
     return behind_leaves(read(tuple, now["pattern"]), len(now["variables"]), looks)
+
+
+def _ahead(plan: dict) -> int:
+    """How many rows ahead the measures of a plan look."""
+    return max([0, *(leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls"))])
 
 
 def _reach(plan: Plan) -> tuple[int, int]:
@@ -316,9 +352,9 @@ def window_of(plan: Plan) -> Window:
     return plan.windows[0] if plan.windows else Window(NO_WINDOW, "", "", 0, 0, "")
 
 
-def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, window: Window | None = None) -> ClauseError:
-    if window is not None and window.line:
-        place = {"line": window.line, "column": window.column, "fragment": window.text}
+def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, at: Window | Budget | None = None) -> ClauseError:
+    if at is not None and at.line:
+        place = {"line": at.line, "column": at.column, "fragment": at.text}
     else:
         place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
     return ClauseError("STREAM", message, sqlstate=sqlstate, **place)

@@ -17,7 +17,7 @@ MAX_VALUES = 1 << 20  # of actions in states
 _NONE = np.zeros(0, dtype=np.int64)
 NO_AGENTS = exploring.Agents(
     False, 0, np.zeros((0, exploring.STANDING_FIELDS), dtype=np.int64), np.zeros((0, exploring.OPTION_FIELDS), dtype=np.int64), np.zeros(0), _NONE, _NONE, 1, _NONE, np.zeros(0), _NONE, _NONE,
-    np.zeros((0, exploring.AGENT_FIELDS), dtype=np.int64), np.zeros(0), _NONE,
+    np.zeros((0, exploring.AGENT_FIELDS), dtype=np.int64), np.zeros(0), *(5 * [_NONE]),
 )  # fmt: skip
 
 
@@ -101,8 +101,10 @@ class Explorer:
         g = max(d for d in range(1, intervals + 1) if intervals % d == 0 and (d == 1 or own.sum() * d * d <= MAX_VALUES))
         size = int(own.sum()) * g * g
         standings = np.array([self.rows[i] for i in range(len(self.rows))], dtype=np.int64).reshape(-1, exploring.STANDING_FIELDS)
+        values, earned = np.zeros(size), np.zeros(exploring.MOST)
         return exploring.Agents(
             True, self.courses.distance[0], standings, np.array(self.options, dtype=np.int64).reshape(-1, exploring.OPTION_FIELDS), np.array(self.rewards), np.array(self.edges, dtype=np.int64), self.behind, g,
-            np.concatenate([[0], np.cumsum(own * g * g)]).astype(np.int64), np.zeros(size), np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int64),
-            np.zeros((exploring.MOST, exploring.AGENT_FIELDS), dtype=np.int64), np.zeros(exploring.MOST), np.zeros(kinds, dtype=np.int64),
+            np.concatenate([[0], np.cumsum(own * g * g)]).astype(np.int64), values, np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int64),
+            np.zeros((exploring.MOST, exploring.AGENT_FIELDS), dtype=np.int64), earned, np.zeros(kinds, dtype=np.int64),
+            values.view(np.int64), earned.view(np.int64), np.zeros(size, dtype=np.int64), np.zeros(1, dtype=np.int64),
         )  # fmt: skip

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from sparkcep.automaton.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.automaton.strategy import BUDGETED
+from sparkcep.columns.arrays import ranges
 from sparkcep.engine.agents import NO_AGENTS, Explorer
+from sparkcep.engine.budget_state import Open, empty_lists
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room, doubled
 from sparkcep.engine.found import WITH_ERRORS, Found
@@ -24,20 +26,25 @@ from sparkcep.engine.runs import empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.totals import MILLIONTHS
 from sparkcep.engine.unbudgeted import Plainly, tells_ways
-from sparkcep.engine.windows import Measured, float_size, window_measure
-from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.engine.windows import Measured, float_size, next_places, window_measure
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.costs import ALL
 from sparkcep.search import budgeted as searching
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
+from sparkcep.search.cargo import Runs
 from sparkcep.search.chains import NONE
 from sparkcep.search.finished import TOO_LONG
 from sparkcep.search.hindered import KEYS
+from sparkcep.search.parked import L_AGENTS, L_ENTRIES, L_RUNS, LISTS, Kept, Parked
+from sparkcep.search.vectors import Clock
 
 ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
 _TOP = 1 << 62
-_NO_CLOCK = searching.Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
+_NO_LISTS = empty_lists(0)
+_WHOLE = Parked(False, _NO_LISTS, _NO_LISTS, np.zeros((0, 0), dtype=np.int64), *(4 * [np.zeros(0, dtype=np.int64)]))  # of partitions that are there as a whole
+_NO_CLOCK = Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
 
 
 def budget_net(prepared: Prepared, proxies: bool, hindering: Hindering | None) -> searching.BudgetNet:
@@ -98,7 +105,8 @@ class Budgeted:
 
     order = np.int64(searching.PLAIN)
 
-    def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
+    def __init__(self, task: Task, reporter: Reporter, tables: Tables, *, retelling: bool | None = None) -> None:
+        """``retelling``: whether ways to one match are told apart as without the budget; by default where a measure tells them."""
         self.task, self.reporter, self.tables = task, reporter, tables
         approx = task.plan.approximate
         assert approx is not None
@@ -108,7 +116,7 @@ class Budgeted:
         self.hindering = Hindering(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.hindering)
         # where negations are, all matches are gone through without a budget, which no budget pays
-        self.retelling = self.hindering is None and tells_ways(task.plan)
+        self.retelling = self.hindering is None and (tells_ways(task.plan) if retelling is None else retelling)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
@@ -121,60 +129,69 @@ class Budgeted:
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         if not chunk.rows:
             return
-        search = _Search(self, chunk)
+        search = Search(self, chunk)
         (found,) = search.rounds()
         places = self.reporter.places(chunk)
-        self._count(search)
+        self.count(search)
         if self.learning:
             yield from self.tables.of(chunk, search.history(found, places))
             return
         if self.approx.report == ALL:
-            found = self.reporter.described(_in_order(found))
+            found = self.reporter.described(in_order(found))
         else:
-            found = self.reporter.reported(found, places, chunk)
-            if search.ground.tied.any() and self.plain is not None:
-                costs = self.net.edges[found.events[:, codes.E_ACCEPT], E_COST]
-                found = self.plain.retold(found, chunk, search.since, search.ground.left, search.ground.tied, costs)
-        self._say(found, search, places, chunk)
+            found = self.retold(self.reporter.reported(found, places, chunk), search)
+        last = finding.last_rows(found.events, found.rows)
+        first = last
+        if self.reporter.bundling:
+            first, last = found.by_event.pop("first_point").to_numpy(), found.by_event.pop("last_point").to_numpy()
+        self.say(found, *search.left_out(search.since[first], last + 1))
         yield from self.tables.of(chunk, found)
+
+    def search(self, chunk: Chunk, open: Open) -> Search:
+        """The search over partitions that go on."""
+        return Search(self, chunk, open)
+
+    def retold(self, found: Found, search: Search) -> Found:
+        """Described matches, told as the clause without its budget does where that may differ."""
+        if not search.ground.tied.any() or self.plain is None:
+            return found
+        costs = self.net.edges[found.events[:, codes.E_ACCEPT], E_COST]
+        return self.plain.retold(found, search.chunk, search.since, search.ground.left, search.ground.tied, costs)
 
     @functools.cached_property
     def plain(self) -> Plainly | None:
         """The clause without its budget, where ways to one match need it."""
         return Plainly.of(self.task)
 
-    def _count(self, search: _Search) -> None:
+    def count(self, search: Search) -> None:
         """Adds what the search did to the totals of the task."""
-        totals, ground = self.task.totals, search.ground
+        totals, chunk = self.task.totals, search.chunk
+        fresh = ranges(search.begin, chunk.offsets[1:] - search.begin)
         totals.checks += int(search.state[searching.Q_CHECKS])
         totals.left_out += int(search.state[searching.Q_LEFT])
-        totals.short += int(np.count_nonzero(ground.left))
-        # of each row by itself, so that batches and tasks do not change the sum
-        totals.lost += int(np.rint((1.0 - ground.coverage) * MILLIONTHS).sum())
+        totals.short += int(np.count_nonzero(search.ground.left[fresh]))
+        if len(search.ground.coverage):
+            # of each row by itself, so that batches and tasks do not change the sum
+            totals.lost += int(np.rint((1.0 - search.ground.coverage[fresh]) * MILLIONTHS).sum())
 
-    def _say(self, found: Found, search: _Search, places: Measured, chunk: Chunk) -> None:
-        """COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() of each match, or of the match points of each bundle."""
-        last = finding.last_rows(found.events, found.rows)
-        first = last
-        if self.reporter.bundling:
-            first, last = found.by_event.pop("first_point").to_numpy(), found.by_event.pop("last_point").to_numpy()
-        begin = search.since[first]
-        sums = np.concatenate([[0], np.cumsum(search.ground.left)])
-        left = sums[last + 1] - sums[begin]
+    def say(self, found: Found, left: np.ndarray, coverage: np.ndarray) -> None:
+        """COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() of each match, or of the match points of each bundle; the last one is empty
+        where nobody asks."""
         found.by_event["complete"] = pa.array(left == 0)
         self.task.totals.matches += len(left)
         self.task.totals.complete += int(np.count_nonzero(left == 0))
         found.by_event["left_out"] = pa.array(left)
-        if len(search.ground.coverage):
-            found.by_event["coverage"] = pa.array(_least(search.ground.coverage, begin, last + 1))
+        if len(coverage):
+            found.by_event["coverage"] = pa.array(coverage)
 
 
 def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The least of the values from ``begin`` to before ``end``, for each pair; by a table of the least of 2**i values."""
+    """The least of the values, 1 at most, from ``begin`` to before ``end``, for each pair; by a table of the least of 2**i
+    values."""
     if not len(begin):
         return np.zeros(0)
     level, wide = values, 1
-    out = np.empty(len(begin))
+    out = np.ones(len(begin))
     sizes = end - begin
     while True:
         now = (sizes >= wide) & (sizes < 2 * wide)
@@ -185,20 +202,38 @@ def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray
         wide *= 2
 
 
-def _in_order(found: Found) -> Found:
+def in_order(found: Found) -> Found:
     """All matches by their first rows, as the listing has them, then by their rows."""
     rows = [tuple(found.rows[low : low + size].tolist()) for low, size in found.events[:, [codes.E_LABELS, codes.E_ROWS]].tolist()]
     order = sorted(range(len(rows)), key=rows.__getitem__)
     return found.chosen(np.array(order, dtype=np.int64))
 
 
-class _Search(SideBySide):
-    """The search over whole partitions; the output is kept until the search is done."""
+def lost() -> MatchRuntimeError:
+    """The error for a state that cannot be."""
+    return MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: its bytes are damaged; begin without it", sqlstate="22000")
+
+
+def windows_open(task: Task, chunk: Chunk, places: Measured, stand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Over a stream, int64 (partitions): of each the first row whose window a row not searched yet may enter, and the first one
+    that is no farther from such a row than the window's size; ``stand``: the first row not searched."""
+    low, high = chunk.offsets[:-1], chunk.offsets[1:]
+    next = next_places(task.plan.windows[0], chunk, places, np.arange(chunk.parts), stand)
+    bound = np.repeat(next, high - low)
+    found = []
+    for until in (places.until, places.near):
+        ended = np.concatenate([[0], np.cumsum(until < bound)])
+        found.append(low + ended[high] - ended[low])
+    return found[0], found[1]
+
+
+class Search(SideBySide):
+    """The search over partitions, whole ones or (``open``) such as go on; the output is kept until the search is done."""
 
     name = BUDGETED
     by_class = ("run",)
 
-    def __init__(self, search: Budgeted, chunk: Chunk) -> None:
+    def __init__(self, search: Budgeted, chunk: Chunk, open: Open | None = None) -> None:
         super().__init__(search.front, chunk, False)
         self.search, rows = search, chunk.rows
         self.hinders, self.judge = NO_HINDERS, None
@@ -230,6 +265,70 @@ class _Search(SideBySide):
         )  # fmt: skip
         if self.promises.wanted:
             self.promises = self.promises._replace(promise=np.zeros(CANDIDATES), vector=np.zeros(ENTRIES, dtype=np.int64))
+        self.parked, self.begin = _WHOLE, chunk.offsets[:-1]
+        if open is not None:
+            self._go_on(open)
+
+    def _go_on(self, open: Open) -> None:
+        """The search goes on from where partitions stand."""
+        task, chunk, ground, short = self.task, self.chunk, self.ground, open.short
+        self.begin = chunk.offsets[:-1] + open.known
+        self.opens[:, codes.O_START], self.opens[:, codes.O_GOING] = self.begin, chunk.going
+        self.state[codes.S_START] = self.begin[0]
+        ahead = np.where(chunk.going, task.ahead, 0)
+        self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - ahead))
+        at = open.rows_in(chunk)[short.rows]
+        ground.left[at] = short.left
+        for to, values in ((ground.coverage, short.coverage), (ground.tied, short.tied)):
+            if len(to) and len(values):
+                to[at] = values
+        before = open.lists_in(chunk, *self.told_in)
+        if (before.values[:, 0] >= len(self.agents.values)).any() or (before.agents[:, 2] >= len(self.agents.values)).any():
+            raise lost()
+        most = np.diff(before.until, axis=0).max(axis=0, initial=0)
+        while len(self.classes.free) < most[L_RUNS] + most[L_AGENTS] + CLASSES:
+            self._more_classes()
+        while len(self.cargo.at) < most[L_ENTRIES] + CANDIDATES:
+            self._wider_entries(with_room(self.cargo, self.room))
+        after = empty_lists(chunk.parts, tuple(2 * len(table) + CLASSES for table in before[:LISTS]))
+        fresh = chunk.offsets[:-1] + open.worn
+        self.parked = Parked(True, before, after, open.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
+
+    @property
+    def told_in(self) -> tuple[int, int]:
+        """In how many intervals of the window the counts of vectors, and the states of agents, are; 0 where there are none."""
+        return self.promises.intervals if self.promises.wanted else 0, self.agents.intervals if self.agents.wanted else 0
+
+    @property
+    def kept(self) -> Kept:
+        """What the search leaves of the partitions."""
+        after, ends = self.parked.after, self.parked.after.until[-1]
+        return Kept(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
+
+    def floors(self, parts: np.ndarray) -> np.ndarray:
+        """int64 (partitions, variables): of those that may not stand before a match the position behind the last row before
+        ``near`` at which each stood."""
+        hindering, letters, chunk = self.search.hindering, self.data.rows.letters, self.chunk
+        found = self.parked.floors[parts].copy()
+        if hindering is None or not hindering.before:
+            return found
+        for i, part in enumerate(parts.tolist()):
+            rows = slice(int(self.parked.fresh[part]), int(self.near[part]))
+            for v in range(found.shape[1]):
+                if hindering.before >> v & 1:
+                    stood = np.flatnonzero(letters[rows] >> v & 1)
+                    found[i, v] = chunk.positions[rows.start + stood[-1]] + 1 if len(stood) else found[i, v]
+        return found
+
+    def left_out(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Checks left out, and the least coverage (empty where nobody asks), of the rows from ``begin`` to before ``end``, for each
+        pair."""
+        sums = np.concatenate([[0], np.cumsum(self.ground.left)])
+        return sums[end] - sums[begin], _least(self.ground.coverage, begin, end) if len(self.ground.coverage) else self.ground.coverage
+
+    def _ends(self) -> np.ndarray:
+        """What is tried at a row depends on no row behind it."""
+        return self.ends_by_begin()
 
     @property
     def since(self) -> np.ndarray:
@@ -240,7 +339,7 @@ class _Search(SideBySide):
         low = np.repeat(offsets[:-1], np.diff(offsets))
         return np.maximum(np.searchsorted(ends, np.arange(rows), side="right"), low)
 
-    def _clock(self, intervals: int) -> searching.Clock:
+    def _clock(self, intervals: int) -> Clock:
         """The rows in the measure of the window."""
         task = self.task
         window = task.plan.windows[0]
@@ -249,8 +348,8 @@ class _Search(SideBySide):
         if values.dtype.kind == "f":
             wide = float_size(size)
             if np.isinf(wide):  # all that is left of the window is as long as the window
-                return searching.Clock(True, np.zeros(1, dtype=np.int64), np.zeros(len(values)), 1, 1.0, intervals, levels)
-            return searching.Clock(True, np.zeros(1, dtype=np.int64), values, 1, wide, intervals, levels)
+                return Clock(True, np.zeros(1, dtype=np.int64), np.zeros(len(values)), 1, 1.0, intervals, levels)
+            return Clock(True, np.zeros(1, dtype=np.int64), values, 1, wide, intervals, levels)
         parts = size.denominator
         reach = int(size * parts)
         most = max(intervals, self.told.intervals)
@@ -259,7 +358,7 @@ class _Search(SideBySide):
             raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
         # modulo 2**64: differences inside a window are less than its size
         whole = (np.ascontiguousarray(values).view(np.uint64) * np.uint64(parts % (1 << 64))).view(np.int64)
-        return searching.Clock(False, whole, np.zeros(1), reach, 1.0, intervals, levels)
+        return Clock(False, whole, np.zeros(1), reach, 1.0, intervals, levels)
 
     def run(self) -> int:
         search, task = self.search, self.task
@@ -267,8 +366,8 @@ class _Search(SideBySide):
         merging = task.limits.merging and (search.hindering is None or not search.hindering.apart)
         order = np.int64(searching.PROMISING) if self.promises.wanted else search.order
         return searching.budgeted_partitions(
-            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.clock, self.agents,
-            self.told, self.promises, self.learned, self.looking, self.hinders, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens,
+            np.int64(task.ahead), self.parked, self.clock, self.agents, self.told, self.promises, self.learned, self.looking, self.hinders, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
         )  # fmt: skip
 
     def grow(self) -> None:
@@ -281,6 +380,12 @@ class _Search(SideBySide):
             self._more_classes()
             if self.learned.wanted:
                 self.learned = self.learned._replace(seen=doubled(self.learned.seen))
+        elif full == searching.LOST:
+            raise lost()
+        elif full == searching.PARKED_FULL:
+            after = self.parked.after
+            after = Kept(*map(doubled, after[:LISTS]), after.until, after.saved)
+            self.parked = self.parked._replace(after=after, number=np.zeros(len(self.cargo.at), dtype=np.int64))
         elif full == searching.ENTRIES_FULL:
             self._more_entries()
         elif full == searching.UNJUDGED:
@@ -307,14 +412,17 @@ class _Search(SideBySide):
         searching.compact_entries(self.agents, self.classes, self.promises, self.learned, runs, self.ground, self.state)
         used = int(self.state[searching.K_ENTRIES])
         if used + max(used, len(self.ground.candidates)) > len(runs.at):
-            self.cargo = self.cargo._replace(pool=doubled(runs.pool), at=doubled(runs.at))
-            self.ground = self.ground._replace(labels=doubled(self.ground.labels))
-            if self.learned.wanted:
-                self.learned = self.learned._replace(vector=doubled(self.learned.vector))
-            if self.promises.wanted:
-                self.promises = self.promises._replace(vector=doubled(self.promises.vector))
-            if self.learned.wanted or self.promises.wanted:
-                self.learned = self.learned._replace(mark=doubled(self.learned.mark))
+            self._wider_entries(runs)
+
+    def _wider_entries(self, runs: Runs) -> None:
+        self.cargo = self.cargo._replace(pool=doubled(runs.pool), at=doubled(runs.at))
+        self.ground = self.ground._replace(labels=doubled(self.ground.labels))
+        if self.learned.wanted:
+            self.learned = self.learned._replace(vector=doubled(self.learned.vector))
+        if self.promises.wanted:
+            self.promises = self.promises._replace(vector=doubled(self.promises.vector))
+        if self.learned.wanted or self.promises.wanted:
+            self.learned = self.learned._replace(mark=doubled(self.learned.mark))
 
     def _more_vectors(self) -> None:
         learned, known = self.learned, int(self.state[searching.Q_VECTORS])
@@ -331,7 +439,7 @@ class _Search(SideBySide):
         self.check(self.nbytes())
 
     def nbytes(self) -> int:
-        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.promises, self.agents) for a in some if isinstance(a, np.ndarray))
+        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.promises, self.agents, self.parked.before, self.parked.after) for a in some if isinstance(a, np.ndarray))
 
     def found(self) -> Found:
         return self.room.found(self.state)

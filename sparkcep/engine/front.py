@@ -116,6 +116,19 @@ class SideBySide(Round):
         which runs are told apart whose windows end at one row."""
         return np.concatenate([self.windows[:1], self.windows[1:] << fronts.BEGINS])
 
+    def ends_by_begin(self) -> np.ndarray:
+        """The same where runs are told apart whose groups began at other times: whether their windows end at one row depends on
+        rows that come later."""
+        begins = np.arange(self.chunk.rows)
+        found = SideBySide._ends(self)
+        for window, ends in zip(self.task.plan.windows[1:], found[1:], strict=True):
+            if window.order:
+                new = boundaries([self.chunk.columns[window.order]], self.chunk.rows)[:-1]
+                ends += new[np.searchsorted(new, begins, side="right") - 1]
+            else:
+                ends += begins
+        return found
+
     def run(self) -> int:
         task, front = self.task, self.front
         return fronts.front_partitions(
@@ -220,17 +233,8 @@ class Drawn(ByLastRows):
         return None, self.cargo, None
 
     def _ends(self) -> np.ndarray:
-        """Runs whose groups began at other times are told apart: whether their windows end at one row depends on rows that
-        come later, and a graph is of the rows up to its own."""
-        begins = np.arange(self.chunk.rows)
-        found = super()._ends()
-        for window, ends in zip(self.task.plan.windows[1:], found[1:], strict=True):
-            if window.order:
-                new = boundaries([self.chunk.columns[window.order]], self.chunk.rows)[:-1]
-                ends += new[np.searchsorted(new, begins, side="right") - 1]
-            else:
-                ends += begins
-        return found
+        """A graph is of the rows up to its own."""
+        return self.ends_by_begin()
 
     def more_cargo(self) -> None:
         if not cargo.drop_nodes(self.cargo, self.state):

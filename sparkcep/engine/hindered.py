@@ -17,21 +17,22 @@ from sparkcep.search.cargo import Runs
 from sparkcep.search.front import Looking
 
 NO_HINDERS = searching.Hinders(
-    False, False, np.int64(0), np.zeros((0, 0), dtype=np.int32), np.zeros(0, dtype=np.int64), 0, *(2 * [np.zeros(0, dtype=np.int64)]), np.zeros(0, dtype=np.uint8),
+    False, False, np.int64(0), np.zeros((0, 0), dtype=np.int32), np.zeros(0, dtype=np.int64), 0, *(2 * [np.zeros(0, dtype=np.int64)]), np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
 )  # fmt: skip
 
 
 class Hindering:
     """What of a clause's negations does not depend on rows. ``apart``: no two runs are one, because a negated condition looks at
-    the match; ``begins`` and ``closing`` uint8 (nodes): one stands before the first row, or behind the last one of a match to
-    come."""
+    the match; ``before``: mask of the others that may stand before the first row; ``begins`` and ``closing`` uint8 (nodes): one
+    stands before the first row, or behind the last one of a match to come."""
 
     def __init__(self, prepared: Prepared) -> None:
         self.net = net = prepared.strategy.automaton
         self.negations = Negations.of(prepared)
         self.apart = self.negations.late != 0
         local = net.edges[:, E_NOT] & self.negations.local
-        self.begins = bool(local[: net.first[1]].any())
+        self.before = int(np.bitwise_or.reduce(local[: net.first[1]], initial=0))
+        self.begins = self.before != 0
         self.closing = _closing(net, local)
         self.crossed = np.zeros(net.nodes, dtype=np.int64)
         for node in range(1, net.nodes):
@@ -55,7 +56,7 @@ class Hindering:
         them."""
         backs = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)[1]
         negated = self.negations.over(task, data)
-        hinders = searching.Hinders(True, self.apart, np.int64(self.negations.local), negated.nearest, backs, len(windows), self.net.first, self.crossed, self.closing)
+        hinders = searching.Hinders(True, self.apart, np.int64(self.negations.local), negated.nearest, backs, len(windows), self.net.first, self.crossed, self.closing, np.zeros(len(negated.nearest) + 2, dtype=np.int64))
         return hinders, Judge(task, negated, windows) if self.apart else None
 
 

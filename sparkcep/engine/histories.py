@@ -25,7 +25,7 @@ _NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
 _NONE = np.zeros(0, dtype=np.int64)
 NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
 _NO_COUNTS = np.zeros((0, PROMISE_FIELDS), dtype=np.int64)
-NO_PROMISES = Promises(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), _NONE)
+NO_PROMISES = Promises(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), *(4 * [_NONE]))
 _SEED = 42  # of Spark's xxhash64
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
@@ -63,15 +63,20 @@ class HistoryReader:
         self.task, self.stands, self.column, self.published = task, stands, column, published
         self.read: tuple[searching.Told, Promises] | None = None
 
+    def take(self, rows: list[dict[str, Any]]) -> None:
+        """Takes the rows of a history. Raises MatchRuntimeError for one that is none, or of another clause."""
+        self.read = self._prepared(rows)
+
     def told(self, chunk: Chunk) -> tuple[searching.Told, Promises]:
-        """The vectors of the history, and how promising they are, of which nothing is counted yet; the first chunk of a task brings
-        it. Raises MatchRuntimeError for one that is none, or of another clause."""
+        """The vectors of the history, and how promising they are, of which nothing is counted yet. Where no rows of it were taken
+        the first chunk of a task brings them. Raises MatchRuntimeError for one that is none, or of another clause."""
         if self.read is None:
             values = chunk.columns[self.column]
-            rows = values[0].as_py() if len(values) else None
-            self.read = self._prepared(rows or [])
+            self.take((values[0].as_py() if len(values) else None) or [])
+        assert self.read is not None
         told, promises = self.read
         fresh = {name: np.full((len(prior), PROMISE_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", promises.prior), ("sums", promises.overall))}
+        fresh |= {"met": np.zeros(len(promises.prior), dtype=np.int64), "met_kinds": np.zeros(len(promises.overall), dtype=np.int64), "many": np.zeros(2, dtype=np.int64)}
         return told._replace(cover=np.full_like(told.cover, -1), memo=np.full_like(told.memo, -1)), promises._replace(**fresh)
 
     def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.Told, Promises]:
@@ -135,7 +140,7 @@ def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stand
         prior = (_summed(to, reached, len(upper)) + COARSER * upper) / (_summed(to, visited, len(upper)) + COARSER)
         overall, known = prior if n == 1 else overall, n
     more = max(stands.rows / SHORT, 1.0) ** 3
-    return Promises(True, g, prior * more, overall * more, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), _NONE)
+    return Promises(True, g, prior * more, overall * more, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), *(4 * [_NONE]))
 
 
 def _renumbered(g: int, n: int, kinds: int) -> np.ndarray:

@@ -25,6 +25,7 @@ from sparkcep.engine.again import Again, NewTables
 from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
+from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
 from sparkcep.engine.changelog import Changelog
 from sparkcep.engine.changes import Net, check_changes
@@ -181,6 +182,8 @@ def _passage(task: Task, endless: bool = False) -> Passage:
     if endless and ranking is not None and ranking.top:
         by_window = EndedTables(task)
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
+    if endless and strategy.search == s.BUDGETED:
+        return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
     if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
         tables = NewTables(task)
         return Again(task, _whole_answer(_answers(task, tables)), tables)

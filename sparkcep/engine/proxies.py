@@ -27,9 +27,8 @@ from sparkcep.engine.runs import compacted, empty_runs, node_classes, told_apart
 from sparkcep.engine.state import CHEAPEST
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import CONTIGUITY, windowed
-from sparkcep.engine.windows import Measured
+from sparkcep.engine.windows import Measured, next_places
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.options import ROWS
 from sparkcep.search import cargo, chains, codes
 from sparkcep.search import derivations as finding
 from sparkcep.search import front as fronts
@@ -227,12 +226,8 @@ class _Pass(Round):
         return out
 
     def _next(self, parts: np.ndarray) -> np.ndarray:
-        """Over a stream: the first place in the windows' measure at which a row that is not searched yet may stand."""
-        chunk, window = self.chunk, self.task.plan.windows[0]
-        stand, high = self.opens[parts, codes.O_START], chunk.offsets[parts + 1]
-        if window.kind == ROWS:
-            return np.where(stand < high, chunk.positions[np.minimum(stand, chunk.rows - 1)], chunk.positions[high - 1] + 1)
-        return np.where(stand < high, self.measured.when[np.minimum(stand, chunk.rows - 1)], chunk.watermark + 1)
+        """Over a stream: where a row that is not searched yet may stand."""
+        return next_places(self.task.plan.windows[0], self.chunk, self.measured, parts, self.opens[parts, codes.O_START])
 
     def _closed(self, parts: np.ndarray, last: np.ndarray) -> np.ndarray:
         """bool: over a stream, which bundles no match point to come can join: those of ``parts`` with the rows of their ``last``

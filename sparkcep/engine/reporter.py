@@ -37,8 +37,9 @@ class Reporter:
         window = self.plan.windows[0]
         return measured(window, chunk.columns.get(window.order), chunk.positions, self.descending)
 
-    def by_event(self, events: np.ndarray, paths: np.ndarray) -> dict[str, pa.Array]:
-        """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match."""
+    def by_event(self, events: np.ndarray, paths: np.ndarray, missing: pa.Array | None = None) -> dict[str, pa.Array]:
+        """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match. ``missing``: the names, where paths are not
+        known."""
         out = {"kind": self._kinds}
         none = events[:, E_ROWS] < 0
         if "errors" in self._asked:
@@ -46,12 +47,14 @@ class Reporter:
             costs = self.found.edges[accepting, E_COST]
             out["errors"] = pa.array(costs // self.approx.scale if self.approx.whole else costs / self.approx.scale, mask=none)
         if "missing" in self._asked:
-            offsets, variables = finding.missing_variables(
-                events, paths, self.found.first_source, self.found.sources, self._skip_first, self._skip_variables
-            )
-            names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
-            out["missing"] = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
+            out["missing"] = self.missing(events, paths) if missing is None else missing
         return out
+
+    def missing(self, events: np.ndarray, paths: np.ndarray) -> pa.Array:
+        """The names of the variables that each event lacks."""
+        offsets, variables = finding.missing_variables(events, paths, self.found.first_source, self.found.sources, self._skip_first, self._skip_variables)
+        names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
 
     def reported(self, best: Found, places: Measured, chunk: Chunk) -> Found:
         """The matches to report of the best ones of each last row, in that order: themselves, or the best of each bundle."""
@@ -66,7 +69,10 @@ class Reporter:
 
     def bundles(self, best: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> Found:
         """Bundles by their best match, rows of their first and last match points, and the numbers of these."""
-        found = self.described(best)
+        return self.spanned(self.described(best), first, last, sizes, chunk)
+
+    def spanned(self, found: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> Found:
+        """The same of matches that are described."""
         timed = self.plan.windows[0].order
         values = chunk.columns[timed] if timed else pa.array(chunk.positions)
         found.by_event["bundle_start"] = values.take(pa.array(first))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
 from sparkcep.engine import sessions
 from sparkcep.engine.again import Again
+from sparkcep.engine.budget_state import Open as OpenBudget
+from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.ended_windows import EndedWindows
@@ -41,6 +44,7 @@ from sparkcep.search.computations import ENDLESS
 
 NOTHING_DUE = np.iinfo(np.int64).max
 NO_BOUND = Window(NO_WINDOW, "", "", 0, 0, "")
+AnyOpen = Open | OpenRuns | OpenBudget
 _HEAD = 4  # bytes before the engine's, which say how many these are
 
 
@@ -85,6 +89,12 @@ class Stream:
         self.numbered = self.plan.numbered or prepared.conditions.number_read
         self.anchored = has(self.plan.pattern, "start")
         self.placed = counts_positions(self.plan)
+
+    def use(self, history: list[dict[str, Any]]) -> None:
+        """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
+        MatchRuntimeError."""
+        assert isinstance(self.engine.passage, BudgetedStream)
+        self.engine.passage.use(history)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
@@ -175,12 +185,12 @@ class Stream:
     def _window(self) -> Window:
         return self.plan.windows[0] if self.plan.windows else NO_BOUND
 
-    def remembered(self, open: Open | OpenRuns) -> Open | OpenRuns:
+    def remembered(self, open: AnyOpen) -> AnyOpen:
         """Without what nothing asks for: numbers of matches, and of a partition without rows how many it had."""
-        runs = isinstance(open, OpenRuns)
-        told = {} if self.numbered or isinstance(self.engine.passage, EndedWindows) else {name: np.zeros_like(open.rows) for name in (("number", "reported") if runs else ("number",))}
+        counts = [name for name in ("number", "reported") if hasattr(open, name)]
+        told = {} if self.numbered or isinstance(self.engine.passage, EndedWindows) else {name: np.zeros_like(open.rows) for name in counts}
         if not (self.anchored or self.placed):
-            name = "next" if runs else "dropped"
+            name = "dropped" if isinstance(open, Open) else "next"
             told[name] = np.where(open.rows > 0, getattr(open, name), 0)
         if isinstance(self.engine.passage, EndedWindows):
             told["number"] = np.where(open.rows > 0, open.number, 0)
@@ -200,7 +210,7 @@ class Stream:
         """The last time at which a window may begin that has ended: rows to come are behind the watermark."""
         return watermark + 1 - whole_micros(self._window.size)
 
-    def ends(self, rows: pa.Table, open: Open | OpenRuns, watermark: int) -> np.ndarray:
+    def ends(self, rows: pa.Table, open: AnyOpen, watermark: int) -> np.ndarray:
         """int64 (partitions): the watermark at which the window of the row at which the search stands has ended."""
         due, window = np.full(len(open.rows), NOTHING_DUE), self._window
         if self.plan.automaton is not None:
@@ -209,6 +219,8 @@ class Stream:
             return due
         if isinstance(self.engine.passage, EndedWindows):
             return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open)
+        if isinstance(self.engine.passage, BudgetedStream):
+            return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open, whole_micros(window.size), watermark)
         if isinstance(open, OpenRuns) or isinstance(self.engine.passage, Again):
             return self._expires(words(rows.column(window.order).combine_chunks()), open, watermark)
         time, first = words(rows.column(window.order).combine_chunks()), np.cumsum(open.rows) - open.rows
@@ -221,7 +233,7 @@ class Stream:
         due[standing[waits]] = begun[waits] + whole_micros(window.size) - 1
         return due
 
-    def _expires(self, time: np.ndarray, open: Open | OpenRuns, watermark: int) -> np.ndarray:
+    def _expires(self, time: np.ndarray, open: AnyOpen, watermark: int) -> np.ndarray:
         """int64 (partitions): the watermark at which nothing of a partition is kept if no row of it comes, or a bundle is known."""
         due, size = np.full(len(open.rows), NOTHING_DUE), whole_micros(self._window.size)
         some = np.flatnonzero(open.rows)

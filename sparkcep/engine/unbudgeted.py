@@ -85,8 +85,8 @@ class Plainly:
             told[i] = len(points) + at
         by_event = dict(found.by_event)
         if "missing" in by_event:
-            lists = self.reporter.by_event(plain.events, plain.paths)["missing"]
-            by_event["missing"] = pa.concat_arrays([by_event["missing"], lists]).take(pa.array(told))
+            lists = [by_event["missing"], self.reporter.missing(plain.events, plain.paths)]
+            by_event["missing"] = pa.concat_arrays(lists).take(pa.array(told))
         return replace(found, labels=labels, by_event=by_event)
 
     def _costs(self, plain: Found) -> list[int]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.columns.types import Type, type_of
+from sparkcep.engine.buffer import Chunk
 from sparkcep.errors import SEMANTIC, ClauseError, TooMuchStateError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS, common_unit
 from sparkcep.plan.records import Slide, Window
@@ -69,6 +70,17 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
     t = type_of(column.type)
     values, null = _ordered(column, descending)
     return _measured(values, _scaled(kind, size, t), null)
+
+
+def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarray, stand: np.ndarray) -> np.ndarray:
+    """Over a stream: the first place in the measure of a plan's window at which a row of each of ``parts`` may stand that is not
+    searched yet; ``stand``: the first row of each that is not, or their end."""
+    high = chunk.offsets[parts + 1]
+    at = np.minimum(stand, chunk.rows - 1)
+    if window.kind == ROWS:
+        return np.where(stand < high, chunk.positions[at], chunk.positions[high - 1] + 1)
+    assert chunk.watermark is not None
+    return np.where(stand < high, places.when[at], chunk.watermark + 1)
 
 
 def window_measure(window: Window, column: pa.Array | None, positions: np.ndarray) -> tuple[np.ndarray, Fraction]:

@@ -38,7 +38,9 @@ class Agents(NamedTuple):
     the standing of a run that took a row by each, NONE where nothing goes on. ``intervals`` of the window; ``first`` int64 (places
     and costs): where their values begin; ``values`` float64 and ``tries`` int64, of each action in each state; ``owner`` int64,
     likewise: the partition that they are of. ``alive`` int64 (MOST, AGENT_FIELDS) and ``earned`` float64 (MOST): the agents, oldest
-    first, and the reward of their last action; ``begun`` int64 (places and costs): how many began there."""
+    first, and the reward of their last action; ``begun`` int64 (places and costs): how many began there. ``value_bits``,
+    ``earned_bits``: ``values`` and ``earned`` as int64; ``met`` int64: the actions that were tried in the partition, ``many`` int64
+    (1): how many these are."""
 
     wanted: bool
     need: int
@@ -55,6 +57,10 @@ class Agents(NamedTuple):
     alive: np.ndarray
     earned: np.ndarray
     begun: np.ndarray
+    value_bits: np.ndarray
+    earned_bits: np.ndarray
+    met: np.ndarray
+    many: np.ndarray
 
 
 @embedded
@@ -103,6 +109,9 @@ def learn(i, expected, agents):
     """Updates the value of an agent's last action; ``expected``: the greatest value of what it may choose now."""
     at = agents.alive[i, G_ACTION]
     if at != NONE:
+        if agents.tries[at] == 0:
+            agents.met[agents.many[0]] = at
+            agents.many[0] += 1
         agents.tries[at] += 1
         rate = 60.0 / (59.0 + agents.tries[at])
         agents.values[at] += rate * (agents.earned[i] + DISCOUNT * expected - agents.values[at])

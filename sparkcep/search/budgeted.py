@@ -48,13 +48,12 @@ from sparkcep.search.chains import (
     C_JUMP,
     C_PARENT,
     C_ROWS,
-    C_START,
     NONE,
     append,
     comes_first,
     compare_rows,
 )
-from sparkcep.search.codes import DONE, ERROR, FULL, GROW, S_DETAIL, S_NUMBER, S_PART, S_START
+from sparkcep.search.codes import DONE, ERROR, FULL, GROW, O_START, S_DETAIL, S_NUMBER, S_PART, S_START
 from sparkcep.search.compiled import allocating, embedded, kernel
 from sparkcep.search.front import fulfils, inside, new_class, timed
 from sparkcep.search.futures import (
@@ -72,9 +71,12 @@ from sparkcep.search.futures import (
     give_back,
     unlink,
 )
-from sparkcep.search.hindered import completing, free_from, hindered, tell_apart
+from sparkcep.search.hindered import completing, free_from, hindered, set_floor, tell_apart
 from sparkcep.search.memo import BASIS, mixed
+from sparkcep.search.parked import first_row, labelled, park, raise_floor, recall, relearn, resume
+from sparkcep.search.progress import bounds
 from sparkcep.search.promises import led_on, promising, was_tried
+from sparkcep.search.vectors import code_of, when
 
 # by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is
 # the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
@@ -82,11 +84,11 @@ PLAIN = COVERING = 0
 FIRST_IN, PROMISING = 1, 2
 PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
-CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED = range(5)
+CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED, PARKED_FULL, LOST = range(7)
 REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known and not all told; runs were judged that may be such
 # state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends
-# of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE)
-Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 9)
+# of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE); partitions entered
+Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, Q_ENTERED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 10)
 # columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
 # number of the vector in the history, version of its
 # score, the score in units, its residue, code of its vector for how promising it is
@@ -127,19 +129,6 @@ class BudgetNet(NamedTuple):
     slots: np.ndarray
     variables: np.ndarray
     ranks: np.ndarray
-
-
-class Clock(NamedTuple):
-    """The measure of the window, of which the vectors that are learned tell the ``intervals``: ``whole`` int64 (rows) and ``size``,
-    or ``floats`` float64 (rows) and ``wide`` where ``floating``."""
-
-    floating: bool
-    whole: np.ndarray
-    floats: np.ndarray
-    size: int
-    wide: float
-    intervals: int
-    levels: int
 
 
 class Told(NamedTuple):
@@ -197,32 +186,6 @@ class Ground(NamedTuple):
 
 
 @embedded
-def _when(start, last, row, g, clock):
-    """Remaining window and time since the last row, in ``g`` intervals and as one number, of a run that began at row ``start`` and
-    took row ``last`` last; of a run that would begin both are ``row``."""
-    if clock.floating:
-        gone = abs(clock.floats[row] - clock.floats[start])
-        still = abs(clock.floats[row] - clock.floats[last])
-        remaining = np.int64(np.ceil(g * (clock.wide - gone) / clock.wide))
-        idle = np.int64(np.floor(g * still / clock.wide))
-    else:
-        size = clock.size
-        gone_by = abs(clock.whole[row] - clock.whole[start])
-        idle_for = abs(clock.whole[row] - clock.whole[last])
-        remaining = (g * (size - gone_by) + size - 1) // size
-        idle = g * idle_for // size
-    remaining = min(max(remaining, 1), g)
-    idle = min(max(idle, 0), g - 1)
-    return (remaining - 1) * g + idle
-
-
-@embedded
-def _code(e, start, last, row, g, net, clock):
-    """The vector of a run when an edge is tried at ``row``."""
-    return (net.places[e] * clock.levels + net.levels[e]) * (g * g) + _when(start, last, row, g, clock)
-
-
-@embedded
 def _number(code, codes):
     """The place of a code in ascending ``codes``, NONE where it is not there."""
     low = 0
@@ -275,7 +238,7 @@ def _propose(place, e, row, count, proxies, net, runs, ground):
 
 
 @embedded
-def _collect(row, low, high, here, proxies, net, looking, hinders, classes, runs, ground, state):
+def _collect(row, here, proxies, net, looking, hinders, classes, runs, ground, state):
     """The candidates of a row; -1 where there is no room. Classes that are over go."""
     head = classes.head[0]
     count = 0
@@ -304,7 +267,7 @@ def _collect(row, low, high, here, proxies, net, looking, hinders, classes, runs
                         way = np.int64(NONE)
                         for i in range(first, end):
                             e = net.by_edge[i]
-                            if net.ways[e] == way or (net.edges[e, E_AT_START] != 0 and row != low):
+                            if net.ways[e] == way or (net.edges[e, E_AT_START] != 0 and runs.positions[row] != 0):
                                 continue
                             if not inside(place, e, row, net.edges, looking, classes) or not timed(e, row, net.edges, looking):
                                 continue
@@ -331,14 +294,14 @@ def _forget(count, proxies, net, ground):
 
 
 @embedded
-def _vectors(count, part, row, low, choosing, net, clock, told, promises, learned, runs, ground):
+def _vectors(count, part, row, choosing, net, clock, told, promises, learned, runs, ground):
     """Finds the first row of each candidate and, where they count, its vector and what the history tells of that; how promising it
     is only where some are left out."""
     candidates = ground.candidates
     known = told.codes.shape[0] > 0 and (not promises.wanted or ground.coverage.shape[0] > 0)
     for i in range(count):
         entry = candidates[i, A_ENTRY]
-        start = row if entry == NONE else low + runs.pool[entry, C_START]
+        start = row if entry == NONE else first_row(entry, row, runs)
         candidates[i, A_START] = start
         candidates[i, A_TOLD] = NONE
         candidates[i, A_VERSION] = 0
@@ -346,15 +309,15 @@ def _vectors(count, part, row, low, choosing, net, clock, told, promises, learne
         candidates[i, A_RESIDUE] = 0
         last = row if entry == NONE else runs.at[entry]
         if learned.wanted:
-            candidates[i, A_CODE] = _code(candidates[i, A_EDGE], start, last, row, clock.intervals, net, clock)
+            candidates[i, A_CODE] = code_of(candidates[i, A_EDGE], start, last, row, clock.intervals, net, clock)
         if known:
-            at = _number(_code(candidates[i, A_EDGE], start, last, row, told.intervals, net, clock), told.codes)
+            at = _number(code_of(candidates[i, A_EDGE], start, last, row, told.intervals, net, clock), told.codes)
             candidates[i, A_TOLD] = at
             if at != NONE and not promises.wanted:
                 candidates[i, A_SCORE] = (told.first[at + 1] - told.first[at]) * told.units[at]
                 candidates[i, A_RESIDUE] = told.whole[at]
         if promises.wanted:
-            code = _code(candidates[i, A_EDGE], start, last, row, promises.intervals, net, clock)
+            code = code_of(candidates[i, A_EDGE], start, last, row, promises.intervals, net, clock)
             candidates[i, A_PROMISED] = code
             if choosing:
                 promises.promise[i] = promising(code, part, promises)
@@ -644,7 +607,7 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
     entry = state[K_ENTRIES]
     append(runs.pool, entry, before, e, runs.positions[row])
     runs.at[entry] = row
-    ground.labels[entry] = np.int64(mixed(np.uint64(ground.labels[before] if before != NONE else 0), net.variables[e]))
+    labelled(entry, before, e, net, ground)
     if learned.wanted:
         learned.vector[entry] = vector
         learned.mark[entry] = NONE
@@ -653,8 +616,8 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
     if accepting != NONE and hinders.some and not hinders.late:
-        free = free_from(e, row, low, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
-        accepting = completing(np.int64(0), target, free, row, low, high, low + runs.pool[entry, C_START], looking.windows, edges, hinders)
+        free = free_from(e, row, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
+        accepting = completing(np.int64(0), target, free, row, low, high, first_row(entry, row, runs), looking.windows, edges, hinders)
     if accepting != NONE:
         if proxies and not hinders.late:
             _complete(entry, accepting, state[Q_DONE] == 0, row, edges, runs, ground, state)
@@ -684,7 +647,7 @@ def _try(i, part, row, low, high, count, proxies, net, looking, hinders, classes
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
     if hinders.some:
-        tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     classes.pending[count, 0] = c
     return count + 1
@@ -723,17 +686,17 @@ def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, cloc
     vector = np.int64(NONE)
     promised = np.int64(NONE)
     if learned.wanted:
-        vector = _vector(part, _code(e, start, last, row, clock.intervals, net, clock), learned, state)
+        vector = _vector(part, code_of(e, start, last, row, clock.intervals, net, clock), learned, state)
         learned.vectors[vector, V_VISITS] += 1
     if promises.wanted:
-        promised = _code(e, start, last, row, promises.intervals, net, clock)
+        promised = code_of(e, start, last, row, promises.intervals, net, clock)
         was_tried(promised, part, promises)
     before = runs.run[place] if place != NONE else np.int64(NONE)
     return _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
 
 
 @embedded
-def _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs, state):
+def _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state):
     """Lets agent ``i`` stand where it took the row; False where nothing comes behind, and then it is over."""
     behind = agents.behind[e]
     if behind == NONE or net.masks[net.edges[e, E_TARGET]] == 0:
@@ -741,7 +704,7 @@ def _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs,
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
     if hinders.some:
-        tell_apart(c, place, e, net.edges[e, E_TARGET], row, low, net.edges, classes, hinders)
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
     runs.run[c] = state[K_ENTRIES] - 1
     agents.alive[i, G_CLASS] = c
     agents.alive[i, G_STANDS] = behind
@@ -749,13 +712,13 @@ def _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs,
 
 
 @embedded
-def _next_place(place, stands, last, row, low, here, agents, net, looking, hinders, classes):
+def _next_place(place, stands, last, row, here, agents, net, looking, hinders, classes, runs):
     """Which of the next places the row is of, and the edge that takes it there; their number and NONE where it is of none."""
     first, end = agents.standings[stands, S_FIRST], agents.standings[stands, S_END]
     for o in range(first, end):
         for k in range(agents.options[o, O_FIRST], agents.options[o, O_END]):
             e = agents.edges[k]
-            if (here >> net.edges[e, E_VAR]) & 1 == 0 or (net.edges[e, E_AT_START] != 0 and row != low):
+            if (here >> net.edges[e, E_VAR]) & 1 == 0 or (net.edges[e, E_AT_START] != 0 and runs.positions[row] != 0):
                 continue
             if hinders.some and hindered(e, last, row, net.edges, hinders):
                 continue
@@ -770,9 +733,9 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
     while True:
         place, stands = agents.alive[i, G_CLASS], agents.alive[i, G_STANDS]
         entry = runs.run[place]
-        start, last = low + runs.pool[entry, C_START], runs.at[entry]
-        letter, e = _next_place(place, stands, last, row, low, here, agents, net, looking, hinders, classes)
-        at = state_of(stands, _when(start, last, row, agents.intervals, clock), letter, agents)
+        start, last = first_row(entry, row, runs), runs.at[entry]
+        letter, e = _next_place(place, stands, last, row, here, agents, net, looking, hinders, classes, runs)
+        at = state_of(stands, when(start, last, row, agents.intervals, clock), letter, agents)
         action, greatest = chosen(stands, at, letter, part, agents)
         first = agents.standings[stands, S_FIRST]
         count = agents.standings[stands, S_END] - first
@@ -791,7 +754,7 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
         if got <= 0:
             return 1 if got == 0 else -1, True
         agents.earned[i] = agents.rewards[first + action]
-        goes_on = _stands(i, place, e, row, low, agents, net, looking, hinders, classes, runs, state)
+        goes_on = _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state)
         give_back(place, classes, state)
         return 1, goes_on
 
@@ -815,10 +778,10 @@ def _seed(count, net, clock, agents, ground, state):
 
 
 @embedded
-def _begins(e, row, low, agents, net, looking, hinders, classes, runs, state):
+def _begins(e, row, agents, net, looking, hinders, classes, runs, state):
     """Lets an agent begin, whose run just took the row by an edge."""
     i = state[Q_AGENTS]
-    if _stands(i, np.int64(NONE), e, row, low, agents, net, looking, hinders, classes, runs, state):
+    if _stands(i, np.int64(NONE), e, row, agents, net, looking, hinders, classes, runs, state):
         agents.alive[i, G_ACTION] = NONE
         state[Q_AGENTS] = i + 1
 
@@ -860,7 +823,7 @@ def _explore(count, checks, part, row, low, high, here, proxies, agents, net, cl
         if got < 0:
             return np.int64(-1)
         if got == 1:
-            _begins(e, row, low, agents, net, looking, hinders, classes, runs, state)
+            _begins(e, row, agents, net, looking, hinders, classes, runs, state)
         used += 1
     # at least 1, so that saving goes on
     state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))
@@ -876,6 +839,33 @@ def _dismiss(agents, classes, state):
     state[Q_SAVED] = 0
     for k in range(agents.begun.shape[0]):
         agents.begun[k] = 0
+
+
+@embedded
+def _entered(part, low, high, parked, net, clock, agents, promises, learned, looking, hinders, classes, runs, ground, state):
+    """The search begins a partition, or goes on with it; False where a run that was kept cannot be found again."""
+    if promises.wanted:
+        promises.many[0] = 0
+        promises.many[1] = 0
+    if agents.wanted:
+        agents.many[0] = 0
+    if hinders.some:
+        set_floor(low, hinders)
+    if not parked.wanted:
+        return True
+    if hinders.some and high > low:
+        raise_floor(part, low, high, parked, hinders, runs)
+    if not resume(part, low, high, parked, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+        return False
+    if promises.wanted:
+        relearn(part, parked, promises)
+    if agents.wanted:
+        count = recall(part, low, high, parked, net, looking, hinders, classes, agents, runs, state)
+        if count < 0:
+            return False
+        state[Q_AGENTS] = count
+        state[Q_SAVED] = parked.before.saved[part]
+    return True
 
 
 # -- what is told -----------------------------------------------------------------------------------------------------
@@ -979,11 +969,14 @@ def compact_entries(agents, classes, promises, learned, runs, ground, state):
 
 
 @kernel
-def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, clock, agents, told, promises, learned, looking, hinders, classes, runs, ground, state):
-    """Goes through whole partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or ERROR.
+def budgeted_partitions(
+    net, checks, order, proxies, merging, letters, offsets, opens, ahead, parked, clock, agents, told, promises, learned, looking, hinders, classes, runs, ground, state,
+):
+    """Goes through the partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full, or that a run is LOST) or ERROR.
 
-    ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the
-    best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
+    ``opens`` int64 (partitions, OPEN_FIELDS), ``ahead``: as in :mod:`sparkcep.search.front`; ``parked``: runs of partitions that go
+    on. ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures
+    the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
     :mod:`sparkcep.search.front`.
     Where conditions of negations look at the match, GROW asks for a verdict on the runs in ``ground.done`` (UNJUDGED), of which
     Q_DONE tells how many are left then.
@@ -992,8 +985,14 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
     part, row = state[S_PART], state[S_START]
     outcome = DONE
     while part < parts:
-        low, high = offsets[part], offsets[part + 1]
-        while row < high:
+        low, high, going, limit = bounds(part, offsets, opens, ahead)
+        if state[Q_ENTERED] <= part:
+            state[Q_ENTERED] = part + 1
+            if not _entered(part, low, high, parked, net, clock, agents, promises, learned, looking, hinders, classes, runs, ground, state):
+                state[S_DETAIL] = LOST
+                outcome = GROW
+                break
+        while row < limit:
             here = letters[row] & net.tested
             if here == 0 or looking.windows[0, row] <= row:
                 row += 1  # no variable takes it, or its time is NULL
@@ -1003,7 +1002,7 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                     bury(False, row, classes, state)
                 if proxies and merging and state[F_HASHED] == 0 and state[F_ALIVE] > CROWD:
                     crowd(classes, looking.values, state)
-                count = _collect(row, low, high, here, proxies, net, looking, hinders, classes, runs, ground, state)
+                count = _collect(row, here, proxies, net, looking, hinders, classes, runs, ground, state)
                 if count < 0:
                     _forget(ground.candidates.shape[0], proxies, net, ground)
                     state[S_DETAIL] = CANDIDATES_FULL
@@ -1022,7 +1021,7 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                         break
                     tried = min(count, checks - used)
                     state[Q_CHECKS] += used
-                _vectors(count, part, row, low, tried < count, net, clock, told, promises, learned, runs, ground)
+                _vectors(count, part, row, tried < count, net, clock, told, promises, learned, runs, ground)
                 _choose(count, tried, row, order, net, told, promises, runs, ground)
                 state[Q_CHECKS] += tried
                 state[Q_LEFT] += count - tried
@@ -1035,7 +1034,7 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
                     if added < 0:
                         break
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:
-                        _begins(ground.candidates[seed, A_EDGE], row, low, agents, net, looking, hinders, classes, runs, state)
+                        _begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, hinders, classes, runs, state)
                 if added < 0:
                     outcome = ERROR
                     break
@@ -1067,12 +1066,18 @@ def budgeted_partitions(net, checks, order, proxies, merging, letters, offsets, 
             row += 1
         if outcome != DONE:
             break
+        if parked.wanted and not park(part, high, going, parked, classes, promises, agents, state[Q_AGENTS], state[Q_SAVED], runs, state):
+            state[S_DETAIL] = PARKED_FULL
+            outcome = GROW
+            break
+        opens[part, O_START] = row
         if state[F_ALIVE] > 0:
             bury(True, row, classes, state)
         if agents.wanted:
             _dismiss(agents, classes, state)
         state[K_ENTRIES] = 0
         part += 1
+        row = opens[part, O_START] if part < parts else high
         state[S_NUMBER] = 0
     state[S_PART] = part
     state[S_START] = row

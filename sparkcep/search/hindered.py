@@ -28,7 +28,9 @@ class Hinders(NamedTuple):
     int32 (variables, rows + 1): of those, as in :class:`sparkcep.search.walk.Negated`; ``backs`` int64 (rows): the first row inside
     a window that ends with each; ``windows``: how many there are; ``first`` int64 (nodes + 1): the edges of each node; ``crossed``
     int64 (nodes): local negations that edges from there to a next row cross; ``closing`` uint8 (nodes): whether a negation may
-    stand behind the last row of a match to come."""
+    stand behind the last row of a match to come. ``floor`` int64 (variables + 2): of the partition at hand, behind which row
+    nothing that is gone hinders a match to begin, the partition's first row, and the first one of the buffer that is looked at:
+    rows that are gone count before 0."""
 
     some: bool
     late: bool
@@ -39,6 +41,7 @@ class Hinders(NamedTuple):
     first: np.ndarray
     crossed: np.ndarray
     closing: np.ndarray
+    floor: np.ndarray
 
 
 class Judging(NamedTuple):
@@ -82,32 +85,43 @@ def hindered(e, last, row, edges, hinders):
 
 
 @embedded
-def free_from(e, row, low, edges, hinders):
+def free_from(e, row, edges, hinders):
     """The first row of the partition from which on nothing that the edge forbids stands before ``row``, with which a run begins."""
     crossed = edges[e, E_NOT] & hinders.local
-    free = np.int64(low)
+    count = hinders.floor.shape[0] - 2
+    begin = hinders.floor[count + 1]
+    free = hinders.floor[count]
     v = 0
     while crossed != 0:
         if crossed & 1 == 1:
             # what is complete first from each row on rises with the row
+            found = np.int64(begin)
             high = np.int64(row)
-            while free < high:
-                middle = (free + high) // 2
+            while found < high:
+                middle = (found + high) // 2
                 if hinders.nearest[v, middle] < row:
-                    free = middle + 1
+                    found = middle + 1
                 else:
                     high = middle
+            free = max(free, found if found > begin else hinders.floor[v])
         crossed >>= 1
         v += 1
     return free
 
 
+@kernel
+def set_floor(low, hinders):
+    """Of a partition that is there from its first row on nothing is gone."""
+    for v in range(hinders.floor.shape[0]):
+        hinders.floor[v] = low
+
+
 @embedded
-def tell_apart(c, place, e, node, row, low, edges, classes, hinders):
+def tell_apart(c, place, e, node, row, edges, classes, hinders):
     """Notes by what a class that took ``row`` by an edge is told from others of its node: from which row on nothing stands before
     it, and a digest of what may hinder it yet. ``place``: the class that it comes from, NONE for a run that begins."""
     at = hinders.windows
-    free = free_from(e, row, low, edges, hinders) if place == NONE else classes.ends[place, at]
+    free = free_from(e, row, edges, hinders) if place == NONE else classes.ends[place, at]
     classes.ends[c, at] = free
     h = BASIS
     if hinders.closing[node] == 1:
@@ -154,7 +168,7 @@ def judge(done, count, row, low, high, edges, hinders, negated, how, spans, work
             work.frames[d - 1, F_EDGE] = runs.pool[at, C_EDGE]
             at = runs.pool[at, C_PARENT]
         start, target = work.frames[1, F_ROW], edges[work.frames[depth - 1, F_EDGE], E_TARGET]
-        free = free_from(work.frames[0, F_EDGE], start, low, edges, hinders)
+        free = free_from(work.frames[0, F_EDGE], start, edges, hinders)
         e = completing(np.int64(0), target, free, row, low, high, start, spans.windows, edges, hinders)
         while e != NONE:
             work.frames[depth, F_EDGE] = e

@@ -26,7 +26,9 @@ class Promises(NamedTuple):
     """``wanted``: whether candidates are tried in this order; ``intervals`` of the window; ``prior`` float64 (vectors), ``overall``
     float64 (places x costs): match points for each visit, as the history tells them; ``counts`` int64 (vectors, PROMISE_FIELDS),
     ``sums`` int64 (places x costs, PROMISE_FIELDS): what the partition at hand shows; ``best`` int64 (places x costs): 1 + a
-    candidate of the row; ``promise`` float64 (candidates); ``vector`` int64 (entries): at which each row was taken."""
+    candidate of the row; ``promise`` float64 (candidates); ``vector`` int64 (entries): at which each row was taken. ``met`` int64
+    (vectors), ``met_kinds`` int64 (places x costs): those that were counted in the partition, ``many`` int64 (2): how many of
+    both."""
 
     wanted: bool
     intervals: int
@@ -37,6 +39,9 @@ class Promises(NamedTuple):
     best: np.ndarray
     promise: np.ndarray
     vector: np.ndarray
+    met: np.ndarray
+    met_kinds: np.ndarray
+    many: np.ndarray
 
 
 @embedded
@@ -56,23 +61,29 @@ def promising(code, part, promises):
 
 
 @embedded
-def _counted(counts, at, part, column):
+def _counted(counts, at, part, column, met, k, many):
     if counts[at, P_PART] != part:
         counts[at, P_PART] = part
         counts[at, P_TRIED] = 0
         counts[at, P_REACHED] = 0
+        met[many[k]] = at
+        many[k] += 1
     counts[at, column] += 1
+
+
+@embedded
+def _count(code, part, column, promises):
+    _counted(promises.counts, code, part, column, promises.met, 0, promises.many)
+    _counted(promises.sums, code // (promises.intervals * promises.intervals), part, column, promises.met_kinds, 1, promises.many)
 
 
 @embedded
 def was_tried(code, part, promises):
     """Counts a try."""
-    _counted(promises.counts, code, part, P_TRIED)
-    _counted(promises.sums, code // (promises.intervals * promises.intervals), part, P_TRIED)
+    _count(code, part, P_TRIED, promises)
 
 
 @embedded
 def led_on(code, part, promises):
     """Counts a match point that a run tried there led to."""
-    _counted(promises.counts, code, part, P_REACHED)
-    _counted(promises.sums, code // (promises.intervals * promises.intervals), part, P_REACHED)
+    _count(code, part, P_REACHED, promises)

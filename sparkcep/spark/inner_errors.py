@@ -35,7 +35,9 @@ def inner_error(raised: PySparkException, places: Places, run: Callable[[str], A
         try:
             run(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
         except PySparkException as error:
-            if str(error.getCondition()).startswith(_TOLD):
+            # a name that is not found here may be that of a WITH around
+            known = _TOLD if re.search(r"\bWITH\b", text[:start], re.IGNORECASE) else (*_TOLD, "TABLE_OR_VIEW_NOT_FOUND")
+            if str(error.getCondition()).startswith(known):
                 plain = copy.copy(places)
                 plain.restored = False
                 return error, plain

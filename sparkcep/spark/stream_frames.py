@@ -220,6 +220,7 @@ class Frames:
             source = self.ask(f"{asked.names}SELECT * FROM {asked.source}")
             if not source.isStreaming:
                 return None
+            _check_tables(asked.plan)
             watermarks = [f.name for f in source.schema.fields if WATERMARK in (f.metadata or {})]
             rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
             fields = rows.schema.fields
@@ -283,6 +284,12 @@ class Frames:
             "stateful": _STATEFUL.findall(_analyzed(frame)),
         }
         check_over_stream(asked)
+
+
+def _check_tables(plan: Plan) -> None:
+    """Raises ClauseError for a clause that reads a table beside the stream."""
+    if plan.approximate is not None and plan.approximate.budget is not None and plan.approximate.budget.history:
+        raise wrong(plan, "the table of USING HISTORY is read at each micro-batch over a stream, which the JVM's extension alone does; leave USING HISTORY out", UNSUPPORTED)
 
 
 def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:

@@ -83,7 +83,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         log.warning("over a stream: %s", warning)
 
 
-_TABLES = {"arcs": "the table of ARCS FROM"}  # by the names that StreamTables.java gives them
+_TABLES = {"arcs": "the table of ARCS FROM", "history": "the table of USING HISTORY"}  # by the names that StreamTables.java gives them
 
 
 def _check_late(plan: Plan, late: dict[str, Any]) -> None:
@@ -368,4 +368,8 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
 
     names = _order_names(ordered)
     prepared = prepare(Plan.from_json(plan), pa.schema([field for field in schema if field.name not in names]))
-    return (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names)
+    stream = (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names)
+    for name, content in beside:
+        if name == "history":
+            stream.use(pa.ipc.open_stream(content).read_all().column(0)[0].as_py())
+    return stream

@@ -173,9 +173,10 @@ class Budgeted:
     explore: bool = False
     points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
 
-    def answer(self, letters, times, recorded=None, values=()) -> Answer:
+    def answer(self, letters, times, recorded=None, values=(), turns=None) -> Answer:
         """The answer for one partition; vectors are recorded in ``recorded`` intervals, if these are not those of the history.
-        ``values``: of the rows, for ``above``."""
+        ``values``: of the rows, for ``above``; ``turns``: {row: (history, points, intervals)}, another history from each of these
+        rows on."""
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         promises = Promises(self, places) if self.points is not None else None
         led: set = set()
@@ -187,7 +188,7 @@ class Budgeted:
             if (who, vector) not in seen:
                 seen.add((who, vector))
                 answer.visits[vector] += 1
-            number = promises.tries(self.vector(run, q, cost, times, i, self.intervals)) if promises else 0
+            number = promises.tries(lambda g, i=i: self.vector(run, q, cost, times, i, g)) if promises else 0
             if places.variable[q][0] == self.above and not values[i] > values[run.rows[0]]:
                 return None  # it was tried
             longer = Run((*run.rows, i), (*run.places, q), cost, (*run.vectors, vector), (*run.tries, number), run.before)
@@ -220,6 +221,10 @@ class Budgeted:
 
         agents = Agents(places, self.takes, self.k, ages, lambda run, q, cost: take(run or Run(), q, cost)) if self.explore else None
         for i, letter in enumerate(letters):
+            if turns and i in turns:
+                self.history, self.points, self.intervals = turns[i]
+                if promises:
+                    promises.turn(self, places)
             candidates, exploring = [], True
             for run in [Run(), *runs]:
                 start = run.rows[0] if run.rows else i
@@ -386,6 +391,17 @@ class Promises:
     """What a history and the partition so far tell of a vector: how many match points come of a run that is tried there."""
 
     def __init__(self, query: Budgeted, places: Places) -> None:
+        self.of_tries, self.of_led = [], []
+        self.reads = []  # of each try its vector in so many intervals
+        self.read(query, places)
+
+    def turn(self, query: Budgeted, places: Places) -> None:
+        """Another history. What was counted of vectors in other intervals counts for their places and costs alone."""
+        if query.intervals != self.intervals:
+            self.of_tries, self.of_led = ([(*v[:2], None, None) for v in some] for some in (self.of_tries, self.of_led))
+        self.read(query, places)
+
+    def read(self, query: Budgeted, places: Places) -> None:
         self.intervals = g = query.intervals
         stands, todo = set(), [(START, Fraction(0))]
         while todo:
@@ -400,7 +416,6 @@ class Promises:
         self.mean = sum(points for _, points in told.values()) / max(sum(n for n, _ in told.values()), 1)
         self.told = told
         self.steps = sorted({1, g, max(d for d in range(1, g + 1) if g % d == 0 and d * d <= g)})
-        self.of_tries, self.of_led = [], []
         self.more = max(least_rows(places, query.k) / 4.0, 1.0) ** 3
 
     def coarser(self, vector, n):
@@ -422,16 +437,17 @@ class Promises:
 
     def _updated(self, expected, same):
         """With what the partition shows of the same vectors."""
-        tried = sum(map(same, self.of_tries))
-        return (sum(map(same, self.of_led)) + 20.0 * expected) / (tried + 20.0) if tried else expected
+        tried, led = sum(map(same, self.of_tries)), sum(map(same, self.of_led))
+        return (led + 20.0 * expected) / (tried + 20.0) if tried or led else expected
 
-    def tries(self, vector):
-        """The number of a try."""
-        self.of_tries.append(vector)
-        return len(self.of_tries) - 1
+    def tries(self, vector_in):
+        """The number of a try; ``vector_in`` gives its vector in so many intervals."""
+        self.of_tries.append(vector_in(self.intervals))
+        self.reads.append(vector_in)
+        return len(self.reads) - 1
 
     def led(self, tries):
-        self.of_led += [self.of_tries[number] for number in tries]
+        self.of_led += [self.reads[number](self.intervals) for number in tries]
 
 
 def least_rows(places, k) -> int:

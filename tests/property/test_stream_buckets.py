@@ -29,6 +29,7 @@ CLAUSES = [
     f"{HEAD} MATCH_NUMBER() AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 2, B AS v > 0, C AS w > 0",
     f"{HEAD} A.id AS a, C.id AS z EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N C) {WINDOW} DEFINE A AS v < 2, N AS v = 2, C AS w > 0",
     f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
+    f"{HEAD} LAST(id) AS z, CHECKS_LEFT_OUT() AS o PATTERN (A B C) {WINDOW} APPROX 1 BUDGET 1 CHECKS DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
     f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n {PEAKS} {WINDOW}",
     f"{HEAD} FIRST(id) AS a, LAST(id) AS z PATTERN (A B+) DEFINE A AS v < 2, B AS v < 9",  # which a row far behind ends
 ]

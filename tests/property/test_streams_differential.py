@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import datetime
 import decimal
+import functools
 import math
 import random
 import re
@@ -22,13 +23,14 @@ import pyarrow.compute as pc
 import pytest
 
 from sparkcep.automaton.chained import passed
-from sparkcep.automaton.strategy import BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, strategy_of
+from sparkcep.automaton.strategy import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, strategy_of
 from sparkcep.automaton.streams import _reach, check_stream, kept
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.costs import ALL
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
@@ -299,15 +301,20 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
         yield watermark, released, by_partition(plan, pa.concat_tables(found))
 
 
-def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int):
-    """(watermark, released rows, tables of what is told) of each micro-batch over rows in disorder."""
+def stream_over(plan, table: pa.Table) -> Stream:
+    """A stream of rows as :func:`timed` makes them."""
+    prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
+    return Stream(_ordered(prepared, (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
+
+
+def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
+    """(watermark, released rows, tables of what is told) of each micro-batch over rows in disorder; ``history`` gives the rows of
+    the table of USING HISTORY, as of each, and ``next_stream`` the stream that takes its rows."""
     count = table.num_rows
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     key = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1]
     arrival = np.argsort(time + np.array([rng.randint(0, delay) for _ in range(count)]) * MS, kind="stable")
-    order = plan_order = (*plan.order[:1], plan.order[0]._replace(name="n"))
-    prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
-    stream = Stream(_ordered(prepared, plan_order), table.schema, ["__s0", "__s1"])
+    next_stream = next_stream or functools.partial(lambda stream: stream, stream_over(plan, table))
     states: dict[int, bytes] = {}
     due: dict[int, int] = {}
     watermark, latest, at, idle = 0, 0, 0, 0
@@ -324,6 +331,9 @@ def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int):
         number = {k: i for i, k in enumerate(touched)}
         keys = np.array([number[int(key[row])] for row in batch_rows], dtype=np.int64)
         watermark = latest
+        stream = next_stream()
+        if history:
+            stream.use(history())
         tables, kept = drained(stream.advance(table.take(pa.array(batch_rows, pa.int64())), keys, [states.get(k, b"") for k in touched], watermark))
         for k, state, when in zip(touched, kept.states, kept.due.tolist(), strict=True):
             states[k], due[k] = state, when
@@ -361,12 +371,15 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
     whole = answered(plan, table, np.ones(table.num_rows, dtype=bool))
     if whole is None:
         return 0
+    # rows in no match come between the others, and without numbers all matches under a budget come with their last rows
+    budgeted = strategy_of(plan).search == BUDGETED
+    unordered = (plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None)) or (budgeted and plan.approximate.report == ALL and not plan.numbered)
     for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5])):
         prefix = answered(plan, table, released)
         further = answered(plan, table, released | (time <= watermark + rng.randint(0, 9) * MS))
         for answer in (by_partition(plan, one) for one in (prefix, further, whole) if one is not None):
             for p, rows in found.items():
-                if plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None):  # rows in no match come between the others
+                if unordered:
                     assert not collections.Counter(rows) - collections.Counter(answer.get(p, [])), (text, watermark)
                 else:
                     assert rows == answer.get(p, [])[: len(rows)], (text, watermark)
@@ -421,6 +434,8 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
             last[p] += place * MS + int(window.size) <= watermark
         return dict(last)
+    if strategy.search == BUDGETED and not plan.numbered and plan.rows == "one" and not _reach(plan)[1]:
+        return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
     leaf = dict(plan.outputs).get("z" if plan.non_overlapping else "a")  # of these the one that completes first is found among all
     if window is None or plan.rows != "one" or leaf not in answer.column_names:
         return {}
@@ -571,7 +586,7 @@ def tried(text: str, rng: random.Random, compare=None) -> int | None:
     try:
         planned(text)
     except ClauseError as error:
-        assert error.error_class in ("SPARKCEP.STREAM", "SPARKCEP.PATTERN_TOO_COMPLEX"), error
+        assert error.error_class in ("SPARKCEP.STREAM", "SPARKCEP.PATTERN_TOO_COMPLEX", "SPARKCEP.BUDGET"), error
         return None
     try:
         return compared(text, rng, 5, 8) if compare is None else compare(text, rng)

@@ -41,6 +41,12 @@ STATEMENTS = {
     "EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B+ C) WINDOW INTERVAL '9' SECONDS DEFINE A AS price < 3, B AS price >= PREV(price), C AS price > A.price)",
     "bundles": "SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_ERRORS() AS e "
     "PATTERN (A B C) WINDOW INTERVAL '4' SECONDS APPROX 1 MATCH BUNDLES DEFINE A AS price < 1, B AS price > 8, C AS price > 7)",
+    "budget": "SELECT symbol, z, e, c, o, m FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_ERRORS() AS e, COMPLETE() AS c, CHECKS_LEFT_OUT() AS o, MISSING() AS m "
+    "PATTERN (A B C) WINDOW INTERVAL '9' SECONDS APPROX 1 BUDGET 2 CHECKS DEFINE A AS price < 3, B AS price > A.price, C AS price > 6)",
+    "budget_bundles": "SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, CHECKS_LEFT_OUT() AS o "
+    "PATTERN (A B C) WINDOW INTERVAL '4' SECONDS APPROX 1 MATCH BUNDLES BUDGET 1 CHECKS DEFINE A AS price < 1, B AS price > 8, C AS price > 7)",
+    "budget_all": "SELECT symbol, r, e FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES array_agg(ts) AS r, MATCH_ERRORS() AS e, LAST(ts) AS z "
+    "PATTERN (A B C) WINDOW INTERVAL '6' SECONDS APPROX 1 ALL MATCHES BUDGET 4 CHECKS DEFINE A AS price < 3, B AS price > 5, C AS price > 6)",
     "automaton": "SELECT symbol, a, z, n FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z, MATCH_NUMBER() AS m, falls AS n "
     "AUTOMATON (REGISTER falls INT = 0, last INT STATE q2 FINAL ARC FROM q0 TO q1 WHEN price > 6 SET last = price "
     "ARC FROM q1 TO q1 WHEN price <= last SET falls = falls + 1, last = price ARC FROM q1 TO q2 WHEN price > 7) WINDOW INTERVAL '8' SECONDS)",
@@ -251,7 +257,7 @@ WRONG = {
     "top in windows": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS SLIDE INTERVAL '1' SECOND PREF MAX (A.value) TOP 3", r"TOP with \^ does not stream yet"),
     "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", r"MATCH_COUNT\(\) without WINDOW"),
     "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
-    "budget": (f"{HEAD} PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 BUDGET 3 CHECKS DEFINE A AS value = 1", "which checks a BUDGET tries depends on all rows"),
+    "history": (f"{HEAD} PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 MATCH HISTORY DEFINE A AS value = 1", "MATCH HISTORY"),
     "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "not sorted by .*COLLATE UTF8_BINARY"),
     "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "order by its parts"),
     "median": ("PARTITION BY p ORDER BY timestamp MEASURES median(B.value) AS c PATTERN (A B)", "aggregate that Spark computes"),
@@ -344,6 +350,8 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     page = Path(sparkcep.__file__).resolve().parents[1].joinpath("docs", "streams.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict = {}
+    for name in ("clicks_so_far", "clicks_history"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
     shown = 0
     for block, text in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.S):
         # the JVM stays in the folder in which it began
@@ -351,7 +359,8 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
         exec(compile(block, "streams.md", "exec"), names)
         assert capsys.readouterr().out.strip() == text.strip()
         shown += bool(text)
-    assert shown == 2
+    assert shown == 3
+    assert spark.table("clicks_so_far").count() == 13
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
     told = names["query"]._jsq.explainInternal(False)

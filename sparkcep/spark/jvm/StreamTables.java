@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -37,6 +38,8 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tables) {
   static final String ARCS = "arcs"; // as in spark/streaming.py
+  private static final String HISTORY = "history"; // likewise
+  private static final String HISTORY_COLUMN = "__history"; // as in plan/budget.py: the rows of USING HISTORY, as one value
   private static final String ARC = "__a_is"; // as in plan/arcs.py: whether a row is of ARCS FROM
   private static final String NUMBER = "__a_no"; // likewise: the number of such a row
   private static final String OWN_ROW = "__a_row"; // likewise: the columns of a row, which it brings itself
@@ -56,6 +59,50 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
       throw new IllegalStateException("the arcs of a stream are not joined as the rewriter joins them");
     }
     return new StreamTables(without(rows, window.child()), List.of(ARCS), List.of(unnumbered(aggregate.child())));
+  }
+
+  /** These, and the table of USING HISTORY where the columns of a call read one. */
+  StreamTables with(Project columns) {
+    LogicalPlan history = history(columns);
+    if (history == null) {
+      return this;
+    }
+    List<String> more = new ArrayList<>(names);
+    more.add(HISTORY);
+    List<LogicalPlan> all = new ArrayList<>(tables);
+    all.add(history);
+    return new StreamTables(rows, more, all);
+  }
+
+  /** The table of USING HISTORY, all rows as one value; null where the columns of a call read none. */
+  private static LogicalPlan history(Project columns) {
+    List<LogicalPlan> found = new ArrayList<>();
+    for (NamedExpression column : CollectionConverters.asJava(columns.projectList())) {
+      if (isHistory(column)) {
+        collect((Expression) column, found);
+      }
+    }
+    return found.isEmpty() ? null : found.get(0);
+  }
+
+  private static void collect(Expression expression, List<LogicalPlan> found) {
+    if (expression instanceof ScalarSubquery subquery) {
+      found.add((LogicalPlan) subquery.plan());
+    }
+    CollectionConverters.asJava(expression.children()).forEach(child -> collect(child, found));
+  }
+
+  private static boolean isHistory(NamedExpression column) {
+    return column instanceof Alias alias && alias.name().equals(HISTORY_COLUMN);
+  }
+
+  /** The columns of a call, of which that of USING HISTORY has no value. */
+  static Project withoutHistory(Project columns, LogicalPlan child) {
+    List<NamedExpression> out = new ArrayList<>();
+    for (NamedExpression column : CollectionConverters.asJava(columns.projectList())) {
+      out.add(isHistory(column) ? valueless((Alias) column) : column);
+    }
+    return new Project(MatchStrategy.seq(out), child);
   }
 
   /** A table without the numbers of its rows, which Spark refuses beside a stream: the engine numbers them as they come. */
@@ -131,6 +178,9 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     Set<String> names = new HashSet<>();
     plan.path("arcs").path("columns").forEach(column -> names.add(column.asText()));
     names.remove(OWN_ROW);
+    if (!plan.path("approximate").path("budget").path("history").asText().isEmpty()) {
+      names.add(HISTORY_COLUMN);
+    }
     return names;
   }
 

@@ -90,7 +90,7 @@ final class Streams {
       }
       return arguments;
     }
-    LogicalPlan marked = marked(table.plan(), plan);
+    LogicalPlan marked = marked(table.plan(), plan, null);
     if (marked == null) {
       return arguments;
     }
@@ -99,14 +99,17 @@ final class Streams {
     return MatchStrategy.seq(out);
   }
 
-  /** {@code table} with a mark in place of distribution and order; null where they are not the rewriter's. */
-  private static LogicalPlan marked(LogicalPlan table, String plan) {
+  /**
+   * {@code table} with a mark in place of distribution and order, below the columns that are passed as {@code above}; null where they
+   * are not the rewriter's.
+   */
+  private static LogicalPlan marked(LogicalPlan table, String plan, Project above) {
     if (table instanceof Project project) {
-      LogicalPlan child = marked(project.child(), plan);
-      return child == null ? null : new Project(project.projectList(), child);
+      LogicalPlan child = marked(project.child(), plan, above == null ? project : above);
+      return child == null ? null : StreamTables.withoutHistory(project, child);
     }
     if (table instanceof SubqueryAlias alias) {
-      LogicalPlan child = marked(alias.child(), plan);
+      LogicalPlan child = marked(alias.child(), plan, above);
       return child == null ? null : new SubqueryAlias(alias.identifier(), child);
     }
     if (!(table instanceof Sort sort) || sort.global() || !(sort.child() instanceof RepartitionByExpression asked)) {
@@ -117,6 +120,7 @@ final class Streams {
     Seq<SortOrder> order = MatchStrategy.seq(
         CollectionConverters.asJava(sort.order()).stream().skip(keys).filter(by -> !StreamTables.isBefore(by.child())).toList());
     StreamTables beside = StreamTables.of(asked.child());
+    beside = above == null ? beside : beside.with(above);
     check(plan, order, beside);
     List<Attribute> condition = new ArrayList<>();
     List<Attribute> late = new ArrayList<>();
