@@ -32,8 +32,8 @@ WIDTHS = (3, 1, 3, 3, 4, 3, 2)
 
 
 class Kept(NamedTuple):
-    """The lists of all partitions, one behind the other, each int64 (n, its width); floats as their bits. ``until`` int64 (partitions
-    + 1, LISTS): where those of a partition begin, and end; ``saved`` int64 (partitions): what is saved for agents."""
+    """The lists of all partitions, one behind the other, each int64 (n, its width); floats as their bits. ``until`` int64
+    (partitions + 1, LISTS): where those of a partition begin, and end; ``saved`` int64 (partitions): what is saved for agents."""
 
     entries: np.ndarray
     runs: np.ndarray
@@ -47,8 +47,10 @@ class Kept(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """``wanted``: whether partitions go on from one call to the next. ``before``: what the call before left; ``after``: what this one
-    leaves. ``over`` int64 (partitions): the first row whose window a row that is not searched yet may enter; ``path`` int64 (rows of the
+    """``wanted``: whether partitions go on from one call to the next. ``before``: what the call before left; ``after``: what this
+    one leaves. ``floors`` int64 (partitions, variables): the position behind the last row that is gone at which each negated
+    variable may stand that a match may not begin behind; ``fresh`` int64 (partitions): the first row that is not counted there.
+    ``over`` int64 (partitions): the first row whose window a row that is not searched yet may enter; ``path`` int64 (rows of the
     longest run), ``number`` int64 (entries): working memory."""
 
     wanted: bool
@@ -78,8 +80,8 @@ def labelled(entry, before, e, net, ground):
 
 @kernel
 def resume(part, low, high, parked, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
-    """Lets the runs of a partition stand again, in the order in which they stood; False where one cannot have taken its rows. There is
-    room for them."""
+    """Lets the runs of a partition stand again, in the order in which they stood; False where one cannot have taken its rows. There
+    is room for them."""
     kept = parked.before
     first = kept.until[part, L_ENTRIES]
     for i in range(first, kept.until[part + 1, L_ENTRIES]):
@@ -165,8 +167,8 @@ def _counts_of(table, first, end, part, k, counts, met, many):
 
 @kernel
 def recall(part, low, high, parked, net, looking, hinders, classes, agents, runs, state):
-    """Lets the agents of a partition go on; how many there are, or -1 where a run cannot have taken its rows. One whose window has ended
-    has no run any more, and ends with the next row."""
+    """Lets the agents of a partition go on; how many there are, or -1 where a run cannot have taken its rows. One whose window has
+    ended has no run any more, and ends with the next row."""
     kept = parked.before
     agents.many[0] = 0
     for i in range(kept.until[part, L_BEGUN], kept.until[part + 1, L_BEGUN]):

@@ -66,6 +66,13 @@ STATEMENTS = [
     "DEFINE A AS v < 2, B AS v > PREV(v), C AS w > 0, D AS w > 0",
     f"{HEAD} {ENDS}, {SAID} PATTERN (A B ~N C D) WINDOW INTERVAL '9' MICROSECONDS APPROX 1 BUDGET 2 CHECKS DEFINE A AS v < 2, B AS v > 1, N AS v = 2, C AS w > 0, D AS w > 0",
     f"{HEAD} {ENDS}, {SAID} PATTERN (A B ~N C D) WINDOW INTERVAL '9' MICROSECONDS APPROX 1 BUDGET 2 CHECKS DEFINE A AS v < 2, B AS v > 1, N AS v > A.v, C AS w > 0, D AS w > 0",
+    # several ways to the same rows, of which the clause without a budget says which is told
+    f"{HEAD} {ENDS}, array_agg(CLASSIFIER()) AS l, {SAID} PATTERN ((A B? | B A?) C D) WINDOW INTERVAL '8' MICROSECONDS APPROX 2 BUDGET 20 CHECKS "
+    "DEFINE A AS v < 3, B AS v > 1, C AS w > 0, D AS v < 3",
+    f"{HEAD} {ENDS}, array_agg(CLASSIFIER()) AS l, {SAID} PATTERN ((A | B)+ (B | C)+ D) {WINDOW} APPROX 1 PROXY MATCHES PER ERROR BUDGET 4 CHECKS "
+    "DEFINE A AS v < 3, B AS v > 1, C AS w > -1, D AS v < 3",
+    f"{HEAD} {BUNDLE}, array_agg(CLASSIFIER()) AS l, {SAID} PATTERN ((A B? | B A?) C D) {WINDOW} APPROX 1 MATCH BUNDLES BUDGET 8 CHECKS "
+    "DEFINE A AS v < 2, B AS v > 0, C AS w > 0, D AS v < 3",
     f"{HEAD} {ENDS}, {SAID} PATTERN (A (B | C) D{{1,2}}) {WINDOW} APPROX 1 BUDGET 2 CHECKS DEFINE A AS v < 3, B AS v > 1, C AS w > 0, D AS w >= B.w",
 ]
 
@@ -73,7 +80,7 @@ STATEMENTS = [
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_each_statement(text):
     rng, total = random.Random(text), 0
-    for _ in range(3):
+    for _ in range(4):
         total += compared(text, rng, 6, 24)
     assert total > 30
 

@@ -100,8 +100,8 @@ final class Streams {
   }
 
   /**
-   * {@code table} with a mark in place of distribution and order, below the columns that are passed as {@code above}; null where they
-   * are not the rewriter's.
+   * {@code table} with a mark in place of distribution and order, below the columns {@code above}; null where they are not the
+   * rewriter's.
    */
   private static LogicalPlan marked(LogicalPlan table, String plan, Project above) {
     if (table instanceof Project project) {
