@@ -147,9 +147,7 @@ def _numbers_asked(plan: Plan) -> bool:
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, why and what would be right, and whether the clause has it."""
     approximate = plan.approximate
-    whole = "has Spark number the rows of whole partitions, which a stream does not have"
     return [
-        (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
         (
             "MATCH HISTORY counts what all rows of a partition led to, which is not known before its end; record it over a table of past rows",
             approximate is not None and approximate.report == HISTORY,
@@ -204,6 +202,9 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"{what}, until {window.size} rows of its key have come")
     if plan.automaton is not None and plan.automaton.expires:
         lines.append("of such a key, up to when its arcs ON EXPIRY were taken")
+    if plan.arcs is not None:
+        bounded = window.kind == MICROS and not plan.automaton.lifetime
+        lines.append(f"of the query as a whole, its arcs, {'until no row that is kept can find them' if bounded else 'for ever'}")
     if plan.changes is not None:
         lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
         if plan.changes.punctuate:
@@ -236,7 +237,7 @@ def counts_positions(plan: Plan) -> bool:
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
-    "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
+    "arcs": "ARCS FROM", "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import logging
 import struct
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from sparkcep.automaton.chained import Passed, passed
 from sparkcep.automaton.streams import check_stream, check_table, different, warnings
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.plan.arcs import IS, NOW, NUMBER
 from sparkcep.plan.plan import Plan
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from sparkcep.engine.prepared import Prepared
     from sparkcep.engine.stream import Stream
 
 log = logging.getLogger("sparkcep")
@@ -82,7 +87,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         log.warning("over a stream: %s", warning)
 
 
-_TABLES = {"arcs": "the table of ARCS FROM"}  # by the names that StreamTables.java gives them
+ARCS = "arcs"  # as StreamTables.java names it
+_TABLES = {ARCS: "the table of ARCS FROM"}
 
 
 def _check_late(plan: Plan, late: dict[str, Any]) -> None:
@@ -361,10 +367,53 @@ def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int
 def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> Stream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows. ``beside``:
     the tables that are read beside them by name, as Arrow's streams, with which it is made anew where they change."""
+    from sparkcep.engine.arc_journal import Standing
     from sparkcep.engine.open import prepare
     from sparkcep.engine.revisions import RevisedStream
     from sparkcep.engine.stream import Stream
 
-    names = _order_names(ordered)
-    prepared = prepare(Plan.from_json(plan), pa.schema([field for field in schema if field.name not in names]))
-    return (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names)
+    read, names = Plan.from_json(plan), _order_names(ordered)
+    own, arcs = pa.schema([field for field in schema if field.name not in names]), None
+    if ARCS in dict(beside):
+        journal = pa.ipc.open_stream(dict(beside)[ARCS]).read_all()
+        arcs = Standing.of(_with_table(read, own, journal.schema), journal)
+    prepared = prepare(read, own) if arcs is None else replace(arcs.prepared, input_schema=own)
+    return (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names, arcs=arcs)
+
+
+def _with_table(plan: Plan, rows: pa.Schema, table: pa.Schema) -> Prepared:
+    """The plan compiled for rows and for the table of ARCS FROM."""
+    from sparkcep.engine.open import prepare
+
+    further = {field.name: field for field in table} | {name: pa.field(name, kind) for name, kind in ((IS, pa.bool_()), (NUMBER, pa.int64()), (NOW, rows.field(plan.automaton.time).type))}
+    return prepare(plan, pa.schema([*rows, *further.values()]))
+
+
+# -- tables beside the rows ---------------------------------------------------------------------------------------------
+
+
+def arrived(asked: dict[str, Any]) -> dict[str, Any]:
+    """What a micro-batch makes of the table of ARCS FROM, before its rows. Raises MatchRuntimeError.
+
+    ``asked``: ``plan``, ``columns``, ``sent`` and ``ordered`` as :func:`stream_batches` has them, ``types`` of what is sent (Spark's
+    JSON); what was ``read`` now and ``before``, and the ``journal`` of then, as Arrow's streams in base64, None at first; ``largest``,
+    ``late`` and ``watermark``, see :class:`sparkcep.engine.arc_journal.Moment`. The answer: ``journal``, None where it is the same, and
+    whether keys of which no row came are searched ``again``.
+    """
+    from sparkcep.engine import arc_journal
+    from sparkcep.spark.table_function import arrow_schema
+
+    plan = Plan.from_json(asked["plan"])
+    rows = _input(arrow_schema(StructType.fromJson(json.loads(asked["types"]))).empty_table(), asked["columns"], asked["sent"], asked["ordered"]).schema
+    read, before, journal = (None if asked[name] is None else pa.ipc.open_stream(base64.b64decode(asked[name])).read_all() for name in ("read", "before", "journal"))
+    moment = arc_journal.Moment(asked["largest"], asked["late"], asked["watermark"])
+    try:
+        found = arc_journal.arrived(_with_table(plan, rows, read.schema), journal, before, read, moment)
+    except MatchRuntimeError as error:
+        raise error.at((plan.arcs.line, plan.arcs.column, plan.arcs.text)) from None
+    if found is None:
+        return {"journal": None, "again": False}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, found[0].schema) as out:
+        out.write_table(found[0])
+    return {"journal": base64.b64encode(sink.getvalue()).decode("ascii"), "again": found[1] and plan.changes is not None}
