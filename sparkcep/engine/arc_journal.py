@@ -130,12 +130,18 @@ def arrived(
         at = were.column_names.index(names.OP)
         old = were.set_column(at, names.OP, pa.array([_VANISH] * were.num_rows, pa.string()))
     kept = journal if journal is not None else old.slice(0, 0)
-    whole = _numbered(pa.concat_tables([kept, old, new], promote_options="default"))
+    whole = _numbered(pa.concat_tables([kept, new, old], promote_options="default"))
     # a time up to which arcs ON EXPIRY were taken is one at which no arc comes or goes any more
     least = ALWAYS if moment.largest is None else moment.late + 1 + int(prepared.plan.automaton.expires)
     standing = Standing.of(prepared, whole, kept.num_rows, least, limits)
     found = standing.rows
     return _numbered(whole.take(pa.array(_kept(found, moment)))), _reaches(found, moment)
+
+
+def with_table(plan: Plan, rows: pa.Schema, table: pa.Schema) -> pa.Schema:
+    """The columns of rows and of the table of ARCS FROM, or of a journal, as a plan is compiled for them."""
+    own = {names.IS: pa.bool_(), names.NUMBER: pa.int64(), names.NOW: rows.field(plan.automaton.time).type}
+    return pa.schema([*rows, *(field for field in table if field.name not in own), *(pa.field(name, kind) for name, kind in own.items())])
 
 
 def check_keys(plan: Plan, schema: pa.Schema) -> None:

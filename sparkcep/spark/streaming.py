@@ -18,14 +18,12 @@ from pyspark.sql.types import StructType
 from sparkcep.automaton.chained import Passed, passed
 from sparkcep.automaton.streams import check_stream, check_table, different, warnings
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
-from sparkcep.plan.arcs import IS, NOW, NUMBER
 from sparkcep.plan.plan import Plan
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from sparkcep.engine.prepared import Prepared
     from sparkcep.engine.stream import Stream
 
 log = logging.getLogger("sparkcep")
@@ -367,7 +365,7 @@ def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int
 def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> Stream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows. ``beside``:
     the tables that are read beside them by name, as Arrow's streams, with which it is made anew where they change."""
-    from sparkcep.engine.arc_journal import Standing
+    from sparkcep.engine.arc_journal import Standing, with_table
     from sparkcep.engine.open import prepare
     from sparkcep.engine.revisions import RevisedStream
     from sparkcep.engine.stream import Stream
@@ -376,17 +374,9 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
     own, arcs = pa.schema([field for field in schema if field.name not in names]), None
     if ARCS in dict(beside):
         journal = pa.ipc.open_stream(dict(beside)[ARCS]).read_all()
-        arcs = Standing.of(_with_table(read, own, journal.schema), journal)
+        arcs = Standing.of(prepare(read, with_table(read, own, journal.schema)), journal)
     prepared = prepare(read, own) if arcs is None else replace(arcs.prepared, input_schema=own)
     return (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names, arcs=arcs)
-
-
-def _with_table(plan: Plan, rows: pa.Schema, table: pa.Schema) -> Prepared:
-    """The plan compiled for rows and for the table of ARCS FROM."""
-    from sparkcep.engine.open import prepare
-
-    further = {field.name: field for field in table} | {name: pa.field(name, kind) for name, kind in ((IS, pa.bool_()), (NUMBER, pa.int64()), (NOW, rows.field(plan.automaton.time).type))}
-    return prepare(plan, pa.schema([*rows, *further.values()]))
 
 
 # -- tables beside the rows ---------------------------------------------------------------------------------------------
@@ -401,6 +391,7 @@ def arrived(asked: dict[str, Any]) -> dict[str, Any]:
     whether keys of which no row came are searched ``again``.
     """
     from sparkcep.engine import arc_journal
+    from sparkcep.engine.open import prepare
     from sparkcep.spark.table_function import arrow_schema
 
     plan = Plan.from_json(asked["plan"])
@@ -408,7 +399,7 @@ def arrived(asked: dict[str, Any]) -> dict[str, Any]:
     read, before, journal = (None if asked[name] is None else pa.ipc.open_stream(base64.b64decode(asked[name])).read_all() for name in ("read", "before", "journal"))
     moment = arc_journal.Moment(asked["largest"], asked["late"], asked["watermark"])
     try:
-        found = arc_journal.arrived(_with_table(plan, rows, read.schema), journal, before, read, moment)
+        found = arc_journal.arrived(prepare(plan, arc_journal.with_table(plan, rows, read.schema)), journal, before, read, moment)
     except MatchRuntimeError as error:
         raise error.at((plan.arcs.line, plan.arcs.column, plan.arcs.text)) from None
     if found is None:
