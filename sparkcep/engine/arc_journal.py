@@ -24,13 +24,13 @@ from sparkcep.engine.arcs import WORDS, ArcRows
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.identity import equal_key
-from sparkcep.engine.lifetimes import in_order
+from sparkcep.engine.lifetimes import in_order, times
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
 from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.timetable import ALWAYS, BEGIN, END, Present, Timetable, timetable
-from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import arcs as names
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
@@ -92,6 +92,16 @@ class JournalRows(ArcRows):
         promised = np.maximum.accumulate(np.where((self.ops == PUNCTUATE) & ~self.absent, self.clock, ALWAYS))
         come = np.arange(self.chunk.rows) >= self.fresh
         return np.where(come, np.maximum(promised, self.least), ALWAYS), np.where(come, self.least, ALWAYS)
+
+    def _failure(self, outcome: int, row: int) -> MatchRuntimeError:
+        if outcome != kernels.LATE:
+            return super()._failure(outcome, row)
+        until = times(np.array([self.least - 1]), np.array([False]), self.time.type)[0].as_py()
+        return MatchRuntimeError(
+            "LATE_ROW",
+            f"a change of the arc {self._name(row)} in ARCS FROM reaches back to {until} or before, up to where matches are decided, or to before a punctuation of the arcs; give it a later "
+            "valid_from (a delete: valid_to) in the table, or none, by which it begins behind all rows that have come; then start the query again", sqlstate="22000",
+        )
 
     @property
     def every(self) -> np.ndarray:

@@ -274,6 +274,8 @@ class Frames:
 
     def _check(self, plan: Plan, watermarks: list[str], order: list[T.StructField], frame: DataFrame) -> None:
         """Raises ClauseError for a clause that cannot run over this stream."""
+        if plan.arcs is not None:
+            raise wrong(plan, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
         asked = {
             "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": watermarks, "types": [f.dataType.simpleString() for f in order],
             "time": order[0].dataType.simpleString() if order else "", "marked": bool(order) and WATERMARK in (order[0].metadata or {}),

@@ -357,8 +357,9 @@ def _order_names(ordered: int) -> list[str]:
 
 
 def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> Stream:
-    """The engine of :func:`stream_batches`, for rows as Spark ships them."""
-    return stream_engine(plan, _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
+    """The engine of :func:`stream_batches`, for rows as Spark ships them. It reads what is kept of keys, for which no arcs need be
+    known, and searches nothing."""
+    return stream_engine(replace(Plan.from_json(plan), arcs=None).to_json(), _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
 
 
 @functools.lru_cache(maxsize=16)
