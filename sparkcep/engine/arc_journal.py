@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -150,8 +150,8 @@ def arrived(
 
 def with_table(plan: Plan, rows: pa.Schema, table: pa.Schema) -> pa.Schema:
     """The columns of rows and of the table of ARCS FROM, or of a journal, as a plan is compiled for them."""
-    own = {names.IS: pa.bool_(), names.NUMBER: pa.int64(), names.NOW: rows.field(plan.automaton.time).type}
-    return pa.schema([*rows, *(field for field in table if field.name not in own), *(pa.field(name, kind) for name, kind in own.items())])
+    of_table = [field for field in table if field.name in plan.arcs.columns and field.name != names.NUMBER]
+    return pa.schema([*rows, *of_table, pa.field(names.IS, pa.bool_()), pa.field(names.NUMBER, pa.int64())])
 
 
 def check_keys(plan: Plan, schema: pa.Schema) -> None:

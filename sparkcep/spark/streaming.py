@@ -19,6 +19,7 @@ from sparkcep.automaton.chained import Passed, passed
 from sparkcep.automaton.streams import check_stream, check_table, different, warnings
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Place
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
     for name in asked.get("streamed", ()):
-        raise _wrong(plan, f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this", UNSUPPORTED)
+        message = f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this"
+        raise _wrong(plan if plan.arcs is None else replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text)), message, UNSUPPORTED)
     first = plan.order[0].name
     if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
         raise _wrong(

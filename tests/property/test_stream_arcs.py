@@ -27,7 +27,7 @@ from tests.oracle import arcs as oracle_arcs
 from tests.oracle import automaton as oracle
 from tests.property.in_process import drained
 from tests.property.test_arcs import WITH_TEXTS, texts_of
-from tests.property.test_stream_changes import OWN, Event, events_of, planned, table_of
+from tests.property.test_stream_changes import OWN, advanced, events_of, planned, shown, table_of
 from tests.property.test_stream_expiries import HELD, MEASURES, told_by, wanted
 from tests.selection import first
 
@@ -227,3 +227,62 @@ def test_what_is_told_is_the_answer_by_the_arcs_that_came(seed, kind, texts):
             classes = ("SPARKCEP.STREAM", "SPARKCEP.AUTOMATON", "SPARKCEP.DATATYPE_MISMATCH", "SPARKCEP.ARITHMETIC_OVERFLOW", "SPARKCEP.CAST_OVERFLOW", "SPARKCEP.ARC_TEXT")
             assert getattr(error, "error_class", classes[0]) in classes, error
     assert told > 60 and tried > 8
+
+
+def _always(plan, names: list[str]) -> pa.Table:
+    """A table of all arcs of these names, for ever."""
+    columns = {column: pa.array(names if name == "arc" else [None] * len(names), pa.string() if name in ("arc", "op") else pa.null()) for name, column in own_columns(plan.arcs.texts).items()}
+    return pa.table(columns | {key_column(0): pa.nulls(len(names), pa.int64())})
+
+
+def _over(plan, prepared, rows: pa.Table, own: pa.Schema, arcs: Standing | None) -> Stream:
+    order = (*plan.order[:1], plan.order[0]._replace(name="n"))
+    prepared = replace(prepared, input_schema=own, strategy=replace(prepared.strategy, plan=replace(prepared.plan, order=order)))
+    return (Stream if plan.changes is None else RevisedStream)(prepared, rows.schema, ["__s0", "__s1"], arcs=arcs)
+
+
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
+def test_arcs_that_are_always_there_are_as_those_of_the_clause(seed):
+    """With all that a clause over a stream may have: rows in no match, labels, numbers, sessions, changes."""
+    rng, told = random.Random(f"static {seed}"), 0
+    for _ in range(30):
+        automaton = oracle.random_automaton(rng)
+        among = [arc.name for arc in automaton.arcs if arc.name is not None and rng.random() < 0.7]
+        if not among:
+            continue
+        coming = replace(automaton, arcs=tuple(replace(arc, parameters=()) if arc.name in among else arc for arc in automaton.arcs))
+        kind, idle = rng.choice(("told once", "changes", "rows")), rng.choice((0, 0, 3, 6))
+        changes = f"CHANGES IN op REPORT CHANGES {rng.choice([*HELD])}" if kind == "changes" else ""
+        measures = (OWN if kind == "changes" else "MATCH_NUMBER() AS n, ") + "FIRST(id) AS a, LAST(id) AS z, CLASSIFIER() AS c, MATCH_TO() AS t"
+        given = "ALL ROWS PER MATCH WITH UNMATCHED ROWS" if kind == "rows" else "ONE ROW PER MATCH"
+        events, marks = events_of(rng, KEYS, BATCHES, rng.choice([0, 2, 5]))
+        events = [event for event in events if kind == "changes" or event.retracts < 0]
+        try:
+            streams = []
+            for clause, table in ((automaton, ""), (coming, "ARCS FROM active")):
+                text = oracle.clause(clause, measures, given, changes=changes, table=table).replace(f"WINDOW {automaton.window}", f"WINDOW INTERVAL '{automaton.window}' MICROSECONDS")
+                plan = replace(planned(text), idle=idle)
+                check_stream(plan)
+                rows = table_of(plan, events)
+                rows = rows.append_column("__s0", rows.column("__o0")).append_column("__s1", pa.array(np.arange(len(events))))
+                own, arcs = rows.drop_columns(["__s0", "__s1"]).schema, None
+                if table:
+                    read = _always(plan, among)
+                    prepared = prepare(plan, with_table(plan, own, read.schema))
+                    arcs = Standing.of(prepared, arrived(prepared, None, None, read, Moment(None, 0, 0))[0])
+                    prepared = arcs.prepared
+                else:
+                    prepared = prepare(plan, own)
+                streams.append((plan, rows, _over(plan, prepared, rows, own, arcs), {}, {}))
+            for batch, watermark in enumerate(marks):
+                tables = [advanced(stream, rows, events, batch, watermark, states, due) for _, rows, stream, states, due in streams]
+                static, dynamic = (
+                    [row for leaves in some for row in shown(plan, leaves, [name for name, text in plan.outputs if text in leaves.column_names])]
+                    for some, (plan, *_) in zip(tables, streams, strict=True)
+                )
+                assert static == dynamic, (text, batch)
+                told += len(static)
+        except (ClauseError, MatchRuntimeError) as error:
+            classes = ("SPARKCEP.STREAM", "SPARKCEP.AUTOMATON", "SPARKCEP.DATATYPE_MISMATCH", "SPARKCEP.ARITHMETIC_OVERFLOW", "SPARKCEP.CAST_OVERFLOW")
+            assert error.error_class in classes, error
+    assert told > 100

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import sparkcep  # noqa: E402
 from tests.spark.test_streams import BEGIN, END, PROVIDER, ROCKSDB, not_started, put, stream  # noqa: E402
 
 KEYS, BATCHES = 60, 5
@@ -140,6 +141,20 @@ def test_a_micro_batch_that_is_tried_again_reads_what_it_read(spark, tmp_path):
     with pytest.raises(Exception, match=r"LATE_ROW.*low\(5\).*give it a later valid_from.*line 2, column"):  # it is read now, and reaches back to rows that were decided
         went(frame, tmp_path)
     rules.hold(1, [*own, ("low", 5, at(5), None, None, None)])  # put right, and the query goes on
-    assert max(went(frame, tmp_path)) > last
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "2")
+    try:
+        for number in range(1, 5):
+            put(source, number, [{"symbol": "k0", "at": 9 + 20 * number, "n": 9, "price": 1, "f": None}])
+            told = went(frame, tmp_path)
+    finally:
+        spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
+    assert max(told) > last + 3
+    there = sorted(int(path.name) for path in (checkpoint / "state" / "0" / "_sparkcep" / "tables").iterdir() if path.name.isdigit())
+    assert there[1:] == [max(told) - 2, max(told) - 1, max(told)] and there[0] == last + 1  # the one that they name has the content
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+    query.processAllAvailable()
+    page = sparkcep.report(query)
+    query.stop()
+    assert "k0" in page and "1970" not in page
     other = frame.sparkSession.sql(f"SELECT * FROM arcs_ticks MATCH_RECOGNIZE ({CLAUSE.format(own='', changes='', arcs='ARCS FROM (SELECT arc, k FROM arcs_now)')})")
     assert "the columns of the table of ARCS FROM differ" in not_started(other, checkpoint)
