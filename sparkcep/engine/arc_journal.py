@@ -43,8 +43,8 @@ _OF, _GIVEN = Present._fields.index("arc"), Present._fields.index("given")
 
 @dataclass(frozen=True)
 class Moment:
-    """When a table is read, in microseconds: ``largest``, the largest time of the rows that came in earlier micro-batches, None where
-    none did; the watermarks of the micro-batch before (``late``) and of this one."""
+    """When a table is read, in microseconds: ``largest``, the largest time of the rows that came in earlier micro-batches, None
+    where none did; the watermarks of the micro-batch before (``late``) and of this one."""
 
     largest: int | None
     late: int
@@ -245,8 +245,8 @@ def _kept(rows: JournalRows, moment: Moment) -> np.ndarray:
 
 
 def _say_final(rows: JournalRows, left: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """bool (rows): of the arcs that may go (``of``: their rows, the first of which brought them) those that alone say of a state that
-    is still named whether it is final."""
+    """bool (rows): of the arcs that may go (``of``: their rows, the first of which brought them) those that alone say of a state
+    that is still named whether it is final."""
     columns = rows.chunk.columns
     source, target = ([state and state.lower() for state in columns[name].cast(pa.string()).to_pylist()] for name in (names.SOURCE, names.TARGET))
     final = columns[names.FINAL].cast(pa.bool_()).to_pylist()
@@ -266,8 +266,8 @@ def _say_final(rows: JournalRows, left: np.ndarray, of: np.ndarray) -> np.ndarra
 
 @dataclass(frozen=True)
 class Standing:
-    """The arcs of a journal: ``prepared`` has those that came as text, ``given`` the columns of parameters; ``sets`` by the keys that
-    arcs have of their own: which set of the timetable a partition finds. ``texts``: reads the columns that texts see, None without;
+    """The arcs of a journal: ``prepared`` has those that came as text, ``given`` the columns of parameters; ``sets`` by the keys
+    that arcs have of their own: which set of the timetable a partition finds. ``texts``: reads the columns that texts see, None without;
     ``rows``: of the journal."""
 
     prepared: Prepared

@@ -388,10 +388,10 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
 def arrived(asked: dict[str, Any]) -> dict[str, Any]:
     """What a micro-batch makes of the table of ARCS FROM, before its rows. Raises MatchRuntimeError.
 
-    ``asked``: ``plan``, ``columns``, ``sent`` and ``ordered`` as :func:`stream_batches` has them, ``types`` of what is sent (Spark's
-    JSON); what was ``read`` now and ``before``, and the ``journal`` of then, as Arrow's streams in base64, None at first; ``largest``,
-    ``late`` and ``watermark``, see :class:`sparkcep.engine.arc_journal.Moment`. The answer: ``journal``, None where it is the same, and
-    whether keys of which no row came are searched ``again``.
+    ``asked``: ``plan``, ``columns``, ``sent`` and ``ordered`` as :func:`stream_batches` has them, ``types`` of what is sent
+    (Spark's JSON); what was ``read`` now and ``before``, and the ``journal`` of then, as Arrow's streams in base64, None at first;
+    ``largest``, ``late`` and ``watermark``, see :class:`sparkcep.engine.arc_journal.Moment`. The answer: ``journal``, None where it
+    is the same, and whether keys of which no row came are searched ``again``.
     """
     from sparkcep.engine import arc_journal
     from sparkcep.engine.open import prepare

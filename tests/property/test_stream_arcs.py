@@ -1,4 +1,5 @@
-"""ARCS FROM over a stream: a table of arcs that is another one at each micro-batch, with bytes between these, against the definition.
+"""ARCS FROM over a stream: a table of arcs that is another one at each micro-batch, with bytes between these, against the
+definition.
 
 After each micro-batch exactly the matches are told that hold for the rows which are there, by the arcs that came so far.
 """
@@ -45,8 +46,8 @@ def random_automaton(rng: random.Random, texts: bool) -> oracle.Automaton:
 
 
 class Table:
-    """The table of arcs, and what happens to it from one reading to the next. ``rows``: what it holds; ``events``: all that it told,
-    as the definition has it."""
+    """The table of arcs, and what happens to it from one reading to the next. ``rows``: what it holds; ``events``: all that it
+    told, as the definition has it."""
 
     def __init__(self, rng: random.Random, automaton: oracle.Automaton, explicit: bool, texts: bool) -> None:
         self.rng, self.automaton, self.explicit = rng, automaton, explicit
