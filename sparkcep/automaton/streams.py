@@ -163,9 +163,7 @@ def _numbers_asked(plan: Plan) -> bool:
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, why and what would be right, and whether the clause has it."""
     approximate = plan.approximate
-    whole = "has Spark number the rows of whole partitions, which a stream does not have"
     return [
-        (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
         (
             "MATCH HISTORY numbers bundles over all rows of all partitions, which a stream never has; record it of a table of past rows, from time to time as in foreachBatch",
             approximate is not None and approximate.report == HISTORY,
@@ -219,6 +217,9 @@ def kept(plan: Plan) -> list[str]:
         lines += _kept_of_budget(plan, ever)
     if plan.automaton is not None and plan.automaton.expires:
         lines.append("of such a key, up to when its arcs ON EXPIRY were taken")
+    if plan.arcs is not None:
+        bounded = window.kind == MICROS and not plan.automaton.lifetime
+        lines.append(f"of the query as a whole, its arcs, {'until no row that is kept can find them' if bounded else 'for ever'}")
     if plan.changes is not None:
         lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
         if plan.changes.punctuate:
@@ -263,7 +264,7 @@ def counts_positions(plan: Plan) -> bool:
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
-    "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
+    "arcs": "ARCS FROM", "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
 

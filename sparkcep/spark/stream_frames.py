@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from sparkcep.automaton.streams import kept
 from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import Place
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.stream_ranks import ranked
@@ -278,6 +279,9 @@ class Frames:
 
     def _check(self, plan: Plan, watermarks: list[str], order: list[T.StructField], frame: DataFrame) -> None:
         """Raises ClauseError for a clause that cannot run over this stream."""
+        if plan.arcs is not None:
+            at = replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text))
+            raise wrong(at, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
         asked = {
             "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": watermarks, "types": [f.dataType.simpleString() for f in order],
             "time": order[0].dataType.simpleString() if order else "", "marked": bool(order) and WATERMARK in (order[0].metadata or {}),

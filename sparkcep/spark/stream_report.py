@@ -160,7 +160,7 @@ def _texts(node: Any) -> Iterator[str]:
 
 def _found(states: DataFrame, clause: int, command: str, schema: str) -> DataFrame:
     """Of each part of the states the keys of which a match is under way for longest."""
-    plan, columns, sent, ordered = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
+    plan, columns, sent, ordered, _ = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
     rows = arrow_schema(StructType.fromJson(json.loads(schema)))
     if not Plan.from_json(plan).partition:
         states = states.selectExpr("CAST(array() AS ARRAY<STRING>) AS key", "state")  # all rows are one key

@@ -276,8 +276,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     if (tables().names().isEmpty()) {
       return Beside.NOTHING;
     }
-    String plan = Call.plan(output().last().metadata().getString(Streams.STATEMENT)).get("plan").asText();
-    TableReads reads = new TableReads(session(), tables(), getStateInfo(), plan);
+    TableReads reads = new TableReads(session(), tables(), getStateInfo(), output().last().metadata().getString(Streams.READING));
     TableLog.Entry read = reads.read(came, time(), Input.micros(eventTimeWatermarkForLateEvents()), Input.micros(eventTimeWatermarkForEviction()));
     ClassTag<byte[][]> tag = ClassTag$.MODULE$.apply(byte[][].class);
     return new Beside(session().sparkContext().broadcast(read.given().toArray(new byte[0][]), tag), read.again());
