@@ -155,3 +155,10 @@ def test_what_a_jvm_writes_is_passed_on():
         done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, timeout=60)
         lines = done.stderr.splitlines()
         assert lines[0] == first and lines[-2000:] == ["ERROR Utils: no"] * 2000, done.stderr[-500:]
+
+
+@pytest.mark.parametrize(("raised", "said"), [("BrokenPipeError", ""), ("ValueError", "ValueError")])
+def test_a_worker_whose_task_was_ended_says_nothing(raised, said):
+    program = f"from sparkcep.spark.daemon import _until_hung_up\ndef work(*_): raise {raised}\n_until_hung_up(work)(None, False)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and (said in done.stderr if said else done.stderr == "")
