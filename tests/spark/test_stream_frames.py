@@ -124,8 +124,8 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     assert counted[-1]["openKeys"] == counted[-1]["pendingRows"] == 1 and max(c["openKeys"] for c in counted) >= 5
     assert sum(c["engineTimeMs"] for c in counted) > 0
     shown = tables(check(sparkcep.report(query)))
-    shown = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
-    assert (shown["late rows, in these"], shown["keys of which anything is kept"]) == ("2", "1")
+    now = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
+    assert (now["late rows, in these"], now["keys of which anything is kept"]) == ("2", "1")
     told_of = query._jsq.explainInternal(False)
     assert "match_recognize by data frames, of each key are kept: rows behind the watermark, until it has passed them" in told_of
     expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
@@ -143,6 +143,29 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
             ran(frame(), tmp_path)
         finally:
             spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+OLDEST = "symbol, day, f", "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) WINDOW INTERVAL '1' HOUR DEFINE A AS price = 1, B AS price = 2"
+
+
+@pytest.mark.further
+def test_a_report_tells_the_matches_under_way(spark, tmp_path):
+    """The keys that wait for longest, of all buckets, by values that are known by their bits."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows = [("x", 10, 1, 1.5), ("x", 30, 1, 1.5), ("<y>", 20, 1, None), ("<y>", 25, 2, None), ("<y>", 40, 1, None), (None, 35, 1, -0.0), ("late", 300, 1, 0.0)]
+    put(source, 0, [{"symbol": key, "at": at, "n": i, "price": price, "f": f} for i, (key, at, price, f) in enumerate(rows)])
+    stream(spark, source).selectExpr("*", "CAST(ts AS DATE) AS day").createOrReplaceTempView("ticks_stream")
+    text = f"SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY {OLDEST[0]} ORDER BY ts, n MEASURES LAST(ts) AS z {OLDEST[1]})"
+    query = spark.sql(text).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    page = tables(check(sparkcep.report(query)))
+    oldest = next([cell for cell in table if cell.strip()] for table in page if "first row at" in table)
+    width = oldest.index("bytes of its state") + 1
+    found = [tuple(oldest[i : i + width])[:2] for i in range(width, len(oldest), width)]
+    begun = [("x, 2026-01-01, 1.5", 10), ("NULL, 2026-01-01, 0.0", 35), ("<y>, 2026-01-01, NULL", 40)]
+    assert found == [(key, f"2026-01-01 00:00:{at}.000000 UTC") for key, at in begun]
+    assert any("the states of all keys, as the last micro-batch left them" in cell for table in page for cell in table)
 
 
 @pytest.mark.further
@@ -192,6 +215,7 @@ import json, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 import sparkcep
+from sparkcep.spark.latest import Running
 from sparkcep.spark.streaming import figures
 from tests.spark.test_streams import SCHEMA, STATEMENTS, V, stream
 
@@ -208,10 +232,24 @@ def run(frame, name):
     query = query.trigger(availableNow=True).start()
     query.awaitTermination()
     report[name] = [figures(progress) for progress in query.recentProgress]
+    report["page"] = sparkcep.report(query)
 
 
 statement = "WITH ours AS (SELECT * FROM ticks_stream WHERE n >= :least) " + STATEMENTS["v"].format(t="ours") + " WHERE c > 1"
 run(spark.sql(statement, {"least": 0}), "text")
+running = Running(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), 3, once=True)
+while not running.ended(1):
+    pass
+running.stop()
+report["latest"] = [running.seen().total, len(running.seen().rows), running.seen().rows[0][0] is not None]
+running.forget()
+report["views"] = [table.name for table in spark.catalog.listTables("global_temp") if table.name == running.view]
+running = Running(spark.sql("SELECT 1 / (price - 1) AS x FROM ticks_stream"), 3, once=True)
+try:
+    while not running.ended(1):
+        pass
+except Exception as error:
+    report["failed"] = str(error)
 report["frame"] = sparkcep.match_recognize(files, partition_by="symbol", order_by=["ts", "n"], clause=V).isStreaming
 
 wrong = {
@@ -239,7 +277,8 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     pytest.importorskip("grpc")
     source = tmp_path / "in"
     source.mkdir()
-    for number, piece in enumerate([rows_of(3, 120), closing([])]):
+    waiting = [{"symbol": "k0", "at": 3 * END - 13 + i, "n": 0, "price": 9 - i, "f": None} for i in range(3)]  # a fall under way
+    for number, piece in enumerate([rows_of(3, 120), waiting + closing([])]):
         put(source, number, piece)
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -250,6 +289,11 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     assert (tmp_path / "report").exists(), log.read_text()[-4000:]
     report = json.loads((tmp_path / "report").read_text())
     assert report["module"].startswith("pyspark.sql.connect.") and report["table"] == []
+    shown = tables(check(report["page"]))
+    now = next(dict(zip(table[1::2], table[2::2])) for table in shown if "rows in, in these" in table)
+    oldest = next(table for table in shown if "first row at" in table)
+    assert now["rows in, in these"] == "124" and "k0" in oldest and "FlatMapGroupsInPandasWithState" in report["page"]
+    assert report["latest"][0] > 10 and report["latest"][1] == 3 and report["failed"].startswith("[DIVIDE_BY_ZERO]") and report["views"] == []
     schema = "symbol string, a timestamp, u int, z timestamp, c bigint"
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     rows = sorted(str(row) for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row))
