@@ -344,9 +344,9 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     names: dict = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.S):
         # the JVM stays in the folder in which it began
-        block = re.sub(r'(json\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
+        block = re.sub(r'((?:json|parquet)\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
         exec(compile(block, "streams.md", "exec"), names)
-    assert capsys.readouterr().out.strip() == re.search(r"```text\n(.*?)```", page, re.S)[1].strip()
+    assert capsys.readouterr().out == "".join(re.findall(r"```\n\n```text\n(.*?)```", page, re.S))
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
     told = names["query"]._jsq.explainInternal(False)
