@@ -355,7 +355,7 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     shown = 0
     for block, text in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.S):
         # the JVM stays in the folder in which it began
-        block = re.sub(r'(json\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
+        block = re.sub(r'((?:json|parquet)\(|"path", |"checkpointLocation", )"', rf'\1"{tmp_path}/', block)
         exec(compile(block, "streams.md", "exec"), names)
         assert capsys.readouterr().out.strip() == text.strip()
         shown += bool(text)
