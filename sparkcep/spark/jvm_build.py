@@ -73,18 +73,17 @@ _STUBS, _STREAMING, _VERSIONS = "stubs", "streaming", "versions"
 def _sources(jars: Path) -> dict[str, str]:
     """The names and texts of the package's Java files for a Spark; those for streams have their folder before their name."""
     root = resources.files("sparkcep.spark.jvm")
-    version = _nearest([f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()], jars)
-    folders = [("", root), (f"{_VERSIONS}/", root / _VERSIONS / version), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING, _VERSIONS))]
+    folders = [("", root), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING, _VERSIONS))]
+    # a class of an earlier version holds until a later one has it anew
+    folders += [(f"{_VERSIONS}/", root / _VERSIONS / version) for version in _until([f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()], jars)]
     found = {head + f.name: f for head, folder in folders for f in folder.iterdir() if f.name.endswith(".java")}
     return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
-def _nearest(versions: list[str], jars: Path) -> str:
-    """Of the versions of Spark for which there are sources the last that is not behind the one at hand, else the first."""
+def _until(versions: list[str], jars: Path) -> list[str]:
+    """The versions of Spark up to the one at hand, in their order."""
     (jar,) = jars.glob("spark-catalyst_*.jar")  # spark-catalyst_2.13-4.3.0.jar; platforms have more behind the number
-    at_hand = _numbers(jar.name.split("-")[2])
-    known = sorted(versions, key=_numbers)
-    return next((version for version in reversed(known) if _numbers(version) <= at_hand), known[0])
+    return [version for version in sorted(versions, key=_numbers) if _numbers(version) <= _numbers(jar.name.split("-")[2])]
 
 
 def _numbers(version: str) -> list[int]:

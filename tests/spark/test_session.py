@@ -369,10 +369,12 @@ def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path
     assert rows(fresh.sql(f"SELECT * FROM ticks_table {MATCH}")) == EXPECTED
 
 
-@pytest.mark.parametrize(("spark", "nearest"), [("4.0.1", "4.1"), ("4.1.4", "4.1"), ("4.2.0", "4.2"), ("4.3.0", "4.3"), ("4.4.0-SNAPSHOT", "4.3"), ("4.2.1-amzn-0", "4.2"), ("4.10.0", "4.3"), ("5.0.0", "4.3")])
-def test_which_version_of_spark_the_operator_is_compiled_for(tmp_path, spark, nearest):
+@pytest.mark.parametrize(
+    ("spark", "until"), [("4.0.1", 0), ("4.1.4", 1), ("4.2.0", 2), ("4.2.1-amzn-0", 2), ("4.3.0", 3), ("4.4.0-SNAPSHOT", 3), ("4.10.0", 3), ("5.0.0", 3)]
+)
+def test_which_versions_of_spark_the_operator_is_compiled_for(tmp_path, spark, until):
     (tmp_path / f"spark-catalyst_2.13-{spark}.jar").touch()
-    assert jvm_build._nearest(["4.3", "4.1", "4.2"], tmp_path) == nearest
+    assert jvm_build._until(["4.3", "4.1", "4.2"], tmp_path) == ["4.1", "4.2", "4.3"][:until]
 
 
 @pytest.mark.further

@@ -90,7 +90,7 @@ final class KeptStates {
       StateStoreProvider provider = StateStoreProvider$.MODULE$.createAndInit(
           id, keys, MatchStateExec.valueSchema(), encoder, true, stores, hadoop.value(), false, Option.empty());
       atEnd(context -> provider.close());
-      ReadStateStore store = SparkVersion.opened(provider, version, MatchStateExec.STATE, keys, MatchStateExec.valueSchema(), encoder);
+      ReadStateStore store = ReadStore.opened(provider, version, MatchStateExec.STATE, keys, MatchStateExec.valueSchema(), encoder);
       atEnd(context -> store.abort()); // the last listener is called first
       StateStoreIterator<UnsafeRowPair> pairs = store.iterator(MatchStateExec.STATE);
       atEnd(context -> pairs.close());

@@ -230,7 +230,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   @Override
   public scala.collection.immutable.List<StateSchemaValidationResult> validateAndMaybeEvolveStateSchema(Configuration conf, long batchId, int version) {
     StatementFile.check(getStateInfo(), output().last().metadata().getString(Streams.STATEMENT), batchId, conf);
-    return SparkVersion.written(this, conf, batchId, version);
+    return StateSchema.written(this, conf, batchId, version);
   }
 
   @Override

@@ -1,0 +1,20 @@
+package org.sparkcep;
+
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec;
+import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResult;
+import scala.Option;
+
+/** What Spark 4.1 keeps of the types of a state. */
+final class StateSchema {
+  private StateSchema() {}
+
+  /** Writes the types of keys and values beside the state, or compares them with those that are there. */
+  static scala.collection.immutable.List<StateSchemaValidationResult> written(
+      TransformWithStateInPySparkExec operator, Configuration conf, long batchId, int version) {
+    return operator.validateAndWriteStateSchema(
+        conf, batchId, version, operator.getStateInfo(), operator.stateSchemaDirPath(Option.empty()), operator.session(), operator.operatorStateMetadataVersion(),
+        "unsaferow");
+  }
+}
