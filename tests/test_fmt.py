@@ -194,6 +194,18 @@ def test_line_breaks_behind_commas_stay():
     assert format_sql(filled) == filled
 
 
+def test_comments_of_keys_stay_where_they_are():
+    text = """SELECT * FROM t MATCH_RECOGNIZE (
+  PARTITION BY a -- of the shop
+  -- by time
+  ORDER BY ts
+  MEASURES FIRST(x) AS x1
+  PATTERN (A)
+)"""
+    assert format_sql(text) == text
+    assert format_sql(text.replace("  -- by time\n", "")) == text.replace("  -- by time\n", "")
+
+
 def test_a_clause_in_one_line_stays_in_it_where_it_fits():
     text = "SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE (PATTERN (A+) DEFINE A AS v > 1) WHERE v < 3)"
     assert format_sql(text.replace("DEFINE A  AS", "define A as")) == text

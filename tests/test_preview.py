@@ -95,3 +95,9 @@ def test_at_the_command_line(tmp_path, capsys):
     (tmp_path / "v.cases").write_text(". DOWN UP -> 1-2\n")
     assert main(["test", str(tmp_path / "v.sql")]) == 1 and "0 of 1 cases hold" in capsys.readouterr().out
     assert main(["test", "sql_examples/v_shape.sql"]) == 0
+
+
+def test_an_error_of_a_pattern_alone_has_its_place_in_it():
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.preview("A (B | )", "A B")
+    assert (caught.value.line, caught.value.column, caught.value.fragment) == (1, 8, ")")
