@@ -107,7 +107,9 @@ class Table:
         if self.text is not None and (not self.templates or rng.random() < 0.6):
             row |= self.text()
             declared = {state for arc in self.automaton.arcs for state in (arc.source, arc.target)} | self.automaton.final
-            return row | {"final": row["final"] if row["to_state"] in declared else row["to_state"] != "q3"}
+            known = any(event["to_state"] == row["to_state"] and event["final"] is not None and event["p"] is None for event in self.events)
+            said = None if known and rng.random() < 0.7 else row["to_state"] != "q3"  # what is said once holds from then on
+            return row | {"final": row["final"] if row["to_state"] in declared else said}
         arc = rng.choice(self.templates)
         return row | {"arc": arc.name} | {name: rng.choice((None, 0, 1, 2, 3)) for name in arc.parameters}
 
