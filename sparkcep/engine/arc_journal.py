@@ -246,16 +246,15 @@ def _kept(rows: JournalRows, moment: Moment) -> np.ndarray:
 
 def _say_final(rows: JournalRows, left: np.ndarray, of: np.ndarray) -> np.ndarray:
     """bool (rows): of the arcs that may go (``of``: their rows, the first of which brought them) those that alone say of a state
-    that is still named whether it is final."""
-    columns = rows.chunk.columns
-    source, target = ([state and state.lower() for state in columns[name].cast(pa.string()).to_pylist()] for name in (names.SOURCE, names.TARGET))
+    whether it is final: rows to come may lead there, and not say it again."""
+    columns, owners = rows.chunk.columns, rows.owners.tolist()
+    target = [state and state.lower() for state in columns[names.TARGET].cast(pa.string()).to_pylist()]
     final = columns[names.FINAL].cast(pa.bool_()).to_pylist()
-    named = {state for i in np.flatnonzero(left) for state in (source[i], target[i])}
-    said = {target[i] for i in np.flatnonzero(left) if final[i] is not None}
+    said = {(owners[i], target[i]) for i in np.flatnonzero(left) if final[i] is not None}
     stays = np.zeros(len(left), dtype=bool)
     for group in of.tolist():
-        state = target[group[0]]
-        if final[group[0]] is not None and state in named and state not in said:
+        state = owners[group[0]], target[group[0]]
+        if final[group[0]] is not None and state not in said:
             said.add(state)
             stays[[row for row in group if row >= 0]] = True
     return stays

@@ -68,7 +68,8 @@ class Table:
                 self.rows.remove(gone)
                 new.append(dict(gone, op="vanish"))
             elif kind < 0.5 and (standing := [row for row in self._standing() if not any(_same(row, other, ()) for other in new)]):
-                new += filter(None, [self._undone(rng.choice(standing), least)])
+                ahead = [row for row in standing if row["valid_from"] is not None and row["valid_from"] >= least]
+                new.append(self._undone(rng.choice(ahead or standing), least))
             else:
                 new.append(self._inserted(least))
         others = [row for row in self.rows if row["op"] in ("delete", "retract")]
@@ -92,14 +93,11 @@ class Table:
                 there = [one for one in there if one is not (alike[-1] if alike else None)]
         return there
 
-    def _undone(self, row: dict, least: int) -> dict | None:
+    def _undone(self, row: dict, least: int) -> dict:
         told = {name: value for name, value in row.items() if name != "at"}
-        if self.rng.random() < 0.5:
-            until = self._time(least) if self.explicit and self.rng.random() < 0.5 else None
-            return told | {"op": "delete", "valid_to": until}
-        if row["valid_from"] is None or row["valid_from"] < least:
-            return None
-        return told | {"op": "retract"}
+        if row["valid_from"] is not None and row["valid_from"] >= least and self.rng.random() < 0.7:
+            return told | {"op": "retract"}
+        return told | {"op": "delete", "valid_to": self._time(least) if self.explicit and self.rng.random() < 0.5 else None}
 
     def _inserted(self, least: int) -> dict:
         rng = self.rng
@@ -109,7 +107,9 @@ class Table:
         if self.text is not None and (not self.templates or rng.random() < 0.6):
             row |= self.text()
             declared = {state for arc in self.automaton.arcs for state in (arc.source, arc.target)} | self.automaton.final
-            return row | {"final": row["final"] if row["to_state"] in declared else row["to_state"] != "q3"}
+            known = any(event["to_state"] == row["to_state"] and event["final"] is not None and event["p"] is None for event in self.events)
+            said = None if known and rng.random() < 0.7 else row["to_state"] != "q3"  # what is said once holds from then on
+            return row | {"final": row["final"] if row["to_state"] in declared else said}
         arc = rng.choice(self.templates)
         return row | {"arc": arc.name} | {name: rng.choice((None, 0, 1, 2, 3)) for name in arc.parameters}
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from tests.spark.test_streams import BEGIN, END, PROVIDER, ROCKSDB, not_started, put, stream  # noqa: E402
+from tests.spark.test_streams import BEGIN, END, PROVIDER, ROCKSDB, SCHEMA, not_started, put, stream  # noqa: E402
 
 KEYS, BATCHES = 60, 5
 ARC = "arc STRING, k INT, valid_from TIMESTAMP, valid_to TIMESTAMP, symbol STRING, op STRING"
@@ -158,3 +158,21 @@ def test_a_micro_batch_that_is_tried_again_reads_what_it_read(spark, tmp_path):
     assert "k0" in page and "1970" not in page
     other = frame.sparkSession.sql(f"SELECT * FROM arcs_ticks MATCH_RECOGNIZE ({CLAUSE.format(own='', changes='', arcs='ARCS FROM (SELECT arc, k FROM arcs_now)')})")
     assert "the columns of the table of ARCS FROM differ" in not_started(other, checkpoint)
+
+
+def test_arcs_as_text_with_all_rows(spark, tmp_path):
+    """Texts see the columns of the rows, which come back as they are."""
+    source, rng = tmp_path / "in", random.Random(5)
+    source.mkdir()
+    rules = [("k3", "q0", "q1", "price < 3", "last = price", None), (None, "q0", "q1", "price < 2", "last = price", None), (None, "q1", "rise", "price > last + 2", None, True)]
+    spark.createDataFrame(rules, "symbol STRING, from_state STRING, to_state STRING, `when` STRING, `set` STRING, final BOOLEAN").createOrReplaceTempView("arcs_texts")
+    clause = """PARTITION BY symbol ORDER BY ts, n MEASURES last AS l, CLASSIFIER() AS c ALL ROWS PER MATCH WITH UNMATCHED ROWS
+        AUTOMATON (REGISTER last INT STATE q0 START, q1 IGNORE WHEN price = 9 ARCS FROM arcs_texts) WINDOW INTERVAL '9' SECONDS"""
+    for batch in range(3):
+        put(source, batch, sorted(rows_of(rng, batch), key=lambda row: row["at"]))
+    put(source, 3, [{"symbol": "last", "at": END, "n": 0, "price": 9, "f": None}])
+    stream(spark, source, "9 seconds").createOrReplaceTempView("arcs_ticks")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("arcs_table")
+    told = [row for rows in went(spark.sql(f"SELECT * FROM arcs_ticks MATCH_RECOGNIZE ({clause})"), tmp_path).values() for row in rows]
+    wanted = sorted(str(row) for row in spark.sql(f"SELECT * FROM arcs_table MATCH_RECOGNIZE ({clause})").collect() if row.symbol != "last")
+    assert sorted(told) == wanted and len({row for row in wanted if "l=None" not in row}) > 50
