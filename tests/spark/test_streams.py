@@ -255,7 +255,7 @@ WRONG = {
     "top in windows": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS SLIDE INTERVAL '1' SECOND PREF MAX (A.value) TOP 3", r"TOP with \^ does not stream yet"),
     "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", r"MATCH_COUNT\(\) without WINDOW"),
     "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
-    "history": (f"{HEAD} PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 MATCH HISTORY DEFINE A AS value = 1", "MATCH HISTORY"),
+    "history": ("PARTITION BY p ORDER BY timestamp PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 MATCH HISTORY DEFINE A AS value = 1", "MATCH HISTORY"),
     "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "not sorted by .*COLLATE UTF8_BINARY"),
     "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "order by its parts"),
     "median": ("PARTITION BY p ORDER BY timestamp MEASURES median(B.value) AS c PATTERN (A B)", "aggregate that Spark computes"),
