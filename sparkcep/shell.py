@@ -32,6 +32,10 @@ from sparkcep.tools.complete import complete
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# as other shells have them
+_LEAVE = frozenset([":quit", ":q", ":exit", "quit", "exit", "\\q", ".quit", ".exit"])
+_MARKS = (":", "\\", ".")  # with which commands begin, here and there; no statement does
+_ASK = frozenset([":help", "help", "?", "\\?", "\\h", ".help"])
 _PROMPT, _MORE = "sparkcep> ", "       -> "
 _HELP = """A statement ends with ; and Tab completes words, variables, columns and tables. Ctrl-C stops a statement, Ctrl-D leaves.
   :explain STATEMENT   how it runs, and why           :table NAME=PATH   a view over files
@@ -69,10 +73,13 @@ class Shell:
     def answer(self, text: str) -> bool:
         """Does what the text says; whether the dialogue goes on."""
         command, _, rest = text.strip().partition(" ")
-        if command in (":quit", ":q", "quit", "exit", "quit;", "exit;"):
+        word = _word(text)
+        if word in _LEAVE:
             return False
         try:
-            if command.startswith(":"):
+            if word in _ASK:
+                self._help("")
+            elif command.startswith(_MARKS):
                 self._command(command, rest.strip())
             else:
                 for statement in split_statements(text):
@@ -170,12 +177,16 @@ class Shell:
         self.say(f"written to {path}")
 
 
+def _word(text: str) -> str:
+    return text.strip().removesuffix(";").rstrip().lower()
+
+
 def finished(text: str) -> bool:
     """Whether Enter ends what was typed: a command, nothing, or statements with ``;`` behind the last one."""
     stripped = text.strip()
-    if not stripped or stripped in ("quit", "exit"):
+    if not stripped or _word(text) in _LEAVE | _ASK:
         return True
-    if stripped.startswith(":"):
+    if stripped.startswith(_MARKS):
         command = stripped.split(None, 1)
         return command[0] not in (":explain", ":fmt", ":read") or len(command) < 2 or stripped.endswith(";")
     try:

@@ -22,6 +22,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 
 _ROW = re.compile(r"(?P<letters>[^@\s]+)(@(?P<time>-?\d+))?")
 _NONE = "."
+_BEFORE = "PATTERN ("
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,12 @@ def _clause(text: str) -> MatchClause:
         if len(clauses) != 1:
             raise ClauseError("PREVIEW", f"a preview is of one clause; the statement has {len(clauses)}")
         return clauses[0]
-    return parse_clause(text if words & {"PATTERN", "AUTOMATON"} else f"PATTERN ({text})")
+    if words & {"PATTERN", "AUTOMATON"}:
+        return parse_clause(text)
+    try:
+        return parse_clause(f"{_BEFORE}{text})")
+    except ClauseError as error:  # its place is one of the pattern alone
+        raise error.moved(error.line, error.column - len(_BEFORE) if error.line == 1 else error.column) from None
 
 
 def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:

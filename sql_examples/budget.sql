@@ -8,7 +8,8 @@ CREATE OR REPLACE TEMP VIEW evening AS SELECT * FROM VALUES
 CREATE OR REPLACE TEMP VIEW taught AS
 SELECT * FROM morning MATCH_RECOGNIZE (
   ORDER BY ts
-  PATTERN (A B C D) WINDOW 10
+  PATTERN (A B C D)
+  WINDOW 10
   APPROX 1 MATCH HISTORY INTERVALS 2
   DEFINE A AS letter = 'a', B AS letter = 'b', C AS letter = 'c', D AS letter = 'd'
 );
@@ -16,7 +17,8 @@ SELECT * FROM morning MATCH_RECOGNIZE (
 SELECT 'as it comes' AS checks, ts, days, errors, string(complete) AS complete FROM evening MATCH_RECOGNIZE (
   ORDER BY ts
   MEASURES LAST(ts) AS ts, array_agg(ts) AS days, MATCH_ERRORS() AS errors, COMPLETE() AS complete
-  PATTERN (A B C D) WINDOW 10
+  PATTERN (A B C D)
+  WINDOW 10
   APPROX 1 MATCH BUNDLES BUDGET 1 CHECKS
   DEFINE A AS letter = 'a', B AS letter = 'b', C AS letter = 'c', D AS letter = 'd'
 )
@@ -24,7 +26,8 @@ UNION ALL
 SELECT 'as taught', ts, days, errors, string(complete) AS complete FROM evening MATCH_RECOGNIZE (
   ORDER BY ts
   MEASURES LAST(ts) AS ts, array_agg(ts) AS days, MATCH_ERRORS() AS errors, COMPLETE() AS complete
-  PATTERN (A B C D) WINDOW 10
+  PATTERN (A B C D)
+  WINDOW 10
   APPROX 1 MATCH BUNDLES BUDGET 1 CHECKS USING HISTORY taught
   DEFINE A AS letter = 'a', B AS letter = 'b', C AS letter = 'c', D AS letter = 'd'
 )

@@ -24,9 +24,14 @@ SELECT id, ts, position, letter FROM (
 SELECT * FROM letters MATCH_RECOGNIZE (
   ORDER BY ts, position
   MEASURES BUNDLE_END() AS buy_point, BUNDLE_SIZE() AS match_points, MATCH_ERRORS() AS errors, MISSING() AS missing,
-           FIRST(ts) AS since, array_join(array_agg(letter), '') AS found
+    FIRST(ts) AS since, array_join(array_agg(letter), '') AS found
   PATTERN ((S A CHART E){2,} (S A NEWS E){2,})
   WINDOW INTERVAL '2' HOURS
   APPROX 1 MATCH BUNDLES
-  DEFINE S AS letter = 'S', A AS letter = 'a', CHART AS letter IN ('b', 'd', 'w', 'r'), NEWS AS letter IN ('g', 'e', 'u'), E AS letter = 'E'
+  DEFINE
+    S AS letter = 'S',
+    A AS letter = 'a',
+    CHART AS letter IN ('b', 'd', 'w', 'r'),
+    NEWS AS letter IN ('g', 'e', 'u'),
+    E AS letter = 'E'
 ) ORDER BY buy_point

@@ -17,5 +17,5 @@ SELECT * FROM shipments MATCH_RECOGNIZE (
   PATTERN (ALERT S+)
   WINDOW INTERVAL '3' HOURS
   DEFINE ALERT AS kind = 'alert',
-         S AS kind = 'shipment' AND site = coalesce(PRIOR(LAST(S.target)), ALERT.site)
+    S AS kind = 'shipment' AND site = coalesce(PRIOR(LAST(S.target)), ALERT.site)
 ) ORDER BY chain

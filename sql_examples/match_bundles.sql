@@ -8,7 +8,7 @@ CREATE OR REPLACE TEMP VIEW letters AS SELECT * FROM VALUES
 SELECT * FROM letters MATCH_RECOGNIZE (
   ORDER BY ts
   MEASURES MATCH_NUMBER() AS bundle, BUNDLE_START() AS from_ts, BUNDLE_END() AS to_ts, BUNDLE_SIZE() AS match_points,
-           MATCH_COUNT() AS trajectories, MATCH_ERRORS() AS errors, MISSING() AS missing, array_agg(concat(letter, ts)) AS best
+    MATCH_COUNT() AS trajectories, MATCH_ERRORS() AS errors, MISSING() AS missing, array_agg(concat(letter, ts)) AS best
   PATTERN (A (B | C) D B)
   WINDOW 5
   APPROX 2 MATCH BUNDLES

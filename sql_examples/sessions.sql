@@ -6,7 +6,11 @@ CREATE OR REPLACE TEMP VIEW clicks AS SELECT * FROM VALUES
 
 SELECT * FROM clicks MATCH_RECOGNIZE (
   PARTITION BY user ORDER BY ts
-  MEASURES MATCH_NUMBER() AS session, count(*) AS events, date_format(FIRST(ts), 'HH:mm') AS began, date_format(LAST(ts), 'HH:mm') AS ended
+  MEASURES
+    MATCH_NUMBER() AS session,
+    count(*) AS events,
+    date_format(FIRST(ts), 'HH:mm') AS began,
+    date_format(LAST(ts), 'HH:mm') AS ended
   PATTERN (A B*)
   DEFINE B AS ts <= PREV(ts) + INTERVAL '30' MINUTE
 ) ORDER BY user, session

@@ -11,5 +11,5 @@ SELECT * FROM trades MATCH_RECOGNIZE (
   PATTERN (A+ B)
   WINDOW 60
   DEFINE A AS (count(A.*) > 1 OR volume > 1000) AND price > PRIOR(AVG(A.price)),
-         B AS volume < 0.8 * LAST(A.volume)
+    B AS volume < 0.8 * LAST(A.volume)
 ) ORDER BY symbol, rising, dropped

@@ -8,7 +8,9 @@ CREATE OR REPLACE TEMP VIEW rises AS
 SELECT * FROM ticks MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY day
   MEASURES FIRST(day) AS from_day, LAST(day) AS to_day
-  PATTERN (UP{2,}) DEFINE UP AS price > PREV(price));
+  PATTERN (UP{2,})
+  DEFINE UP AS price > PREV(price)
+);
 
 WITH names AS (SELECT 'ACME' AS symbol, 'Acme Corporation' AS name)
 SELECT n.name, r.from_day, m.falls
@@ -16,5 +18,7 @@ FROM rises r JOIN names n ON n.symbol = r.symbol
 JOIN (SELECT * FROM ticks WHERE symbol = 'ACME') MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY day
   MEASURES count(*) AS falls
-  PATTERN (DOWN+) DEFINE DOWN AS price < PREV(price)) AS m ON m.symbol = r.symbol
+  PATTERN (DOWN+)
+  DEFINE DOWN AS price < PREV(price)
+) AS m ON m.symbol = r.symbol
 ORDER BY r.from_day, m.falls

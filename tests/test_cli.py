@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -42,6 +44,8 @@ def test_errors_point_at_their_place(capsys):
         (["run", "nowhere.sql"], "there is no file"),
         (["run", "-e", "SELECT 1", "--table", "x"], "NAME=PATH"),
         (["run", "-e", "SELECT 1", "--output", "x.txt"], "must end in"),
+        (["run", "-e", "SELECT 1", "--output", "x.csv", "--format", "csv"], "--format csv is how results are printed; the name of --output x.csv says"),
+        (["run", "-e", "SELECT 1", "--stream", "t=x", "--watermark", "t.ts=1 second", "--format", "json"], "write --format jsonl"),
     ],
 )
 def test_wrong_arguments_say_what_is_right(arguments, said, capsys):
@@ -102,3 +106,59 @@ def test_run_over_files(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert pd.read_parquet(tmp_path / "out.parquet")["n"].tolist() == [2]
+
+
+FAILS = "SELECT * FROM VALUES (1, 5), (2, 3) AS ticks(day, price) MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nAFTER MATCH SKIP TO FIRST A PATTERN (A+) DEFINE A AS price > 0)"
+
+
+def ran(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "sparkcep", *arguments], capture_output=True, text=True, timeout=300, **more)
+
+
+@pytest.mark.process
+def test_a_failure_at_run_time_is_told_once_and_alone():
+    failed = ran("run", "-e", FAILS)
+    lines = failed.stderr.splitlines()
+    assert failed.returncode == 2 and failed.stdout == ""
+    assert lines[0].startswith("error: [SPARKCEP.SKIP_TO_FIRST_ROW]") and lines[2].startswith("== SQL (line 2") and len(lines) == 5
+    told = ran("run", "-e", FAILS, "--verbose").stderr
+    assert "ERROR TaskSetManager: Task 0 in stage" in told and told.endswith(failed.stderr)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("kind", "expected"), [("csv", "day,n\n3,2\n"), ("jsonl", '{"day":3,"n":2}\n')])
+def test_rows_for_other_programs_are_all_of_standard_output(kind, expected, tmp_path):
+    (tmp_path / "t.csv").write_text("day,price\n1,12\n2,17\n3,18\n4,11\n")
+    statement = CLAUSE.replace("MEASURES", "MEASURES LAST(day) AS day,")
+    done = ran("run", "-", "--table", f"ticks={tmp_path}/t.csv", "--format", kind, input=f"CREATE TEMP VIEW v AS SELECT 1;{statement}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_only_what_a_statement_raises_too_is_left_out_of_the_log():
+    text = (Path(sparkcep.__file__).parent / "spark" / "log4j2.properties").read_text()
+    (repeated,) = re.findall(r"regex = (.*)", text)
+    repeated = repeated.replace("\\\\", "\\")  # as Java reads properties
+    for message in ("Exception in task 0.0 in stage 7.0 (TID 5)", "[queryId = ebcc9] [batchId = 0] Task 0 in stage 5.0 failed 1 times; aborting job", "Aborting task"):
+        assert re.fullmatch(repeated, message)
+    for message in ("Uncaught exception in thread Thread[main,5,main]", "Exception in task-result-getter", "Python worker exited", "Failed to remove broadcast 3"):
+        assert not re.fullmatch(repeated, message)
+
+
+def test_what_a_jvm_writes_is_passed_on():
+    """Each line but what every start of Java says, also the last ones before the process ends."""
+    program = (
+        "import atexit, os, sys; from sparkcep.spark import jvm_output; import pyspark.java_gateway as gateway\n"
+        "def launched(conf, popen_kwargs): os.write(popen_kwargs['stderr'], b'WARNING: Using incubator modules: x\\nPicked up JAVA_TOOL_OPTIONS: -Dx\\n' + b'ERROR Utils: no\\n' * 2000)\n"
+        "gateway.launch_gateway = launched; jvm_output.launch(None, sys.argv[1] == 'verbose')\n"
+    )
+    for how, first in (("quiet", "ERROR Utils: no"), ("verbose", "WARNING: Using incubator modules: x")):
+        done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, timeout=60)
+        lines = done.stderr.splitlines()
+        assert lines[0] == first and lines[-2000:] == ["ERROR Utils: no"] * 2000, done.stderr[-500:]
+
+
+@pytest.mark.parametrize(("raised", "said"), [("BrokenPipeError", ""), ("ValueError", "ValueError")])
+def test_a_worker_whose_task_was_ended_says_nothing(raised, said):
+    program = f"from sparkcep.spark.daemon import _until_hung_up\ndef work(*_): raise {raised}\n_until_hung_up(work)(None, False)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and (said in done.stderr if said else done.stderr == "")

@@ -44,8 +44,7 @@ SELECT  x FROM ticks match_recognize ( -- find
 """
 TIDY = """-- a report
 SELECT  x FROM ticks match_recognize ( -- find
-  PARTITION BY symbol, upper( x )
-  ORDER BY ts DESC NULLS LAST
+  PARTITION BY symbol, upper( x ) ORDER BY ts DESC NULLS LAST
   -- the measures
   MEASURES
     FIRST(A.price) AS p, -- first
@@ -132,13 +131,33 @@ def test_the_page_shows_what_the_command_writes():
     assert [f.code for f in lint(shown)] == ["ANY_ROW"]
 
 
+TEMPLATES = "sql_examples/dbt/"  # of dbt: what is between their braces is no SQL
+
+
+@pytest.mark.parametrize("path", [p for p in sorted(ROOT.glob("sql_examples/**/*.sql")) if TEMPLATES not in p.as_posix()], ids=lambda p: p.stem)
+def test_examples_have_the_layout_that_the_command_gives(path):
+    text = path.read_text(encoding="utf-8")
+    assert format_sql(text) == text
+
+
+def test_statements_of_the_pages_have_it_too():
+    """Those with an error are left out: it is told at its line and column."""
+    seen = 0
+    for page in [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "errors.md")]:
+        for shown, behind in re.findall(r"```sql\n((?:(?!```).)*)```\n(\s*```error)?", page.read_text(encoding="utf-8"), re.S):
+            if not behind:
+                assert format_sql(shown) == shown, page.name
+                seen += bool(clauses(shown))
+    assert seen > 60
+
+
 def test_what_is_no_clause_stays():
     text = "SELECT match_recognize (a,  b) FROM match_recognize(TABLE( t ),  'pattern (A)'), x /* MATCH_RECOGNIZE ( */ WHERE 'MATCH_RECOGNIZE ('  = y"
     assert format_sql(text) == text
 
 
 def test_several_clauses_and_indentation():
-    text = "SELECT 1;\n  SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE(pattern(A)))\n\tMATCH_RECOGNIZE(pattern(B))"
+    text = "SELECT 1;\n  SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE(pattern\n(A)))\n\tMATCH_RECOGNIZE(pattern\n(B))"
     assert format_sql(text) == (
         "SELECT 1;\n  SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE(\n    PATTERN (A)\n  ))\n\tMATCH_RECOGNIZE(\n\t  PATTERN (B)\n\t)"
     )
@@ -153,6 +172,33 @@ def test_long_lists_are_broken_at_their_items():
     measures = ", ".join(f"LAST(A.column_number_{i}) AS c{i}" for i in range(6))
     out = format_sql(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES {measures} PATTERN (A))")
     assert out.count("\n    LAST(") == 6
+
+
+def test_line_breaks_behind_commas_stay():
+    text = """SELECT * FROM t MATCH_RECOGNIZE (
+  PARTITION BY a,
+    b
+  ORDER BY ts
+  MEASURES
+    FIRST(x) AS x1, LAST(x) AS x2,
+    count(*) AS n
+  PATTERN (A B)
+  DEFINE A AS v > 1, B AS v > 2,
+    C AS v > 3
+)"""
+    assert format_sql(text) == text
+    assert format_sql(text.replace(",\n    C", "\n , C").replace("  MEASURES\n    FIRST", "  MEASURES\n FIRST")) == text
+    measures = ", ".join(f"LAST(A.column_{i}) AS c{i}" for i in range(6))
+    filled = format_sql(text.replace("count(*) AS n", measures))
+    assert "\n    LAST(A.column_0)" in filled and filled.count("\n    LAST(") == 2 and max(map(len, filled.split("\n"))) <= WIDTH
+    assert format_sql(filled) == filled
+
+
+def test_a_clause_in_one_line_stays_in_it_where_it_fits():
+    text = "SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE (PATTERN (A+) DEFINE A AS v > 1) WHERE v < 3)"
+    assert format_sql(text.replace("DEFINE A  AS", "define A as")) == text
+    long = text.replace("v < 3", " AND ".join(["v < 3"] * 20))
+    assert format_sql(long).count("\n") == 3 and format_sql(text.replace("PATTERN", "-- all\nPATTERN")).count("\n") == 3
 
 
 def test_a_result_that_is_not_the_same_is_never_given(monkeypatch):
@@ -180,7 +226,7 @@ class TestCommand:
         assert "would be formatted" in capsys.readouterr().out
         assert main(["fmt", "--diff", str(file)]) == 0
         out = capsys.readouterr().out
-        assert f"--- {file}" in out and "\n+  PARTITION BY symbol, upper( x )\n" in out
+        assert f"--- {file}" in out and "\n+  PARTITION BY symbol, upper( x ) ORDER BY ts DESC NULLS LAST\n" in out
         assert main(["fmt", "--check", "--diff", str(file)]) == 1
         assert file.read_text() == UNTIDY
         file.write_text(TIDY)

@@ -34,6 +34,8 @@ from sparkcep.notebook.table import Table, shown
         ("--plot --x 'the day' --y `a b` --match m", "SELECT 1", Options("SELECT 1", plot=True, x="the day", y="a b", match="m")),
         ("--explain SELECT", "1", Options("SELECT\n1", explain=True)),
         ("--read trino", "SELECT 1", Options("SELECT 1", read="trino")),
+        ("--once --limit 3", "SELECT 1", Options("SELECT 1", limit=3, once=True)),
+        ("--seconds=20 --plot", "SELECT 1", Options("SELECT 1", plot=True, seconds=20)),
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A{2,}))", None, Options("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A{2,}))")),
     ],
 )
@@ -52,6 +54,10 @@ def test_options(line, cell, expected):
         ("--into a.b SELECT 1", "a Python name"),
         ("--plot --pandas SELECT 1", "--plot draws"),
         ("--x day SELECT 1", "belong to --plot"),
+        ("--seconds soon SELECT 1", "--seconds takes a number of them above 0, not soon"),
+        ("--seconds 3 --once SELECT 1", "write one of them"),
+        ("x << --once SELECT 1", "nothing is run"),
+        ("--seconds 2 --explain SELECT 1", "nothing is run"),
     ],
 )
 def test_wrong_options_say_what_is_right(line, said):
@@ -166,6 +172,34 @@ def test_a_terminal_keeps_the_duration_only(monkeypatch, capsys):
     line, blank, end = terminal.getvalue().split("\r")[1:]
     assert "1 of 4 tasks, 2 running" in line and not blank.strip() and len(blank) == len(line) and end == ""
     assert capsys.readouterr().out == "done, 0.0 s\n"
+
+
+def test_a_terminal_adds_the_rows_of_a_stream(monkeypatch, capsys):
+    """It prints rows once, those that came since it printed last."""
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: False))
+    reporter = Reporter(object())
+    both = Table(["n"], [(1,), (2,)], more=False)
+    reporter.live("micro-batch 0", both, both)
+    reporter.live("micro-batch 1", both, None)
+    reporter.close("stopped")
+    assert capsys.readouterr().out == "n\n-\n1\n2\n(2 rows)\nstopped, 0.0 s\n"
+
+
+def test_a_notebook_shows_a_stream_in_one_place(monkeypatch):
+    """A line with a table or a picture below it, then the duration alone."""
+    display = pytest.importorskip("IPython.display")
+    shown = []
+    handle = SimpleNamespace(update=shown.append)
+    monkeypatch.setattr(display, "display", lambda value, display_id: shown.append(value) or handle)
+    reporter = Reporter(SimpleNamespace(kernel=None))
+    reporter.live("<1>", Table(["a<b"], [(1,)], more=False), None)
+    figure = SimpleNamespace(savefig=lambda out, format, dpi: out.write(b"\x89PNG"))
+    reporter.live("2", picture.Picture(figure, "price"), None)
+    reporter.close("stopped")
+    table, drawn, end = [value._repr_html_() for value in shown]
+    assert "0.0 s: &lt;1&gt;</small><table>" in table and "<th>a&lt;b</th>" in table and "a<b\n---\n  1" in repr(shown[0])
+    assert '<img src="data:image/png;base64,iVBORw==">' in drawn and "<picture of price" in repr(shown[1])
+    assert end == "<small>stopped, 0.0 s</small>"
 
 
 def test_settings_where_the_platform_has_a_list_of_its_own(monkeypatch):

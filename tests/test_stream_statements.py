@@ -105,7 +105,6 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it of a table of past rows"),
         (LAST_ROWS.format(", median(x) AS m", "", ""), "give the values as array_agg"),
         (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "compare the rows outside of it"),
-        (AUTOMATON.format("ARC a() FROM q0 TO q1 ARCS FROM arcs"), "write the arcs into the clause"),
         (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW waits"),
         (LAST_ROWS.format("", "", "APPROX 1").replace("EVENT", "ALL ROWS PER MATCH WITH UNMATCHED ROWS EVENT").replace("x = 1", "x = 1, B AS x > A.x"), "WITH UNMATCHED ROWS for APPROX"),
     ],

@@ -136,13 +136,11 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where the best matches of a window depend on rows outside of it."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
-    alone = plan.approximate is None and plan.automaton is None
     for there, which in (
-        (not alone, "TOP of approximate matches"),
-        (not plan.reports_all or plan.non_overlapping, "TOP of one match for each first row"),
+        (plan.approximate is None and (not plan.reports_all or plan.non_overlapping), "TOP of one match for each first row"),
         (plan.rows == "unmatched", "TOP WITH UNMATCHED ROWS"),
         (has(plan.pattern, "start"), "TOP with ^"),
-        (alone and _negates_outside(strategy), "TOP with a negation at an end of the pattern, or beside &,"),
+        (_negates_outside(strategy), "TOP with a negation at an end of the pattern, or beside &,"),
         (_numbers_asked(plan), "TOP with MATCH_NUMBER() in DEFINE"),
         (_reach(plan)[1] > 0, "TOP with NEXT"),
     ):
@@ -165,9 +163,7 @@ def _numbers_asked(plan: Plan) -> bool:
 def _families(plan: Plan) -> list[tuple[str, bool]]:
     """What does not stream, why and what would be right, and whether the clause has it."""
     approximate = plan.approximate
-    whole = "has Spark number the rows of whole partitions, which a stream does not have"
     return [
-        (f"ARCS FROM {whole}; write the arcs into the clause, and start the query anew where they change", plan.arcs is not None),
         (
             "MATCH HISTORY numbers bundles over all rows of all partitions, which a stream never has; record it of a table of past rows, from time to time as in foreachBatch",
             approximate is not None and approximate.report == HISTORY,
@@ -209,7 +205,8 @@ def kept(plan: Plan) -> list[str]:
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
     elif ranks:
-        lines.append("rows of the windows that have not ended")
+        before = ", and of such a time before them" if strategy.question in (CHEAPEST, BY_COST) else ""
+        lines.append(f"rows of the windows that have not ended{before}")
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
@@ -220,6 +217,9 @@ def kept(plan: Plan) -> list[str]:
         lines += _kept_of_budget(plan, ever)
     if plan.automaton is not None and plan.automaton.expires:
         lines.append("of such a key, up to when its arcs ON EXPIRY were taken")
+    if plan.arcs is not None:
+        bounded = window.kind == MICROS and not plan.automaton.lifetime
+        lines.append(f"of the query as a whole, its arcs, {'until no row that is kept can find them' if bounded else 'for ever'}")
     if plan.changes is not None:
         lines.append("what was told of matches that rows behind the watermark have, until it has passed their last row")
         if plan.changes.punctuate:
@@ -230,7 +230,7 @@ def kept(plan: Plan) -> list[str]:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {back + ahead} rows {ever}, at which PREV and NEXT look")
-    if plan.numbered:
+    if plan.numbered and not ranks:  # matches of a window are numbered by their ranks
         lines.append(f"the number of the last match {ever}")
     if counts_positions(plan):
         lines.append(f"how many rows it had, {ever}: positions are counted from its first row")
@@ -264,7 +264,7 @@ def counts_positions(plan: Plan) -> bool:
 _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
-    "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
+    "arcs": "ARCS FROM", "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
 
 

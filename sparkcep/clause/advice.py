@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkcep.clause.expression import Cursor
-from sparkcep.clause.lexer import END, NUMBER, OP, WORD, Span, Token, tokenize
+from sparkcep.clause.lexer import END, NUMBER, OP, WORD, Span, tokenize
+from sparkcep.clause.slips import HEADS, OF_THE_PARTS, PARTS, Slip, before, span_of, whole_clause
 from sparkcep.errors import ClauseError, error_at, nearest
 
-_HEADS = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER")  # what stands before the options
 # the words with which the options, and what stands among them, begin
 OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")
-_PARTS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP", "SUBSET", "DEFINE")
 _LISTS = {"MEASURES": "measure", "DEFINE": "condition", "SUBSET": "subset", "BY": "expression", "PREF": "objective"}
 _UNITS = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 _OF_THE_TABLE = "is no part of the clause; filter its table in a subquery below it, or its matches behind it"
@@ -29,13 +28,12 @@ ELSEWHERE = {  # functions of other engines' clauses, and what is written here
     "MATCH_NUM": "write MATCH_NUMBER()",
     "MATCH_ROWTIME": "write LAST of the time column",
     "MATCH_PROCTIME": "write current_timestamp()",
+    "PREVIOUS": "write PREV",
     "AVERAGE": "did you mean avg?",
     "ABSOLUTE": "did you mean abs?",
 }
 _KEYWORD = "MATCH_RECOGNIZE"
 _FAR = 60  # tokens that are looked back for the beginning of a list's item
-
-Slip = tuple[Span, str]  # where it is, and what to say of it
 
 
 def advised(cursor: Cursor, error: ClauseError) -> ClauseError:
@@ -64,131 +62,119 @@ def not_begun(text: str) -> ClauseError | None:
             return error_at(text, token.start, behind.end, "SYNTAX", f"{token.text} {behind.text} begins no clause; did you mean MATCH_RECOGNIZE?")
         if token.upper != _KEYWORD and behind.text == "(" and nearest(token.text, [_KEYWORD], 0.8):
             return error_at(text, token.start, token.end, "SYNTAX", f"{token.text} begins no clause; did you mean MATCH_RECOGNIZE?")
-        if token.upper == _KEYWORD and behind.kind == WORD and behind.upper in (*_HEADS, *_PARTS):
+        if token.upper == _KEYWORD and behind.kind == WORD and behind.upper in (*HEADS, *PARTS):
             return error_at(text, token.start, token.end, "SYNTAX", "the clause stands in parentheses, as in MATCH_RECOGNIZE (ORDER BY ... PATTERN (...))")
-        if token.upper == _KEYWORD and behind.text == "(" and tokens[min(i + 2, len(tokens) - 1)].upper in (*_HEADS, *_PARTS):
+        if token.upper == _KEYWORD and behind.text == "(" and tokens[min(i + 2, len(tokens) - 1)].upper in (*HEADS, *PARTS):
             return error_at(text, token.start, token.end, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE stands behind a table in FROM, as in FROM t MATCH_RECOGNIZE (...)")
     return None
-
-
-def _span(token: Token) -> Span:
-    return Span(token.start, token.end)
-
-
-def _before(cursor: Cursor, back: int = 1) -> Token:
-    """The token so many before the one at which the parser stopped, or the END."""
-    return cursor.tokens[cursor.i - back] if cursor.i >= back else cursor.tokens[-1]
 
 
 def _keyword_in_the_text(cursor: Cursor, said: str) -> Slip | None:
     """The text of a clause for a function or a frame that begins with the keyword."""
     first, second = cursor.tokens[0], cursor.tokens[min(1, len(cursor.tokens) - 1)]
     if first.kind == WORD and first.upper == _KEYWORD and second.text == "(":
-        return _span(first), "the text of a clause is what stands between the parentheses; leave MATCH_RECOGNIZE ( ) out"
+        return span_of(first), "the text of a clause is what stands between the parentheses; leave MATCH_RECOGNIZE ( ) out"
     return None
-
-
-def _whole_clause(said: str) -> bool:
-    """Whether the parser had read all that it could, or had not found PATTERN."""
-    return "the order is" in said
 
 
 def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
     """A comma, or the word of a list, right before the next part of the clause."""
     for i in range(cursor.i, max(cursor.i - _FAR, 0), -1):
-        token, before = cursor.tokens[i], cursor.tokens[i - 1]
-        if token.kind != WORD or token.upper not in (*_PARTS, *_HEADS):
+        token, last = cursor.tokens[i], cursor.tokens[i - 1]
+        if token.kind != WORD or token.upper not in (*PARTS, *HEADS):
             continue
-        if before.kind == OP and before.text == ",":
-            return _span(before), f"a comma before {token.upper}: nothing follows it in its list; take the comma out"
-        if before.kind == WORD and before.upper in _LISTS and token.upper not in ("ALL", "ONE", "FIRST"):
-            return _span(before), f"{before.upper} is empty: no {_LISTS[before.upper]} stands before {token.upper}; write one, or leave the word out"
+        if last.kind == OP and last.text == ",":
+            return span_of(last), f"a comma before {token.upper}: nothing follows it in its list; take the comma out"
+        if last.kind == WORD and last.upper in _LISTS and token.upper not in ("ALL", "ONE", "FIRST"):
+            return span_of(last), f"{last.upper} is empty: no {_LISTS[last.upper]} stands before {token.upper}; write one, or leave the word out"
         return None
     return None
 
 
 def _comma_between_parts(cursor: Cursor, said: str) -> Slip | None:
-    if _whole_clause(said) and cursor.token.text == ",":
-        return _span(cursor.token), "no comma stands between the parts of the clause; take it out"
+    if whole_clause(said) and cursor.token.text == ",":
+        return span_of(cursor.token), "no comma stands between the parts of the clause; take it out"
     return None
 
 
 def _comma_missing(cursor: Cursor, said: str) -> Slip | None:
-    if _whole_clause(said) and cursor.token.kind == WORD and cursor.peek().upper == "AS" and cursor.token.upper not in (*_HEADS, *_PARTS):
-        return _span(cursor.token), f"a comma is missing before {cursor.token.text}"
+    if whole_clause(said) and cursor.token.kind == WORD and cursor.peek().upper == "AS" and cursor.token.upper not in (*HEADS, *PARTS):
+        return span_of(cursor.token), f"a comma is missing before {cursor.token.text}"
     return None
 
 
 def _moved(cursor: Cursor, said: str) -> Slip | None:
     """A part of the clause behind those that it stands before."""
     word = cursor.token.upper if cursor.token.kind == WORD else ""
-    begun = any(token.kind == WORD and token.upper in _PARTS for token in cursor.tokens[: cursor.i])
-    if not _whole_clause(said) or not begun:
+    begun = any(token.kind == WORD and token.upper in PARTS for token in cursor.tokens[: cursor.i])
+    if not whole_clause(said) or not begun:
         return None
     if word == "SUBSET":
-        return _span(cursor.token), "SUBSET stands before DEFINE; move it up"
+        return span_of(cursor.token), "SUBSET stands before DEFINE; move it up"
     behind = next((t.upper for t in cursor.tokens[: cursor.i] if t.kind == WORD and t.upper in ("SUBSET", "DEFINE")), None)
     if word in OPTIONS and behind is not None:
-        return _span(cursor.token), f"{word} stands before {behind}{'' if word in ('PATTERN', 'AUTOMATON') else ', beside PATTERN'}; move it up"
-    if word in _HEADS:
+        return span_of(cursor.token), f"{word} stands before {behind}{'' if word in ('PATTERN', 'AUTOMATON') else ', beside PATTERN'}; move it up"
+    if word in HEADS:
         names = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}
-        return _span(cursor.token), f"{names.get(word, word)} stands before the options and PATTERN, in the order PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP; move it up"
+        return span_of(cursor.token), f"{names.get(word, word)} stands before the options and PATTERN, in the order PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP; move it up"
     return None
 
 
 def _of_the_statement(cursor: Cursor, said: str) -> Slip | None:
     """What belongs to the statement around the clause, or to a window."""
-    if not _whole_clause(said) or cursor.token.kind != WORD:
+    if not whole_clause(said) or cursor.token.kind != WORD:
         return None
     found = _AROUND.get(cursor.token.upper)
-    return None if found is None else (_span(cursor.token), f"{cursor.token.upper} {found}")
+    return None if found is None else (span_of(cursor.token), f"{cursor.token.upper} {found}")
 
 
 def _misspelled(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
-    if not _whole_clause(said) or token.kind != WORD or token.upper in (*_HEADS, *_PARTS):
+    if not whole_clause(said) or token.kind != WORD or token.upper in (*HEADS, *PARTS):
         return None
-    meant = nearest(token.text, (*_HEADS, *_PARTS))
-    return None if meant is None else (_span(token), f"{token.text} begins no part of the clause; did you mean {meant}?")
+    meant = nearest(token.text, (*HEADS, *PARTS))
+    return None if meant is None else (span_of(token), f"{token.text} begins no part of the clause; did you mean {meant}?")
 
 
 def _unit_without_interval(cursor: Cursor, said: str) -> Slip | None:
-    number, unit = _before(cursor), cursor.token.upper.removesuffix("S")
+    number, unit = before(cursor), cursor.token.upper.removesuffix("S")
     if number.kind == NUMBER and cursor.token.kind == WORD and unit in _UNITS:
         return Span(number.start, cursor.token.end), f"a length of time is an interval; write INTERVAL '{number.text}' {unit}"
     return None
 
 
 def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
-    before = _before(cursor)
-    if said.startswith("expected AS") and before.kind == WORD and before.upper in ("FINAL", "RUNNING") and cursor.token.kind == WORD:
-        word = before.upper
-        return Span(before.start, cursor.token.end), f"{word} stands before FIRST, LAST and aggregates; write {word} LAST({cursor.token.text})"
+    last = before(cursor)
+    if said.startswith("expected AS") and last.upper in ("FINAL", "RUNNING") and cursor.token.upper in ("FINAL", "RUNNING"):
+        return Span(last.start, cursor.token.end), "FINAL and RUNNING exclude each other; write one of them"
+    if said.startswith("expected AS") and last.kind == WORD and last.upper in ("FINAL", "RUNNING") and cursor.token.kind == WORD:
+        word = last.upper
+        return Span(last.start, cursor.token.end), f"{word} stands before FIRST, LAST and aggregates; write {word} LAST({cursor.token.text})"
     return None
 
 
 def _name_in_quotes(cursor: Cursor, said: str) -> Slip | None:
     text = cursor.token.text
     if said.startswith(("expected a name", "expected a row pattern variable")) and text[:1] in ("'", '"'):
-        return _span(cursor.token), f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
+        return span_of(cursor.token), f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
     return None
 
 
 def _number_forgotten(cursor: Cursor, said: str) -> Slip | None:
-    word, approx = _before(cursor), _before(cursor, 2)
+    word, approx = before(cursor), before(cursor, 2)
     if "in the arguments of PATTERN" in said or said.startswith("expected PATTERN ("):  # it was read as a function of that name
         words = cursor.tokens[max(cursor.i - _FAR, 0) : cursor.i]
         approx, word = next(((one, other) for one, other in zip(words, words[1:]) if other.kind == WORD and other.upper == "PATTERN"), (approx, word))
-    if word.kind == WORD and word.upper in _PARTS and approx.kind == WORD and approx.upper in ("APPROX", "TOP", "WINDOW", "WITHIN"):
+    if word.kind == WORD and word.upper in PARTS and approx.kind == WORD and approx.upper in ("APPROX", "TOP", "WINDOW", "WITHIN"):
         wanted = {"APPROX": "the number of errors, as in APPROX 1", "TOP": "how many matches, as in TOP 10"}.get(approx.upper, "a size, as in WINDOW INTERVAL '1' HOUR")
-        return _span(approx), f"{approx.upper} needs {wanted}"
+        return span_of(approx), f"{approx.upper} needs {wanted}"
     return None
 
 
 def _weight_with_equals(cursor: Cursor, said: str) -> Slip | None:
-    name, opening = _before(cursor), _before(cursor, 2)
+    name, opening = before(cursor), before(cursor, 2)
     if cursor.token.text == "=" and name.kind == WORD and opening.text in ("(", ",") and any(t.upper == "WEIGHTS" for t in cursor.tokens[max(cursor.i - _FAR, 0) : cursor.i]):
-        return _span(cursor.token), f"a weight stands right behind its variable; write {name.text} {cursor.peek().text}"
+        return span_of(cursor.token), f"a weight stands right behind its variable; write {name.text} {cursor.peek().text}"
     return None
 
 
@@ -198,17 +184,17 @@ def _foreign_pattern(cursor: Cursor, said: str) -> Slip | None:
         return None
     text = cursor.token.text
     if text == "," or (text == "-" and cursor.peek().text == ">"):
-        return _span(cursor.token), f"variables stand side by side in PATTERN, as in (A B C); take {',' if text == ',' else '->'} out"
+        return span_of(cursor.token), f"variables stand side by side in PATTERN, as in (A B C); take {',' if text == ',' else '->'} out"
     if text == ".":
-        return _span(cursor.token), "a row of any kind is a variable without a condition; write one that DEFINE does not name, as in (A X* B)"
+        return span_of(cursor.token), "a row of any kind is a variable without a condition; write one that DEFINE does not name, as in (A X* B)"
     if text == "!":
-        return _span(cursor.token), f"a negation is written with ~, as in ~{cursor.peek().text}"
+        return span_of(cursor.token), f"a negation is written with ~, as in ~{cursor.peek().text}"
     if text == "[":
-        return _span(cursor.token), "one of several variables is an alternation, as in (B | C)"
+        return span_of(cursor.token), "one of several variables is an alternation, as in (B | C)"
     return None
 
 
 _SLIPS: tuple[Callable[[Cursor, str], Slip | None], ...] = (
-    _keyword_in_the_text, _foreign_pattern, _number_forgotten, _weight_with_equals, _unit_without_interval, _final_of_a_column, _name_in_quotes, _comma_between_parts, _comma_missing,
+    _keyword_in_the_text, *OF_THE_PARTS, _foreign_pattern, _number_forgotten, _weight_with_equals, _unit_without_interval, _final_of_a_column, _name_in_quotes, _comma_between_parts, _comma_missing,
     _moved, _of_the_statement, _misspelled, _list_without_item,
 )  # fmt: skip

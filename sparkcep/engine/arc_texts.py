@@ -60,20 +60,18 @@ class ArcTexts:
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
-        numbers = pa.array(self._numbers(chunk))
+        numbers = pa.array(self.numbers_of(chunk))
         if self.answers is None or self.compiled < len(self.arcs):
-            self.answers, self.compiled = self.engine(self._task()), len(self.arcs)
-        added = {names.ARC: numbers}
-        for i in sorted(self.reader.used):
-            added[field_column(i)] = chunk.columns[names.ROW].field(i)
-        table = chunk.table
-        for name, column in added.items():
-            table = table.append_column(name, column)
-        yield from self.answers(replace(chunk, table=table, columns=chunk.columns | added))
+            self.answers, self.compiled = self.engine(self.extended()), len(self.arcs)
+        yield from self.answers(with_columns(chunk, {names.ARC: numbers} | self.fields(chunk)))
+
+    def fields(self, chunk: Chunk) -> dict[str, pa.Array]:
+        """The columns of the rows that texts have read so far."""
+        return {field_column(i): chunk.columns[names.ROW].field(i) for i in sorted(self.reader.used)}
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _numbers(self, chunk: Chunk) -> np.ndarray:
+    def numbers_of(self, chunk: Chunk) -> np.ndarray:
         """int64 (rows): which arc of the automaton a text is, -1 of all other rows."""
         columns = chunk.columns
         marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
@@ -173,7 +171,7 @@ class ArcTexts:
         row = schema.field(names.ROW).type
         return pa.schema([*schema, *(pa.field(field_column(i), row.field(i).type) for i in sorted(self.reader.used))])
 
-    def _task(self) -> Task:
+    def extended(self) -> Task:
         """The task with all arcs that came by now."""
         prepared, automaton, schema = self.task.prepared, self._automaton(self.arcs), self._schema()
         named = sorted(self.labels, key=self.labels.get) if self.labelled else prepared.plan.variables
@@ -181,6 +179,14 @@ class ArcTexts:
         compiled = compile_automaton(automaton, schema, plan.ansi)
         whole = replace(prepared, strategy=replace(prepared.strategy, plan=plan), input_schema=schema, compiled=compiled)
         return replace(self.task, prepared=whole, failures=Failures(plan, self.task.limits))
+
+
+def with_columns(chunk: Chunk, added: dict[str, pa.Array]) -> Chunk:
+    """The chunk with further columns."""
+    table = chunk.table
+    for name, column in added.items():
+        table = table.append_column(name, column)
+    return replace(chunk, table=table, columns=chunk.columns | added)
 
 
 def _named(one: Written) -> str:

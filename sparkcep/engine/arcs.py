@@ -142,7 +142,9 @@ class Named:
 
 class ArcRows:
     """The rows of ARCS FROM in a chunk of whole partitions. ``marks`` bool (rows): which rows they are; ``clock`` int64 (rows):
-    times in their order, of an arc its valid_from; ``absent`` bool (rows): those without one."""
+    times in their order, of an arc its valid_from; ``absent`` bool (rows): those without one. ``words``: what rows may do."""
+
+    words = WORDS
 
     def __init__(self, task: Task, chunk: Chunk) -> None:
         self.task, self.chunk, columns = task, chunk, chunk.columns
@@ -211,7 +213,7 @@ class ArcRows:
 
     def _ops(self) -> np.ndarray:
         written = self.chunk.columns[names.OP].cast(pa.string())
-        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=self.words), -1).to_numpy(zero_copy_only=False).astype(np.int64)
         ops[null_marks(written) == 1] = INSERT
         bad = np.flatnonzero(self.marks & (ops < 0))
         if len(bad):
@@ -224,30 +226,47 @@ class ArcRows:
     def plot(self, order: np.ndarray, punctuations: np.ndarray) -> Plot:
         """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows.
         Raises MatchRuntimeError."""
+        return self._plotted(*self.stood(order, punctuations))
+
+    def stood(self, order: np.ndarray, punctuations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows that are of ARCS FROM in this ``order``, the arcs that they bring and the effects that they have, as
+        :func:`sparkcep.search.standing.stand` writes them, by the places of these rows. Raises MatchRuntimeError."""
         marks = self.marks[order]
         rows = order[marks]
-        count, now, never = len(rows), self.now[rows], self.never[rows]
-        too_late = any_too_late = np.full(count, ALWAYS, dtype=np.int64)
-        if self.task.plan.arcs.came:
-            clock, own = self.clock[order], marks & (self.ops[order] == PUNCTUATE) & ~self.absent[order]
-            if own.any() or punctuations[order].any():
-                promised, of_arcs = (np.maximum.accumulate(np.where(some, clock, ALWAYS)) for some in (punctuations[order], own))
-                effective = np.minimum(promised, of_arcs) if self.punctuates else promised
-                too_late, any_too_late = np.maximum(effective, of_arcs)[marks], effective[marks]
-            if not self.task.plan.partition:  # all rows of the statement are here
-                now = np.maximum.accumulate(np.where(marks | self.absent[order], ALWAYS, clock))[marks]
-                never = now == ALWAYS
+        now, never = self._now(order, marks)
+        too_late, any_too_late = self._too_late(order, marks, punctuations)
         following = np.where(never, ALWAYS, now + (now < ENDLESS))
         came = kernels.Came(
             self.ops[rows], self.named.number[rows], self.clock[rows], self.absent[rows].astype(np.uint8), self.ends[rows], self.endless[rows].astype(np.uint8),
             following, (~never).astype(np.uint8) * (not self.steps), too_late, any_too_late,
         )  # fmt: skip
         last = np.full(int(self.named.number.max(initial=0)) + 1, -1, dtype=np.int64)
-        arcs, effects, counts = (np.zeros(shape, dtype=np.int64) for shape in ((count, kernels.T_WIDTH), (count, kernels.F_WIDTH), 3))
+        arcs, effects, counts = (np.zeros(shape, dtype=np.int64) for shape in ((len(rows), kernels.T_WIDTH), (len(rows), kernels.F_WIDTH), 3))
         outcome = kernels.stand(came, last, arcs, effects, counts)
         if outcome != codes.DONE:
             raise self._failure(outcome, int(rows[counts[2]]))
-        return self._plotted(rows, arcs[: counts[0]], effects[: counts[1]])
+        return rows, arcs[: counts[0]], effects[: counts[1]]
+
+    def _now(self, order: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """int64: the largest time that came before each row of ARCS FROM; bool: those before which none came."""
+        if not self.task.plan.arcs.came or self.task.plan.partition:
+            rows = order[marks]
+            return self.now[rows], self.never[rows]
+        # all rows of the statement are here
+        now = np.maximum.accumulate(np.where(marks | self.absent[order], ALWAYS, self.clock[order]))[marks]
+        return now, now == ALWAYS
+
+    def _too_late(self, order: np.ndarray, marks: np.ndarray, punctuations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """int64: the times before which each row of ARCS FROM comes too late, with a lifetime of its own and in any case."""
+        never = np.full(int(marks.sum()), ALWAYS, dtype=np.int64)
+        if not self.task.plan.arcs.came:
+            return never, never
+        clock, own = self.clock[order], marks & (self.ops[order] == PUNCTUATE) & ~self.absent[order]
+        if not (own.any() or punctuations[order].any()):
+            return never, never
+        promised, of_arcs = (np.maximum.accumulate(np.where(some, clock, ALWAYS)) for some in (punctuations[order], own))
+        effective = np.minimum(promised, of_arcs) if self.punctuates else promised
+        return np.maximum(effective, of_arcs)[marks], effective[marks]
 
     def _plotted(self, rows: np.ndarray, arcs: np.ndarray, effects: np.ndarray) -> Plot:
         automaton, given = self.task.plan.automaton, rows[arcs[:, kernels.T_ROW]]
@@ -291,10 +310,15 @@ class ArcRows:
             text[rows[texts >= 0]] = self._text_ranks(pa.array(rows[texts >= 0]))
         values = [self._values(i, rows, arc) for i in range(len(automaton.parameters))]
         rank = _numbered([*values, text], rows)
-        own = np.zeros(self.chunk.rows, dtype=np.int64)  # the arcs of a partition alone, whose keys are its keys
+        return Named(arc, place, rank, _numbered([place, rank, self.owners], rows))
+
+    @cached_property
+    def owners(self) -> np.ndarray:
+        """int64 (rows): the number of the keys that an arc has of its own, 0 without; those of other partitions are not here."""
+        own = np.zeros(self.chunk.rows, dtype=np.int64)
         for i in range(len(self.task.plan.arcs.keys)):
-            own |= null_marks(columns[names.key_column(i)]) == 0
-        return Named(arc, place, rank, _numbered([place, rank, own], rows))
+            own |= null_marks(self.chunk.columns[names.key_column(i)]) == 0
+        return own
 
     def _arcs(self, rows: pa.Array) -> np.ndarray:
         """int64: the arcs with parameters that rows name, -1 of any other name."""
@@ -352,10 +376,14 @@ class ArcRows:
             "parameters, partition keys, from_state, to_state, when and set", sqlstate="22000",
         )
 
+    def where(self, row: int) -> str:
+        """The partition of a row, for errors."""
+        return self.task.failures.where(row, self.chunk.columns)
+
     def _name(self, row: int) -> str:
         task, columns = self.task, self.chunk.columns
         arc = task.plan.automaton.arcs[int(self.named.arc[row])]
-        where = task.failures.where(row, columns)
+        where = self.where(row)
         if arc.is_text:
             return f"{arc.text}{where}"
         values = [repr(columns[parameter_column(i)][row].as_py()) for i in range(*arc.parameters)]

@@ -3,6 +3,9 @@
 Of a partition are kept the rows from the first window on that has not ended. A search goes through them as if the partition were
 there as a whole, where a window has ended that holds rows, and of its output are given the windows that have ended since the search
 before.
+
+Which match ends at a row may depend on all rows whose WINDOW holds it: the cheapest approximate match that ends there is none of a
+window that begins behind its first row, and no other takes its place. Then rows are kept by WINDOW longer.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.automaton.strategy import BY_COST, CHEAPEST
 from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.found import Found
@@ -64,6 +68,8 @@ class EndedWindows:
         assert slide is not None
         self.timed = window.kind == MICROS
         self.size, self.step = int(Fraction(window.size)), int(Fraction(slide.step))
+        # how far before a window a match may begin that ends in it and hides others
+        self.longer = self.size if task.prepared.strategy.question in (CHEAPEST, BY_COST) else 0
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Tells the windows that have ended, and leaves the rows of those that have not. Where a search stands is the first row of
@@ -84,17 +90,24 @@ class EndedWindows:
             self.tables.ended = Ended(after[due], until[due])
             yield from self.answer(_parts(chunk, due))
         begin = self._begin(until)
-        opens[:, codes.O_START] = high - np.add.reduceat(np.append(places >= np.repeat(begin, high - low), 0).astype(np.int64), low) * (high > low)
+        opens[:, codes.O_START] = _from(chunk, places, begin)
         opens[:, codes.O_NUMBER], opens[:, codes.O_COVERED] = until, low
-        return open.left(chunk, opens, opens[chunk.going, codes.O_START], self.task.back)
+        first = _from(chunk, places, begin - self.longer) if self.longer else opens[:, codes.O_START]
+        return open.left(chunk, opens, first[chunk.going], self.task.back)
 
     def dues(self, time: np.ndarray, open: Open) -> np.ndarray:
         """int64 (partitions of which rows are kept behind those that only PREV may look at, others the largest): the watermark at
-        which the first window ends that was not told. ``time`` of the kept rows."""
+        which the first window ends that was not told, or, where rows are kept for those to come alone, at which these go. ``time``
+        of the kept rows."""
         due = np.full(len(open.rows), np.iinfo(np.int64).max)
         first = np.cumsum(open.rows) - open.rows + open.start
         some = np.flatnonzero(open.start < open.rows)
         due[some] = self._first_end(time[first[some]], open.number[some]) - 1
+        if self.longer:
+            alone = np.flatnonzero((open.rows > 0) & (open.start == open.rows))
+            last = time[first[alone] - 1]
+            gone = (last + self.longer) // self.step * self.step + self.size  # where a window ends, before which rows up to the last are kept
+            due[alone] = np.where(gone > open.number[alone], gone - 1, due[alone])
         return due
 
     def _places(self, chunk: Chunk) -> np.ndarray:
@@ -108,6 +121,12 @@ class EndedWindows:
     def _first_end(self, place: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Where the first window ends that holds a place and ends behind ``after``."""
         return self._begin(np.maximum(place, after)) + self.size
+
+
+def _from(chunk: Chunk, places: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """int64 (partitions): the first row of each from its place ``begin`` on, or its end."""
+    low, high = chunk.offsets[:-1], chunk.offsets[1:]
+    return high - np.add.reduceat(np.append(places >= np.repeat(begin, high - low), 0).astype(np.int64), low) * (high > low)
 
 
 def _parts(chunk: Chunk, parts: np.ndarray) -> Chunk:

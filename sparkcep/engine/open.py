@@ -22,6 +22,7 @@ from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
 from sparkcep.engine.again import Again, NewTables
+from sparkcep.engine.arc_journal import DatedComputations, Standing
 from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
@@ -133,13 +134,13 @@ class Engine:
 class OpenPartitions:
     """Searches partitions of which rows come little by little, many at a time; what is kept of each is bytes between the calls."""
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False) -> None:
+    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False, arcs: Standing | None = None) -> None:
         """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones
-        is told window by window."""
+        is told window by window; ``arcs``: those of ARCS FROM, which are there beside the rows."""
         self.task, self.schema = Task.of(prepared, limits), schema
         if endless:
             self.task.back = min(self.task.back, behind(self.task.plan))
-        self.passage = _passage(self.task, endless)
+        self.passage = _passage(self.task, endless, arcs)
         self.bytes = StateBytes(schema, self.passage.form)
 
     def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
@@ -173,12 +174,16 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _passage(task))
 
 
-def _passage(task: Task, endless: bool = False) -> Passage:
-    """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end."""
+def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) -> Passage:
+    """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end, with the ``arcs`` that are
+    there."""
     strategy, ranking = task.prepared.strategy, task.plan.ranking
     changes = task.plan.changes
-    if endless and changes is not None and changes.report == "CHANGES":
-        return Computations(task, MatchTables(task))  # what changes is seen from outside (engine.revisions)
+    revised = endless and changes is not None and changes.report == "CHANGES"  # what changes is seen from outside (engine.revisions)
+    if arcs is not None:
+        return DatedComputations(task, MatchTables(task) if revised else Tables(task), arcs)
+    if revised:
+        return Computations(task, MatchTables(task))
     if endless and ranking is not None and ranking.top:
         by_window = EndedTables(task)
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)

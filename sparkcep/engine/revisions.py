@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks
 from sparkcep.columns.packed import bytes_of
+from sparkcep.engine.arc_journal import Standing
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.computations import Computations
@@ -61,8 +62,8 @@ class ToldForm:
 class RevisedStream(Stream):
     """One clause with REPORT CHANGES over a stream."""
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None) -> None:
-        super().__init__(prepared, schema, order, limits)
+    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
+        super().__init__(prepared, schema, order, limits, arcs)
         self.changes = self.plan.changes
         search = self.engine.passage
         assert isinstance(search, Computations) and isinstance(search.tables, MatchTables)

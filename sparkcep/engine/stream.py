@@ -22,6 +22,7 @@ from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
 from sparkcep.engine import sessions
 from sparkcep.engine.again import Again
+from sparkcep.engine.arc_journal import Standing
 from sparkcep.engine.budget_state import Open as OpenBudget
 from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Chunk, Left
@@ -78,11 +79,11 @@ class Stream:
     Rows have the plan's input columns and those of ``order``, one for each expression of ORDER BY, of which the first is the time.
     """
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None) -> None:
-        """``schema``: of the rows; ``order``: the names of the columns by which they are sorted."""
+    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
+        """``schema``: of the rows; ``order``: the names of the columns by which they are sorted; ``arcs``: those of ARCS FROM."""
         self.plan, self.order = prepared.plan, list(order)
         inner = pa.schema([field for field in schema if field.name not in set(order)])
-        self.engine = OpenPartitions(prepared, inner, limits, endless=True)
+        self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
         self.tables = Tables(self.engine.task)
         self.pending = StateBytes(schema, PendingForm())
         self.schema = schema

@@ -10,8 +10,9 @@ from typing import Any
 
 from sparkcep.clause.lexer import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 
-_FLAGS = ("plot", "pandas", "explain")
-_VALUES = ("limit", "into", "x", "y", "variable", "match", "read")
+_FLAGS = ("plot", "pandas", "explain", "once")
+_VALUES = ("limit", "into", "x", "y", "variable", "match", "read", "seconds")
+_SHOWN, _DRAWN = 50, 1000  # rows of a table, and of a stream's picture
 _NAME = re.compile(r"\s*(\w+)\s*<<\s*")
 _OPTION = re.compile(r"\s*--([A-Za-z][\w-]*)(?:=|(?=\s|$))")
 _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|(\S+))""")
@@ -35,11 +36,12 @@ class Interrupted(KeyboardInterrupt):
 class Options:
     """``sql`` holds the statements, ``into`` the variable that takes the result, ``limit`` the number of rows shown. ``plot``,
     ``pandas`` and ``explain`` say what to do with the result. ``x``, ``y``, ``variable`` and ``match`` are columns of the picture,
-    None where the line names none. ``read``: whose SQL it is, None for Spark's."""
+    None where the line names none. ``read``: whose SQL it is, None for Spark's. ``once`` and ``seconds`` say when the query of a
+    stream ends; else it runs until the cell is interrupted."""
 
     sql: str
     into: str | None = None
-    limit: int = 50
+    limit: int | None = None
     plot: bool = False
     pandas: bool = False
     explain: bool = False
@@ -48,6 +50,13 @@ class Options:
     variable: str | None = None
     match: str | None = None
     read: str | None = None
+    once: bool = False
+    seconds: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows are shown, or kept of a stream."""
+        return self.limit or (_DRAWN if self.plot else _SHOWN)
 
 
 def parse(line: str, cell: str | None) -> Options:
@@ -79,15 +88,26 @@ def parse(line: str, cell: str | None) -> Options:
 def _checked(options: Options) -> Options:
     if not options.sql.strip():
         raise CellError("there is no SQL: write it below %%sql, or behind %sql in its line")
-    if not str(options.limit).isdigit() or int(options.limit) == 0:
-        raise CellError(f"--limit takes a number of rows above 0, not {options.limit}")
+    limit, seconds = _number(options.limit, "--limit takes a number of rows"), _number(options.seconds, "--seconds takes a number of them")
     if options.into is not None and not options.into.isidentifier():
         raise CellError(f"--into takes a Python name, not {options.into}")
     if options.plot and (options.pandas or options.into):
         raise CellError("--plot draws the result; it goes neither with --pandas nor with a variable. Use two cells")
     if any((options.x, options.y, options.variable, options.match)) and not options.plot:
         raise CellError("--x, --y, --variable and --match belong to --plot")
-    return replace(options, limit=int(options.limit))
+    if options.once and seconds is not None:
+        raise CellError("--once ends a query when it has read what is there, --seconds after a time; write one of them")
+    if (options.once or seconds is not None) and (options.into or options.explain):
+        raise CellError("--once and --seconds belong to a query that runs; with --explain, or into a variable, nothing is run")
+    return replace(options, limit=limit, seconds=seconds)
+
+
+def _number(given: object, what: str) -> int | None:
+    if given is None:
+        return None
+    if not str(given).isdigit() or int(str(given)) == 0:
+        raise CellError(f"{what} above 0, not {given}")
+    return int(str(given))
 
 
 def parameters(statement: str) -> list[str]:

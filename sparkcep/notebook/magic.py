@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.magic import no_var_expand
 
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 
 _KINDS = ("line", "cell")
 _before: dict[tuple[str, str], Any] = {}  # magics that had our names
+
+
+class _Lazy(NamedTuple):
+    """The result of a statement, whose ``schema`` is empty where it has none. ``streams``: it is a stream."""
+
+    frame: DataFrame
+    schema: StructType
+    streams: bool
 
 
 class _Explained(str):
@@ -82,9 +91,10 @@ class Cells:
         """Run SQL, with MATCH_RECOGNIZE, in the notebook's Spark session.
 
         %%sql [name <<] [--read ENGINE] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable
-        COL] [--match COL]] statements, separated by ;
+        COL] [--match COL]] [--once | --seconds N] statements, separated by ;
 
-        The last result is shown as a table. ``:name`` in a statement is the notebook's variable of that name.
+        The last result is shown as a table, that of a stream while its query runs. ``:name`` in a statement is the notebook's
+        variable of that name.
         """
         options = parse(line, cell)
         try:
@@ -143,14 +153,18 @@ class Cells:
         """The results of a cell, with words for how it ended."""
         last = None
         for statement in statements:
-            frame, schema = self._job(session, statement, lambda s=statement: self._frame(session, s), reporter)
-            if schema.fields:
-                last = (frame, schema, statement)
+            found = self._job(session, statement, lambda s=statement: self._frame(session, s), reporter)
+            if found.schema.fields:
+                last = (*found, statement)
         if last is None:
             if options.into or options.plot or options.pandas:
                 raise CellError("no statement of this cell has a result")
             return None, "done"
-        frame, schema, of = last
+        frame, schema, streams, of = last
+        if streams and not options.into:
+            return self._live(frame, schema, of, options, reporter)
+        if options.once or options.seconds is not None:
+            raise CellError("--once and --seconds belong to a statement over a stream, and this one reads none; leave them out")
         if options.plot:
             columns = picture.kinds(schema)
             axes = picture.choose(columns, options)
@@ -159,20 +173,35 @@ class Cells:
             return self._job(session, of, frame.toPandas, reporter), ""
         if options.into:
             return frame, ""
-        rows = self._job(session, of, lambda: frame.take(options.limit + 1), reporter)
-        return Table(schema.names, rows[: options.limit], len(rows) > options.limit, frame), ""
+        rows = self._job(session, of, lambda: frame.take(options.rows + 1), reporter)
+        return Table(schema.names, rows[: options.rows], len(rows) > options.rows, frame), ""
 
-    def _frame(self, session: SparkSession, statement: str) -> tuple[DataFrame, StructType]:
-        """The statement's lazy result with its schema, which is empty for a statement without a result. Commands are run."""
+    def _live(self, frame: DataFrame, schema: StructType, statement: str, options: Options, reporter: Reporter) -> tuple[Any, str]:
+        """The last rows of a stream, whose query runs meanwhile, with words for how it ended."""
+        from sparkcep.notebook.live import follow
+
+        if options.pandas:
+            raise CellError("--pandas takes all rows of a result, and a stream has no last one; leave it out, or write the stream somewhere (name <<, then name.writeStream)")
+        with self._telling(statement):
+            return follow(frame, schema, options, reporter)
+
+    def _frame(self, session: SparkSession, statement: str) -> _Lazy:
+        """The statement's lazy result. Commands are run."""
         args = bound(statement, self.namespace)
         frame = session.sql(statement, args=args) if args else session.sql(statement)
-        return frame, frame.schema
+        return _Lazy(frame, frame.schema, frame.isStreaming)
 
     def _job(self, session: SparkSession, statement: str, work: Any, reporter: Reporter) -> Any:
+        with self._telling(statement):
+            return jobs.run(session, work, " ".join(statement.split())[:100], reporter.tell)
+
+    @contextmanager
+    def _telling(self, statement: str) -> Iterator[None]:
+        """What Spark raises in it becomes a message."""
         from sparkcep.spark.errors import RAISED, shown
 
         try:
-            return jobs.run(session, work, " ".join(statement.split())[:100], reporter.tell)
+            yield
         except (*RAISED, ClauseError) as error:
             raise CellError(shown(error, statement) + self._unbound(error, statement)) from None
 

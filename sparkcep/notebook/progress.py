@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.notebook.jobs import Progress
+from sparkcep.notebook.picture import Picture
+from sparkcep.notebook.table import Table
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
 class _Shown:
-    """A text, which has a bar where HTML is shown."""
+    """A text, which has a bar where HTML is shown. A table or a picture may be below it."""
 
-    def __init__(self, text: str, progress: Progress | None = None) -> None:
+    def __init__(self, text: str, progress: Progress | None = None, below: Table | Picture | None = None) -> None:
         self.text = text
         self.progress = progress
+        self.below = below
 
     def __repr__(self) -> str:
-        return self.text
+        return self.text if self.below is None else f"{self.text}\n{self.below!r}"
 
     def _repr_html_(self) -> str:
         bar = f'<progress value="{self.progress.completed}" max="{self.progress.tasks}"></progress> ' if self.progress and self.progress.tasks else ""
-        return f"<small>{bar}{self.text}</small>"
+        text = f"<small>{bar}{html.escape(self.text)}</small>"
+        if self.below is None:
+            return text
+        if isinstance(self.below, Table):
+            return f"{text}{self.below._repr_html_()}"
+        return f'{text}<br><img src="data:image/png;base64,{base64.b64encode(self.below._repr_png_()).decode()}">'
 
 
 class Reporter:
@@ -41,12 +51,23 @@ class Reporter:
         done = f"{progress.completed} of {progress.tasks} tasks, {progress.running} running" if progress.tasks else "no Spark job yet"
         self.say(f"{self._seconds()}: {done}", progress)
 
-    def say(self, text: str, progress: Progress | None = None) -> None:
+    def live(self, text: str, below: Table | Picture, fresh: Table | None) -> None:
+        """Shows what a query gave up to now below ``text``; a terminal adds the ``fresh`` rows, if there are any, to those that it
+        shows."""
+        if self.notebook:
+            self.say(f"{self._seconds()}: {text}", below=below)
+            return
+        if fresh is not None:
+            self.clear()
+            print(fresh, flush=True)
+        self.say(f"{self._seconds()}: {text}")
+
+    def say(self, text: str, progress: Progress | None = None, below: Table | Picture | None = None) -> None:
         """Shows ``text`` in the place of what was shown before, until there is more to tell."""
         if self.notebook:
             from IPython.display import display
 
-            shown = _Shown(text, progress)
+            shown = _Shown(text, progress, below)
             if self.handle is None:
                 self.handle = display(shown, display_id=True)
             else:

@@ -50,9 +50,10 @@ def _local() -> SparkSession:
 
     from sparkcep.spark.java import JavaNotFoundError
     from sparkcep.spark.local import start_spark
+    from sparkcep.spark.streaming import PROVIDER, ROCKSDB
 
     try:
         # what a job does, and what was wrong with it, is shown by the cell
-        return start_spark("sparkcep notebook", {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"})
+        return start_spark("sparkcep notebook", {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL", PROVIDER: ROCKSDB})
     except (JavaNotFoundError, PySparkException) as error:
         raise CellError(str(error)) from None

@@ -181,6 +181,8 @@ def keys(draft: Draft) -> Draft:
 
     def parts(expr: Expr, column: str, where: str) -> tuple[str, str, bool]:
         node = expr.bare()
+        if node.op == "star":
+            raise draft.error(expr.span, "NOT_A_ROW_EXPRESSION", f"{where} takes expressions, and {expr.span.of(clause.text)} stands for all columns; name those that are meant")
         name = node.value[-1] if node.op == "col" else node.value if node.op == "field" else expr.span.of(clause.text)
         # a column of the input under its own name, not a field of a struct, not an expression
         plain = node.op == "col" and (len(node.value) == 1 or (len(node.value) == 2 and node.value[0].lower() in draft.qualifiers))

@@ -270,6 +270,11 @@ class Ranking(NamedTuple):
     by_sides: Conjoined | None = None
     scored: Scored | None = None
 
+    @property
+    def by_spark(self) -> bool:
+        """Whether Spark tells the ranks."""
+        return self.top > 0 and not self.by_engine
+
 
 # -- conditions -------------------------------------------------------------------------------------------------------
 

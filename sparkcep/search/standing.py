@@ -10,12 +10,13 @@ from sparkcep.search.codes import DONE
 from sparkcep.search.compiled import kernel
 from sparkcep.search.computations import ENDLESS
 
-INSERT, DELETE, RETRACT, PUNCTUATE = range(4)
+# what a row does; one that is no longer in the table ends its arc, as DELETE would, of which it has all columns
+INSERT, DELETE, RETRACT, PUNCTUATE, VANISH = range(5)
 # words of an arc that stands: its row, from and before which times it is valid, the end that it came with, that by all that is
 # foreseen, whether it appears by an
-# effect, whether a delete has ended it, whether a retract has undone it, and the arc of the same name that came before it (-1:
-# none)
-T_ROW, T_BEGIN, T_END, T_WRITTEN, T_FORESEEN, T_APPEARS, T_ENDED, T_GONE, T_BEFORE, T_WIDTH = range(10)
+# effect, whether a delete has ended it, whether a retract has undone it, the arc of the same name that came before it (-1: none),
+# and the rows that have ended and undone it (-1: none)
+T_ROW, T_BEGIN, T_END, T_WRITTEN, T_FORESEEN, T_APPEARS, T_ENDED, T_GONE, T_BEFORE, T_ENDER, T_UNDOER, T_WIDTH = range(12)
 # words of an effect: its row, the arc, from and before which times it is valid then
 F_ROW, F_OF, F_BEGIN, F_END, F_WIDTH = range(5)
 NO_ARC, LATE, NO_NEXT, NO_TIME = range(1, 5)  # what is the matter with a row
@@ -55,7 +56,7 @@ def stand(came, last, arcs, effects, counts):
             if came.no_begin[i] == 1:
                 return NO_TIME
             continue
-        asks = came.no_begin[i] == 1 if op == INSERT else op == DELETE and came.no_end[i] == 1
+        asks = came.no_begin[i] == 1 if op == INSERT else op == VANISH or (op == DELETE and came.no_end[i] == 1)
         if asks and came.no_following[i] == 1:
             return NO_NEXT
         if op == INSERT:
@@ -70,6 +71,8 @@ def stand(came, last, arcs, effects, counts):
             arcs[standing, T_ENDED] = 0
             arcs[standing, T_GONE] = 0
             arcs[standing, T_BEFORE] = last[name]
+            arcs[standing, T_ENDER] = -1
+            arcs[standing, T_UNDOER] = -1
             last[name] = standing
             at = standing
             standing += 1
@@ -82,16 +85,19 @@ def stand(came, last, arcs, effects, counts):
                 if arcs[at, T_GONE] == 0:
                     if op == DELETE and arcs[at, T_ENDED] == 0:
                         break
-                    if op == RETRACT:
+                    if op == RETRACT or (op == VANISH and arcs[at, T_ENDED] == 0):
                         begins = came.no_begin[first] == came.no_begin[i] and (came.no_begin[i] == 1 or came.begins[first] == came.begins[i])
                         if begins and came.no_end[first] == came.no_end[i] and (came.no_end[i] == 1 or came.ends[first] == came.ends[i]):
                             break
                 at = arcs[at, T_BEFORE]
+            if at < 0 and op == VANISH:  # it has ended already
+                continue
             if at < 0:
                 return NO_ARC
-            if op == DELETE:
+            if op != RETRACT:
                 arcs[at, T_ENDED] = 1
-                if came.no_end[i] == 1:
+                arcs[at, T_ENDER] = i
+                if op == VANISH or came.no_end[i] == 1:
                     arcs[at, T_FORESEEN] = min(arcs[at, T_FORESEEN], came.following[i])
                     continue
                 if came.ends[i] < came.too_late[i]:
@@ -101,6 +107,7 @@ def stand(came, last, arcs, effects, counts):
                 if arcs[at, T_BEGIN] < (came.any_too_late[i] if came.no_begin[i] == 1 else came.too_late[i]):
                     return LATE
                 arcs[at, T_GONE] = 1
+                arcs[at, T_UNDOER] = i
         effects[told, F_ROW] = i
         effects[told, F_OF] = at
         effects[told, F_BEGIN] = ENDLESS if op == RETRACT else arcs[at, T_BEGIN]

@@ -13,7 +13,9 @@ import contextlib
 import gc
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _NO_JEMALLOC_THREAD = "JE_ARROW_MALLOC_CONF", "background_thread:false"  # of Arrow's allocator
 
@@ -29,9 +31,22 @@ def main() -> None:
     if _threads() > 1:
         print("sparkcep: a thread is running in the daemon of Python workers; they start without the engine", file=sys.stderr)
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    daemon.worker = _until_hung_up(daemon.worker)
+    daemon.manager()
+
+
+def _until_hung_up(work: Callable[[Any, bool], int]) -> Callable[[Any, bool], int]:
+    """A worker that ends without a word when the JVM listens no more, because its task was ended: PySpark prints a traceback."""
+
+    def worker(sock: Any, authenticated: bool) -> int:
+        try:
+            return work(sock, authenticated)
+        except BrokenPipeError:
+            os._exit(1)
+
+    return worker
 
 
 def load() -> None:

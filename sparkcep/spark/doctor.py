@@ -185,7 +185,7 @@ def _kernels() -> Finding:
 def _statement() -> Finding:
     from sparkcep.spark.local import start_spark
 
-    spark = start_spark("sparkcep doctor")
+    spark = start_spark("sparkcep doctor", command=True)
     try:
         return _statement_in(spark)
     finally:

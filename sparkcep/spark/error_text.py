@@ -17,7 +17,7 @@ from sparkcep.clause.tree import ONE_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
-from sparkcep.plan.scope import NAVIGATIONS
+from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS
 from sparkcep.sql.occurrences import Statement
 from sparkcep.sql.places import Places
 
@@ -29,10 +29,12 @@ _WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a trac
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
 _AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
 # where Spark's own message goes on with its place in the text it was given, and with that text or the plan
-_TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n\n).*|{_AT}$", re.S)
+_TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n=== Streaming Query|\n\n).*|{_AT}$", re.S)
 _STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
 _NAMES = re.compile(r"`((?:[^`]|``)*)`")
 _KEY = re.compile(r"\b__[po]\d+\b")  # columns of keys, as the rewriter names them
+_CALL = re.compile(r"[\w`.]+\((\w+)\)")  # of one column
+_OWN = MATCH_FUNCTIONS - AGGREGATES
 _NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())  # of pyspark.sql.functions
 
 
@@ -236,9 +238,11 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
     kind, parameters = failure.condition.partition(".")[0], failure.parameters
     if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
         names = _NAMES.findall(parameters.get("objectName", ""))
+        if names and fragment in [e.span.of(clause.text) for e in (*clause.partition_by, *(item.expr for item in clause.order_by))] and _is_variable(names[0], clause):
+            return f"rows are partitioned and ordered before there are matches, so a key has no variable; write {names[-1]}"
         return _about_variable(names[0], clause) if len(names) > 1 else _about_name("".join(names), clause)
     if kind == "UNRESOLVED_ROUTINE":
-        return _about_function(_NAMES.findall(parameters.get("routineName", "``")))
+        return _about_function(_NAMES.findall(parameters.get("routineName", "``")), fragment)
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
         return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
@@ -252,20 +256,28 @@ def _about_name(name: str, clause: MatchClause) -> str:
     """What a name that is no column may have been meant as."""
     if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
         return f"the function is written {name}()"
-    if name.lower() in (v.lower() for v in _variables(clause)):
+    if _is_variable(name, clause):
         return f"{name} is a row pattern variable; write {name} and a column of its rows, as in LAST({name}.x), or count({name}.*) for their number"
     if name.lower() in (m.name.lower() for m in clause.measures):
         return f"{name} is a measure, and a measure cannot use another; repeat its expression, or compute this one in SELECT"
     return ""
 
 
-def _about_function(names: list[str]) -> str:
-    """What a function may have been meant as that nobody has."""
+def _is_variable(name: str, clause: MatchClause) -> bool:
+    return name.lower() in (v.lower() for v in _variables(clause))
+
+
+def _about_function(names: list[str], fragment: str) -> str:
+    """What a function may have been meant as that nobody has. ``fragment`` is its call."""
     name = names[-1]
     if name.upper() in NAVIGATIONS:
-        return f"write {name.upper()}({names[0]})" if len(names) > 1 else ""
+        column = _CALL.fullmatch(fragment)
+        return f"write {name.upper()}({names[0]}{'.' + column[1] if column else ''})" if len(names) > 1 else ""
     if name.upper() in ELSEWHERE:
         return ELSEWHERE[name.upper()]
+    own = nearest(name, sorted(_OWN), 0.8)
+    if own is not None:
+        return f"did you mean {own}?"
     from pyspark.sql import functions  # for the names only
 
     known = [f for f in functions.__all__ if f.islower() and f not in _NO_SQL]

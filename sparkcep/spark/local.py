@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkcep.spark import jvm_output
 from sparkcep.spark.java import require_java
 from sparkcep.spark.session import enable
 from sparkcep.spark.warming import DAEMON_KEY, DAEMON_MODULE
@@ -17,29 +18,34 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A local session in which the clause is enabled and Spark logs errors only. ``settings`` are added to Spark's own. Raises
-    JavaNotFoundError."""
+def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command: bool = False, verbose: bool = False) -> SparkSession:
+    """A local session in which the clause is enabled. ``settings`` are added to Spark's own. Raises JavaNotFoundError.
+
+    Spark logs errors only, with ``verbose`` what it does by itself. ``command``: the session belongs to a command, whose standard
+    output is not the JVM's to write to.
+    """
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark says which of the machine's names it uses
     # of pandas on Spark, which is not used here
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName(name)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
-        .config("spark.ui.showConsoleProgress", "false")
-    )
+    chosen = {
+        "spark.master": "local[*]",
+        "spark.app.name": name,
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
+        "spark.ui.showConsoleProgress": "false",
+    }
     if os.name == "posix":
-        builder = builder.config(DAEMON_KEY, DAEMON_MODULE)
-    if "log4j2.configurationFile" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}")
-    for key, value in (settings or {}).items():
-        builder = builder.config(key, value)
-    return enable(builder.getOrCreate(), warm=False)  # the first query comes at once, or none does
+        chosen[DAEMON_KEY] = DAEMON_MODULE
+    if not verbose and "log4j2.configurationFile" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+    conf = SparkConf().setAll([*chosen.items(), *(settings or {}).items()])
+    if command and not SparkContext._gateway:  # else there is a JVM already, which the session will have
+        SparkContext(conf=conf, gateway=jvm_output.launch(conf, verbose))
+    return enable(SparkSession.builder.config(conf=conf).getOrCreate(), warm=False)  # the first query comes at once, or none does

@@ -1,18 +1,34 @@
-"""Results written to one file, for the command line."""
+"""Results written for other programs: to one file, or as text to standard output."""
 
 from __future__ import annotations
 
+import csv
+import io
 import tempfile
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from sparkcep.errors import ToolError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from py4j.protocol import Py4JJavaError
+    from pyspark.sql import Column, DataFrame
 
 # by the ending of a path
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
+# the names that shells of other engines have: JSON is an array, JSONL has a record a line
+TEXTS = ("csv", "tsv", "json", "jsonl")
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+# Spark's own defaults cut times to milliseconds, and blanks at the ends of texts; quotes in quotes are doubled, as in RFC 4180
+_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+_CSV = {**_TIMES, "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+_JSON = {**_TIMES, "ignoreNullFields": "false"}  # so that every record has every column
+_WRITER = {"csv": {**_CSV, "header": "true"}, "json": _TIMES}
+_AWAITED = "Exception thrown in awaitResult"  # begins the message of an exception that wraps another
+_NESTED = ("array", "map", "struct", "variant")
 
 
 class ResultError(ToolError):
@@ -31,7 +47,86 @@ def checked(path: str, given: str) -> None:
 
 def write(frame: DataFrame, path: str) -> None:
     """Writes all rows of the frame to one file, whose format its name says."""
+    kind = FORMATS[Path(path).suffix]
+    written = _flat(frame) if kind == "csv" else frame
     with tempfile.TemporaryDirectory(dir=Path(path).resolve().parent, prefix=".sparkcep-") as folder:
-        frame.coalesce(1).write.mode("overwrite").format(FORMATS[Path(path).suffix]).option("header", True).save(folder)
+        written.coalesce(1).write.mode("overwrite").format(kind).options(**_WRITER.get(kind, {})).save(folder)
         (part,) = Path(folder).glob("part-*")
         part.replace(path)
+
+
+def pour(frame: DataFrame, kind: str, out: IO[bytes], header: bool = True) -> None:
+    """Writes all rows as text, of a few batches at a time. ``header``: whether names of columns stand above rows of CSV and TSV.
+    Raises ResultError for JSON with two columns of one name."""
+    separator = _SEPARATORS.get(kind)
+    lines, between = _lines_of_json(frame, kind) if separator is None else _lines_of_csv(frame, separator), ",\n" if kind == "json" else "\n"
+    out.write(_names(frame.columns, separator) if separator and header else b"[" if kind == "json" else b"")
+    number = 0
+    for number, text in enumerate(_batches(lines, between), 1):
+        out.write((text if number == 1 else between + text).encode())
+    out.write(b"]\n" if kind == "json" else b"\n" if number else b"")
+    out.flush()
+
+
+def _names(columns: list[str], separator: str) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, delimiter=separator, lineterminator="\n").writerow(columns)
+    return line.getvalue().encode()
+
+
+def _flat(frame: DataFrame) -> DataFrame:
+    """The same columns, nested ones as JSON, because CSV has no form for these."""
+    from pyspark.sql import functions as f
+
+    named = frame.toDF(*(str(i) for i in range(len(frame.columns))))  # two may have one name
+    kinds = [field.dataType.typeName() for field in frame.schema.fields]
+    columns: list[Column] = [f.to_json(f.col(str(i)), _JSON) if kind in _NESTED else f.col(str(i)) for i, kind in enumerate(kinds)]
+    return named.select(*(column.alias(name) for column, name in zip(columns, frame.columns)))
+
+
+def _lines_of_csv(frame: DataFrame, separator: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    flat = _flat(frame).toDF(*(str(i) for i in range(len(frame.columns))))
+    line = f.to_csv(f.struct(*(f.col(name) for name in flat.columns)), {**_CSV, "sep": separator})
+    return flat.select(f.coalesce(line, f.lit('""')).alias("line"))  # a NULL alone would be an empty line, which readers pass over
+
+
+def _lines_of_json(frame: DataFrame, kind: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    twice = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
+    if twice:
+        raise ResultError(f"--format {kind}: several columns of the result are called {', '.join(twice)}; give each a name of its own, by AS")
+
+    return frame.select(f.to_json(f.struct("*"), _JSON).alias("line"))
+
+
+def _batches(lines: DataFrame, between: str) -> Iterator[str]:
+    """The lines in their order, those of an Arrow batch as one text: a row for each would take several times as long."""
+    from py4j.protocol import Py4JJavaError
+
+    joined = lines.mapInArrow(partial(_joined, between=between), "text string")
+    try:
+        for row in joined.toLocalIterator(prefetchPartitions=True):
+            yield row.text
+    except Py4JJavaError as error:
+        raise _awaited(error) from None
+
+
+def _awaited(error: Py4JJavaError) -> Exception:
+    """What ended a job that was waited for, as PySpark raises it from jobs that are not."""
+    from pyspark.errors.exceptions.captured import convert_exception
+
+    cause = error.java_exception
+    while cause.getCause() is not None and (cause.getMessage() or "").startswith(_AWAITED):
+        cause = cause.getCause()
+    return convert_exception(cause)
+
+
+def _joined(batches: Iterable[pa.RecordBatch], between: str) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        if batch.num_rows:
+            yield pa.RecordBatch.from_pydict({"text": [between.join(batch.column(0).to_pylist())]})

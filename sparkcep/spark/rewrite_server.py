@@ -26,6 +26,8 @@ Requests, by their ``kind``:
   above and below it (see spark/streaming). Answer: nothing, or ``error``.
 - ``restarted``: asks whether the statements ``now`` of a query may go on with the states of those ``before``, lists of them as
   Streams.java writes them. Answer: nothing, or ``error``.
+- ``arrived``: asks what a micro-batch makes of the table of ARCS FROM, see spark/streaming. Answer: the arcs' ``journal`` in base64
+  (null: it is the same) and ``again``, or ``error``.
 - ``places``: asks for the places of ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, in the user's text.
   Answer: the user's ``text``, and for each span its ``line`` (from 1), its ``position`` in the line (from 0), and the offsets
   ``start`` and ``stop`` (of its last character) there; null for a span that nobody wrote.
@@ -69,6 +71,13 @@ def answer(request: str) -> str:
         except Exception as raised:
             return json.dumps(_told(_of_ours(raised)))
         return "{}"
+    if kind == "arrived":
+        from sparkcep.spark import streaming
+
+        try:
+            return json.dumps(streaming.arrived(asked))
+        except Exception as raised:
+            return json.dumps(_told(_of_ours(raised)))
     if kind in ("functions", "analyze", "mapper", "streamer"):
         from sparkcep.spark import python_functions  # pyspark is loaded only where it is needed
 

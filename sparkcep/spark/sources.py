@@ -8,6 +8,7 @@ import csv
 import glob
 import gzip
 import lzma
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json",
 _PACKED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _SAMPLE = 1 << 16  # bytes of a text file that are looked at
 _ROWS = 1_000  # whose texts are tried as dates
+_NUMBER, _THOUSANDS = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?$", r"^[+-]?\d{1,3},\d{3}$"
 _DATES = ("yyyy-MM-dd", "yyyy/MM/dd", "dd.MM.yyyy", "MM/dd/yyyy", "dd/MM/yyyy", "MMM d yyyy", "d MMM yyyy", "MMM d, yyyy", "yyyyMMdd")
 
 
@@ -34,8 +36,8 @@ class SourceError(ToolError):
 
 @dataclass(frozen=True)
 class Source:
-    """A view to be defined: its name, the path, and options for Spark's reader, among them ``format``; ``dates``: ``false`` leaves
-    texts that are dates as they are."""
+    """A view to be defined: its name, the path, and options for Spark's reader, among them ``format``; ``dates`` and
+    ``commas``: ``false`` leaves texts that are dates, or numbers with a decimal comma, as they are."""
 
     name: str
     path: str
@@ -96,19 +98,22 @@ def define(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
 
 @dataclass(frozen=True)
 class Opened:
-    """A source that was looked at: the ``frame`` that Spark's reader of ``kind`` gives with these options, and in which form texts
-    of its columns are ``dates``."""
+    """A source that was looked at: the ``frame`` that Spark's reader of ``kind`` gives with these options, in which form texts
+    of its columns are ``dates``, and which columns are texts of numbers with a decimal comma."""
 
     kind: str
     options: Mapping[str, str]
     frame: DataFrame
     dates: Mapping[str, str]
+    commas: Sequence[str] = ()
 
     def typed(self, frame: DataFrame) -> DataFrame:
-        """A frame of the same columns with dates in place of their texts."""
+        """A frame of the same columns with dates and numbers in place of their texts."""
         from pyspark.sql import functions as f
 
-        return frame.withColumns({column: f.to_date(f"`{column}`", form) for column, form in self.dates.items()})
+        found = {column: f.to_date(f"`{column}`", form) for column, form in self.dates.items()}
+        numbers = {column: f.expr(f"CAST(replace(replace(`{column}`, '.'), ',', '.') AS DOUBLE)") for column in self.commas}
+        return frame.withColumns(found | numbers)
 
 
 def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> Opened:
@@ -118,11 +123,11 @@ def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
 
     options = dict(source.options)
     kind = options.pop("format")
-    dates = options.pop("dates", "true").lower() != "false"
+    dates, commas = (options.pop(name, "true").lower() != "false" for name in ("dates", "commas"))
     if kind == "csv":
         lines = _first(source.path).splitlines()
         separator = options.get("sep") or _separator(source.path, lines)
-        options = {"header": str(_has_header(lines, separator)).lower(), "inferSchema": "true", "sep": separator} | options
+        options = {"header": str(_has_header(lines, separator)).lower(), "inferSchema": "true", "sep": separator, **_quotes(lines)} | options
     elif kind == "json" and _first(source.path).lstrip()[:1] == "[":
         options.setdefault("multiLine", "true")
     try:
@@ -130,7 +135,9 @@ def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
         if kind == "json" and "_corrupt_record" in frame.columns:
             advice = f"--option {source.name}.multiLine=true where a record takes several lines"
             raise SourceError(f"--table {source.name}={source.path}: it holds lines that are no JSON records; {advice}")
-        return Opened(kind, options, frame, _dates(frame, source.name, tell) if kind == "csv" and dates else {})
+        if kind != "csv":
+            return Opened(kind, options, frame, {})
+        return Opened(kind, options, frame, _dates(frame, source.name, tell) if dates else {}, _commas(frame, source.name, tell) if commas and _has_commas(lines, options["sep"]) else ())
     except (PySparkException, Py4JJavaError) as error:  # the latter for a format whose class is not there
         told = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
         missing = f"; its package is not there: PYSPARK_SUBMIT_ARGS, or spark.jars.packages, names it ({kind})" if kind in ("delta", "iceberg", "avro") else ""
@@ -168,6 +175,43 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _quotes(lines: list[str]) -> dict[str, str]:
+    """What Spark's reader has to be told of quotes: that they are doubled within quotes, as all but Spark write them, and that a
+    text goes on in the next line."""
+    found = {} if any('\\"' in line for line in lines) else {"escape": '"'}
+    return found | ({"multiLine": "true"} if any(line.count('"') % 2 for line in lines[:-1]) else {})  # the last one may be cut
+
+
+def _has_commas(lines: list[str], separator: str) -> bool:
+    """Whether commas stand between digits of one field."""
+    return any(re.search(r'"[^"]*\d,\d' if separator == "," else r"\d,\d", line) for line in lines)
+
+
+def _commas(frame: DataFrame, name: str, tell: Callable[[str], None]) -> list[str]:
+    """The columns of a CSV file whose texts are numbers with a decimal comma, which would be compared by their letters."""
+    from pyspark.sql import functions as f
+
+    texts = [column for column, kind in frame.dtypes if kind == "string"]
+    if not texts:
+        return []
+    sample = frame.select(*(f.col(f"`{column}`").alias(str(i)) for i, column in enumerate(texts))).limit(_ROWS)
+    counts = (
+        (f.count(f"{i}"), f.count_if(f.col(f"{i}").rlike(_NUMBER)), f.count_if(f.col(f"{i}").rlike(",")), f.count_if(f.col(f"{i}").rlike(_THOUSANDS))) for i in range(len(texts))
+    )
+    found = iter(sample.agg(*(count.alias(f"c{k}") for k, count in enumerate(c for each in counts for c in each))).first())
+    decimal = []
+    for column in texts:
+        values, numbers, commas, thousands = (next(found) for _ in range(4))
+        if not commas or numbers < values:
+            continue
+        if thousands == commas:
+            tell(f"{name}.{column} holds numbers with commas that may stand before decimals or thousands, and is left as text; in the statement CAST(replace({column}, ',') AS INT) reads thousands")
+        else:
+            decimal.append(column)
+            tell(f"{name}.{column} holds numbers with a decimal comma; --option {name}.commas=false leaves them as texts")
+    return decimal
 
 
 def _dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> dict[str, str]:

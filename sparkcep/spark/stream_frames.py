@@ -1,6 +1,6 @@
 """A clause over a stream without an operator in the JVM: a program of data frames over buckets of keys, by Spark's public API.
 
-    rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output)
+    rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output) [-> ranks]
 
 Pandas sees bytes only, so that values are what Arrow says they are. Why this operator, and why buckets: docs/adr/0014-streams.md.
 """
@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,8 +24,10 @@ from sparkcep.automaton.streams import kept
 from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import Place
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.connection import is_connect
+from sparkcep.spark.stream_ranks import ranked
 from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_changed, check_over_stream, stream_engine
 from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema, told_alone
 from sparkcep.sql.rewrite import stream_input
@@ -229,6 +231,8 @@ class Frames:
             return None
         name = f"sparkcep_stream_{len(self.made)}_frame"
         self.made[name] = self._made(asked, watermarks, rows, fields)
+        if asked.plan.ranking is not None and asked.plan.ranking.by_spark:
+            self.made[name] = ranked(asked.plan, name, self.ask)
         return name
 
     def check(self, frame: DataFrame) -> None:
@@ -275,14 +279,15 @@ class Frames:
 
     def _check(self, plan: Plan, watermarks: list[str], order: list[T.StructField], frame: DataFrame) -> None:
         """Raises ClauseError for a clause that cannot run over this stream."""
+        if plan.arcs is not None:
+            at = replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text))
+            raise wrong(at, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
         asked = {
             "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": watermarks, "types": [f.dataType.simpleString() for f in order],
             "time": order[0].dataType.simpleString() if order else "", "marked": bool(order) and WATERMARK in (order[0].metadata or {}),
             "stateful": _STATEFUL.findall(_analyzed(frame)),
         }
         check_over_stream(asked)
-        if plan.ranking is not None and plan.ranking.top and not plan.ranking.by_engine:
-            raise wrong(plan, "TOP k over a stream needs the JVM's extension where Spark computes the ranks, as here: its checks let no window function stand above a stream; rank the matches where they are read", UNSUPPORTED)
 
 
 def _check_tables(plan: Plan) -> None:

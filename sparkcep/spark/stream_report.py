@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -13,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from sparkcep.draw.explain import explained
@@ -22,8 +25,10 @@ from sparkcep.draw.page import page
 from sparkcep.draw.progress import Figure, progress_picture
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import Plan
+from sparkcep.spark.bucket_report import checkpoint_of, under_way
 from sparkcep.spark.physical import nodes, without_plans
 from sparkcep.spark.session import settings_of
+from sparkcep.spark.streamed import ran_of
 from sparkcep.spark.streaming import figures, stream_of
 from sparkcep.spark.table_function import arrow_schema
 from sparkcep.sql.describe import NO_CLAUSE
@@ -57,9 +62,9 @@ class _Report:
     notes: list[str] = field(default_factory=list)
 
     def page(self) -> str:
-        # Spark also tells of moments at which nothing was to be done
-        ran = [progress for progress in self.query.recentProgress if "addBatch" in progress["durationMs"]]
+        ran = ran_of(self.query)
         execution = self._execution()
+        physical = self._physical(execution)
         spark = SparkSession.active() if execution is not None else self.query._session
         failure = self.query.exception()
         if not ran:
@@ -69,15 +74,15 @@ class _Report:
         table = [_row(progress) for progress in ran]
         return page(
             "stream_report.html", statements=self._statements(execution, spark), no_clause=NO_CLAUSE, failure=str(failure) if failure else "",
-            counts=self._counts(ran), oldest=self._oldest(execution, spark, ran), batches=(list(_COLUMNS), table[::-1][:BATCHES]), picture=_picture(ran),
-            physical=self._physical(execution), jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {spark.version}",
+            counts=self._counts(ran), oldest=self._oldest(execution, spark, ran, physical), batches=(list(_COLUMNS), table[::-1][:BATCHES]), picture=_picture(ran),
+            physical=physical, jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {spark.version}",
         )
 
     def _execution(self) -> Any:
         """Spark's own object of the query; None over Spark Connect."""
         query = getattr(self.query, "_jsq", None)
         if query is None:
-            self.notes.append("Statement, plan and the matches under way are not known: Spark Connect does not tell them.")
+            self.notes.append("The statement is not known: Spark Connect does not tell it.")
             return None
         return query.streamingQuery() if query.getClass().getSimpleName() == "StreamingQueryWrapper" else query
 
@@ -94,7 +99,11 @@ class _Report:
         return out
 
     def _physical(self, execution: Any) -> str:
-        last = execution.lastExecution() if execution is not None else None
+        if execution is None:
+            with contextlib.redirect_stdout(io.StringIO()) as told:  # Spark Connect gives it to the screen alone
+                self.query.explain()
+            return without_plans(told.getvalue().strip())
+        last = execution.lastExecution()
         return without_plans(last.executedPlan().toString()) if last is not None else ""
 
     def _counts(self, ran: list[Any]) -> list[tuple[str, object]]:
@@ -103,7 +112,7 @@ class _Report:
         if not ran:
             return found
         last = ran[-1]
-        found += [("micro-batches that Spark remembers", len(ran)), ("rows in, in these", sum(p["numInputRows"] for p in ran))]
+        found += [("micro-batches that Spark remembers", len(ran)), ("rows in, in these", sum(p.numInputRows for p in ran))]
         found += [(f"{name}, in these", sum(_sum(p, figure) for p in ran)) for name, figure in (("matches", "matches"), ("rows whose time is NULL", "rowsWithoutTime"))]
         found += [("late rows, in these", sum(_sum(p, "lateRows") for p in ran)), ("last micro-batch", last["batchId"])]
         found += [(name, _sum(last, figure)) for name, figure in _NOW]
@@ -111,8 +120,13 @@ class _Report:
 
     # -- matches under way --------------------------------------------------------------------------------------------
 
-    def _oldest(self, execution: Any, spark: SparkSession, ran: list[Any]) -> tuple[list[str], list[tuple]] | None:
+    def _oldest(self, execution: Any, spark: SparkSession, ran: list[Any], physical: str) -> tuple[list[str], list[tuple]] | None:
         """The keys of which a match is under way for longest, found by reading all states."""
+        if (checkpoint := checkpoint_of(physical)) is not None:
+            return self._oldest_of_buckets(spark, ran, checkpoint)
+        if execution is None:
+            self.notes.append("The matches under way are not known: Spark Connect tells them of a clause that runs as a program of data frames alone.")
+            return None
         last = execution.lastExecution() if execution is not None else None
         operators = [node for _, node in nodes(last.executedPlan()) if node.getClass().getSimpleName() == "MatchStateExec"] if last is not None else []
         if not operators:
@@ -124,16 +138,33 @@ class _Report:
                 self.notes.append("The matches under way are not known: no state is committed in the query's checkpoint, or Spark does not number its versions.")
                 return None
             frames.append(_found(DataFrame(operator.keptStates(version), spark), number, *operator.keptReader()))
+        rows = self._read(functools.reduce(DataFrame.union, frames).orderBy("since", "key", "clause"), f"as micro-batch {version - 1} left them, read once")
+        return self._waiting(rows, ran, several=len(operators) > 1)
+
+    def _oldest_of_buckets(self, spark: SparkSession, ran: list[Any], checkpoint: str) -> tuple[list[str], list[tuple]] | None:
+        """The same of a clause that runs as a program of data frames."""
+        try:
+            found = under_way(spark, checkpoint, OLDEST)
+            rows = None if found is None else self._read(found.orderBy("since", "key"), "as the last micro-batch left them, read once")
+        except PySparkException as error:
+            self.notes.append(f"The matches under way are not known, as the states in {checkpoint} cannot be read: {str(error).splitlines()[0]}")
+            return None
+        return self._waiting(rows or [], ran, several=False)
+
+    def _read(self, found: DataFrame, how: str) -> list[Row]:
+        """The first of the keys found."""
         began = time.perf_counter()
-        rows = functools.reduce(DataFrame.union, frames).orderBy("since", "key", "clause").limit(OLDEST).collect()
-        seconds = f"{time.perf_counter() - began:.2f}"
-        self.jobs.append((f"the states of all keys, as micro-batch {version - 1} left them, read once from the checkpoint", seconds, "only for this report"))
+        rows = found.limit(OLDEST).collect()
+        self.jobs.append((f"the states of all keys, {how} from the checkpoint", f"{time.perf_counter() - began:.2f}", "only for this report"))
+        return rows
+
+    def _waiting(self, rows: list[Row], ran: list[Any], *, several: bool) -> tuple[list[str], list[tuple]] | None:
+        """The table of the keys found, of which ``several`` clauses are named."""
         if not rows:
             self.notes.append("No match is under way.")
             return None
         if any(row.since is None for row in rows):
             self.notes.append("Since when a match is under way is not known where the clause has no WINDOW INTERVAL and tells no time: no time is kept then.")
-        several = len(operators) > 1
         names = [*(["clause"] if several else []), "key", "first row at", "rows kept of the key", "rows waiting", "bytes of its state"]
         until = ran[-1]["eventTime"].get("watermark") if ran else None
         names.insert(names.index("first row at") + 1, "behind the watermark")
@@ -160,7 +191,7 @@ def _texts(node: Any) -> Iterator[str]:
 
 def _found(states: DataFrame, clause: int, command: str, schema: str) -> DataFrame:
     """Of each part of the states the keys of which a match is under way for longest."""
-    plan, columns, sent, ordered = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
+    plan, columns, sent, ordered, _ = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
     rows = arrow_schema(StructType.fromJson(json.loads(schema)))
     if not Plan.from_json(plan).partition:
         states = states.selectExpr("CAST(array() AS ARRAY<STRING>) AS key", "state")  # all rows are one key
@@ -201,7 +232,7 @@ def _sum(progress: Any, figure: str) -> int:
 def _row(progress: Any) -> tuple:
     names = ("keysSearched", "openKeys", "keptRows", "pendingRows", "stateBytes", "engineTimeMs")
     return (
-        progress["batchId"], progress["timestamp"], progress["numInputRows"], _sum(progress, "matches"), _sum(progress, "lateRows"), _sum(progress, "rowsWithoutTime"),
+        progress["batchId"], progress["timestamp"], progress.numInputRows, _sum(progress, "matches"), _sum(progress, "lateRows"), _sum(progress, "rowsWithoutTime"),
         *(_sum(progress, name) for name in names), progress["durationMs"]["triggerExecution"], progress["eventTime"].get("watermark", ""),
     )
 

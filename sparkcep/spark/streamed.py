@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.errors import ToolError
+from sparkcep.spark.latest import Taking, computed
 from sparkcep.spark.results import FORMATS
 from sparkcep.spark.sources import Source, SourceError, opened, sources
-from sparkcep.spark.streaming import ROCKSDB, figures
+from sparkcep.spark.streaming import PROVIDER, ROCKSDB, figures
 
 if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _KAFKA = "kafka://"
 _LOOK_SECONDS = 1  # between two looks at a query's progress
 
@@ -82,7 +83,7 @@ def define(spark: SparkSession, given: Given, tell: Callable[[str], None]) -> No
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    spark.conf.set(_PROVIDER, ROCKSDB)  # a clause asks for it when it is analysed
+    spark.conf.set(PROVIDER, ROCKSDB)  # a clause asks for it when it is analysed
     for source, column, delay in given.streams:
         frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, tell)
         types = dict(frame.dtypes)
@@ -131,30 +132,56 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
         raise SourceError(f"--stream {source.name}={source.path}: {told.splitlines()[0]}") from None
 
 
-def run(spark: SparkSession, frame: DataFrame, target: Target, limit: int) -> None:
+def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], None]) -> None:
     """Runs the query until it ends or is interrupted, with a line of its progress. Raises ToolError for a statement over no
-    stream."""
+    stream.
+
+    Where no folder is named, ``shown`` has the rows of each micro-batch, and whether they are the first ones.
+    """
+    from pyspark.errors import StreamingQueryException
+
     if not frame.isStreaming:
         raise ToolError("the last statement reads no stream; leave --stream out, or read the view that it names")
     with tempfile.TemporaryDirectory(prefix="sparkcep-checkpoint-", ignore_cleanup_errors=True) as thrown:
-        writer = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown)
+        writer, taking = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown), Taking(_Printing(shown))
         if target.output is None:
-            writer = writer.foreachBatch(lambda rows, number: None if rows.isEmpty() else rows.show(limit, truncate=False))
+            writer = writer.foreachBatch(taking)
         else:
             writer = writer.format(target.format).option("path", target.output)
         query = (writer.trigger(availableNow=True) if target.once else writer).start()
         try:
-            _watch(query)
+            _watch(query, taking)
         except KeyboardInterrupt:
             print("\nstopping", file=sys.stderr)
+        except StreamingQueryException as error:
+            raise _cause(error) from None
         finally:
             query.stop()
 
 
-def _watch(query: StreamingQuery) -> None:
+class _Printing:
+    """Prints the rows of each micro-batch."""
+
+    def __init__(self, shown: Callable[[DataFrame, bool], None]) -> None:
+        self._shown, self._first = shown, True
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        with computed(rows) as count:
+            if count:
+                self._shown(rows, self._first)
+                self._first = False
+
+
+def _cause(error: StreamingQueryException) -> Exception:
+    """The error of Spark's own kind that ended a query, and knows its place; else ``error``, which says what it was."""
+    cause = error._cause
+    return cause if cause is not None and cause.getCondition() else error
+
+
+def _watch(query: StreamingQuery, taking: Taking) -> None:
     """Waits for the query's end and tells how far it is. Raises what ended it."""
     seen, shown = -1, False
-    while not query.awaitTermination(_LOOK_SECONDS):
+    while not taking.ended(query, _LOOK_SECONDS):
         progress = query.lastProgress
         if progress is not None and progress["batchId"] != seen and sys.stderr.isatty():
             seen, shown = progress["batchId"], True
@@ -167,13 +194,19 @@ def _watch(query: StreamingQuery) -> None:
         print(told(progress), file=sys.stderr)
 
 
+def ran_of(query: StreamingQuery) -> list[Any]:
+    """The progress of each micro-batch that Spark remembers. It also tells of moments at which nothing was to be done."""
+    return [progress for progress in query.recentProgress if "addBatch" in progress["durationMs"]]
+
+
 def told(progress: Any) -> str:
     """A line of a query's progress."""
     metrics = figures(progress)
     sums = {name: sum(m[name] for m in metrics) for name in ("openKeys", "keptRows", "pendingRows", "matches") if metrics and all(name in m for m in metrics)}
     others = [operator for operator in progress["stateOperators"] if operator["operatorName"] != "matchRecognize"]
     late = sum(m.get("lateRows", 0) for m in metrics) + sum(operator["numRowsDroppedByWatermark"] for operator in others)
-    parts = [f"micro-batch {progress['batchId']}", f"{progress['numInputRows']:,} rows in"]
+    rate = progress.processedRowsPerSecond  # items of these names are None over Connect, where Spark does not send the sums
+    parts = [f"micro-batch {progress['batchId']}", f"{progress.numInputRows:,} rows in" + (f" ({rate:,.0f} rows/s)" if rate else "")]
     parts += [f"{sums[name]:,} {word}" for name, word in (("matches", "matches"), ("openKeys", "open keys"), ("keptRows", "rows kept"), ("pendingRows", "waiting")) if name in sums]
     parts += [f"{late:,} late"] if late else []
     until = progress["eventTime"].get("watermark")

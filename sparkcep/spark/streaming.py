@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import logging
 import struct
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from sparkcep.automaton.chained import Passed, passed
 from sparkcep.automaton.streams import check_stream, check_table, different, warnings
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Place
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
@@ -49,7 +54,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
     for name in asked.get("streamed", ()):
-        raise _wrong(plan, f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this", UNSUPPORTED)
+        message = f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this"
+        raise _wrong(plan if plan.arcs is None else replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text)), message, UNSUPPORTED)
     first = plan.order[0].name
     if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
         raise _wrong(
@@ -75,14 +81,15 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     if not asked["known"]:
         raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.1 to 4.3", UNSUPPORTED)
     if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
-        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set spark.sql.streaming.stateStore.providerClass to {ROCKSDB}")
+        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}")
     if asked.get("late"):
         _check_late(plan, asked["late"])
     for warning in warnings(plan):
         log.warning("over a stream: %s", warning)
 
 
-_TABLES = {"arcs": "the table of ARCS FROM", "history": "the table of USING HISTORY"}  # by the names that StreamTables.java gives them
+ARCS, HISTORY = "arcs", "history"  # as StreamTables.java names them
+_TABLES = {ARCS: "the table of ARCS FROM", HISTORY: "the table of USING HISTORY"}
 
 
 def _check_late(plan: Plan, late: dict[str, Any]) -> None:
@@ -353,22 +360,58 @@ def _order_names(ordered: int) -> list[str]:
 
 
 def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> Stream:
-    """The engine of :func:`stream_batches`, for rows as Spark ships them."""
-    return stream_engine(plan, _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
+    """The engine of :func:`stream_batches`, for rows as Spark ships them. It reads what is kept of keys, for which no arcs need be
+    known, and searches nothing."""
+    return stream_engine(replace(Plan.from_json(plan), arcs=None).to_json(), _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
 
 
 @functools.lru_cache(maxsize=16)
 def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> Stream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows. ``beside``:
     the tables that are read beside them by name, as Arrow's streams, with which it is made anew where they change."""
+    from sparkcep.engine.arc_journal import Standing, with_table
     from sparkcep.engine.open import prepare
     from sparkcep.engine.revisions import RevisedStream
     from sparkcep.engine.stream import Stream
 
-    names = _order_names(ordered)
-    prepared = prepare(Plan.from_json(plan), pa.schema([field for field in schema if field.name not in names]))
-    stream = (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names)
-    for name, content in beside:
-        if name == "history":
-            stream.use(pa.ipc.open_stream(content).read_all().column(0)[0].as_py())
+    read, names = Plan.from_json(plan), _order_names(ordered)
+    own, arcs = pa.schema([field for field in schema if field.name not in names]), None
+    if ARCS in dict(beside):
+        journal = pa.ipc.open_stream(dict(beside)[ARCS]).read_all()
+        arcs = Standing.of(prepare(read, with_table(read, own, journal.schema)), journal)
+    prepared = prepare(read, own) if arcs is None else replace(arcs.prepared, input_schema=own)
+    stream = (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names, arcs=arcs)
+    if HISTORY in dict(beside):
+        stream.use(pa.ipc.open_stream(dict(beside)[HISTORY]).read_all().column(0)[0].as_py())
     return stream
+
+
+# -- tables beside the rows ---------------------------------------------------------------------------------------------
+
+
+def arrived(asked: dict[str, Any]) -> dict[str, Any]:
+    """What a micro-batch makes of the table of ARCS FROM, before its rows. Raises MatchRuntimeError.
+
+    ``asked``: ``plan``, ``columns``, ``sent`` and ``ordered`` as :func:`stream_batches` has them, ``types`` of what is sent
+    (Spark's JSON); what was ``read`` now and ``before``, and the ``journal`` of then, as Arrow's streams in base64, None at first;
+    ``largest``, ``late`` and ``watermark``, see :class:`sparkcep.engine.arc_journal.Moment`. The answer: ``journal``, None where it
+    is the same, and whether keys of which no row came are searched ``again``.
+    """
+    from sparkcep.engine import arc_journal
+    from sparkcep.engine.open import prepare
+    from sparkcep.spark.table_function import arrow_schema
+
+    plan = Plan.from_json(asked["plan"])
+    rows = _input(arrow_schema(StructType.fromJson(json.loads(asked["types"]))).empty_table(), asked["columns"], asked["sent"], asked["ordered"]).schema
+    read, before, journal = (None if asked[name] is None else pa.ipc.open_stream(base64.b64decode(asked[name])).read_all() for name in ("read", "before", "journal"))
+    moment = arc_journal.Moment(asked["largest"], asked["late"], asked["watermark"])
+    try:
+        found = arc_journal.arrived(prepare(plan, arc_journal.with_table(plan, rows, read.schema)), journal, before, read, moment)
+    except MatchRuntimeError as error:
+        raise error.at((plan.arcs.line, plan.arcs.column, plan.arcs.text)) from None
+    if found is None:
+        return {"journal": None, "again": False}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, found[0].schema) as out:
+        out.write_table(found[0])
+    return {"journal": base64.b64encode(sink.getvalue()).decode("ascii"), "again": found[1] and plan.changes is not None}

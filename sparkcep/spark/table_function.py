@@ -154,6 +154,7 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
     With ``distinct``, columns go to the engine under their own names, so no two of them may have one name; the JVM's extension
     numbers them instead. ``streaming`` says whether the table is a stream. Raises ClauseError.
     """
+    from sparkcep.engine.arc_journal import check_keys
     from sparkcep.engine.open import prepare
 
     schema = T.StructType([f for f in table.fields if not is_plan(f.name)])
@@ -163,6 +164,8 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
     _check_names(plan, schema.names, distinct)
     _check_collations(plan, _collations(schema))
     prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
+    if streaming:
+        check_keys(plan, prepared.input_schema)
     fields = _spark_fields(plan, prepared.output_schema, schema)
     return MatchAnalysis(T.StructType(_marked(plan, fields, schema) if streaming else fields), prepared=prepared)
 

@@ -45,10 +45,15 @@ class Statement:
         """The index of the parenthesis that closes the clause whose word is token ``i``."""
         close = self.close.get(i + 1)
         if close is None:
-            pattern = self._open_pattern(i)
-            if pattern is not None:
-                raise self.error(pattern, "SYNTAX", "this parenthesis of PATTERN is not closed: DEFINE stands inside it")
+            found = self._left_open(i)
+            if found is not None:
+                opening, inside = found
+                of = " of PATTERN" if self.tokens[opening - 1].upper == "PATTERN" else ""
+                raise self.error(opening, "SYNTAX", f"this parenthesis{of} is not closed: {inside} stands inside it")
             raise self.error(i + 1, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
+        word, name, equals = (self.tokens[min(close + k, len(self.tokens) - 1)] for k in (1, 2, 3))
+        if name.kind == WORD and (word.upper, equals.upper) in (("DEFINE", "AS"), ("SUBSET", "=")):
+            raise self.error(close, "SYNTAX", f"this parenthesis closes the clause, and {word.upper} stands behind it; one is closed too many, or opened too few")
         for k in range(i + 2, close - 1):
             if self.has_word(k):
                 instead = "put it in a CTE or in the input table"
@@ -56,18 +61,23 @@ class Statement:
                 raise self.error(k, "NESTED_CLAUSE", message, UNSUPPORTED)
         return close
 
-    def _open_pattern(self, i: int) -> int | None:
-        """The index of a parenthesis of PATTERN in which DEFINE stands, in the clause whose word is token ``i``."""
+    def _left_open(self, i: int) -> tuple[int, str] | None:
+        """The index of a parenthesis in which a part of the clause stands whose word is token ``i``, or the next condition of its
+        DEFINE, and what stands there."""
+        opened: list[int] = []
+        defining = False
         for k in range(i + 2, len(self.tokens) - 1):
-            if self.tokens[k].kind != WORD or self.tokens[k].upper != "PATTERN" or self.tokens[k + 1].text != "(":
-                continue
-            depth = 0
-            for t in self.tokens[k + 1 :]:
-                depth += (t.text == "(") - (t.text == ")")
-                if depth == 0:
-                    break
-                if t.kind == WORD and t.upper == "DEFINE":
-                    return k + 1
+            t, behind = self.tokens[k], self.tokens[k + 1]
+            if t.text == "(":
+                opened.append(k)
+            elif t.text == ")" and opened:
+                opened.pop()
+            elif t.kind == WORD and (t.upper == "DEFINE" or (t.upper == "PATTERN" and behind.text == "(")):
+                if opened:
+                    return opened[0] if t.upper == "DEFINE" and self.tokens[opened[0] - 1].upper == "PATTERN" else opened[-1], t.upper
+                defining = t.upper == "DEFINE"
+            elif defining and opened and t.kind == WORD and behind.upper == "AS" and self.tokens[k - 1].text == ",":
+                return opened[-1], f"{t.text} AS"
         return None
 
     def error(self, at: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:

@@ -449,7 +449,7 @@ def subquery(
     slicing: Slicing = WHOLE, frame: str | None = None,
 ) -> str:
     """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says. ``frame``: the
-    table that stands for a call of the table function."""
+    table that stands for a call of the table function, and for what Spark would rank above it."""
     about = ""
     if explaining:
         from sparkcep.sql.describe import describe
@@ -459,14 +459,14 @@ def subquery(
     slices = slicing.slices
     call = frame or f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"
     if months:
-        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else [])
+        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else []) + ([SCORE, RANK] if frame and plan.ranking and plan.ranking.by_spark else [])
         call = f"(SELECT {', '.join(given)} FROM {call})"
     if slices:
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         return _history(plan, call)
     rows = _aggregated(plan, call) if plan.aggregates else call
-    if plan.ranking:
+    if plan.ranking and not (frame and plan.ranking.by_spark):
         rows = _ranked(plan, plan.ranking, rows)
     if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
         names = ", ".join(quote(name) for name, _ in plan.outputs)
@@ -499,18 +499,34 @@ def _history(plan: Plan, rows: str) -> str:
 
 def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
     """The rows with their score; with TOP those of the best matches of each partition and window, with their rank."""
-    objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
-    scored = f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
+    scores = scored(ranking, rows)
     if not ranking.top:
-        return f"({scored})"
+        return f"({scores})"
     if ranking.by_engine:
         rank = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank")
-        return f"(SELECT *, {rank} AS {RANK} FROM ({scored}))"
-    groups = [] if ranking.overall else list(plan.key_texts())
-    groups += [leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start"]
+        return f"(SELECT *, {rank} AS {RANK} FROM ({scores}))"
+    groups = _groups(plan, ranking)
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
     rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
-    return f"(SELECT * FROM (SELECT *, {rank} FROM ({scored})) WHERE {RANK} <= {ranking.top})"
+    return f"(SELECT * FROM (SELECT *, {rank} FROM ({scores})) WHERE {RANK} <= {ranking.top})"
+
+
+def scored(ranking: Ranking, rows: str) -> str:
+    """A query of the rows with their score."""
+    objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
+    return f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
+
+
+def _groups(plan: Plan, ranking: Ranking) -> list[str]:
+    """The columns of which the values have matches that are ranked together."""
+    return [*([] if ranking.overall else plan.key_texts()), *(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")]
+
+
+def ranked_by(plan: Plan, ranking: Ranking) -> tuple[list[str], list[tuple[str, bool]]]:
+    """The columns of which the values have matches that are ranked together, and what these are ranked by: expressions over the
+    rows with their score, and whether they descend, with NULL last, or ascend, with NULL first."""
+    down = " DESC NULLS LAST"
+    return _groups(plan, ranking), [(item.removesuffix(down).removesuffix(" ASC NULLS FIRST"), item.endswith(down)) for item in ranking.order]
 
 
 def _as_months(text: str) -> str:

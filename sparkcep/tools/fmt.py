@@ -13,7 +13,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
 from sparkcep.tools.statements import Place, clauses
 
-WIDTH = 120
+WIDTH = 132
 _STEP = "  "
 _LISTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE"])
 
@@ -44,11 +44,15 @@ def _clause(text: str, place: Place) -> str:
     line = text[text.rfind("\n", 0, place.word.start) + 1 : place.word.start]
     base = line[: len(line) - len(line.lstrip())]
     pieces = atoms(text, place)
+    one = _flat(pieces) if "\n" not in text[place.start : place.end] else None
+    behind = text[place.end :].partition("\n")[0]
+    if one is not None and place.start - (text.rfind("\n", 0, place.start) + 1) + len(one) + len(behind) <= WIDTH:
+        return one
     out = _Lines()
     while pieces and pieces[0].kind == COMMENT and not pieces[0].own_line:
         out.behind(pieces.pop(0), base + _STEP)
     tail = _cut_tail(pieces)
-    for section in _sections(pieces):
+    for section in _with_keys_in_a_line(_sections(pieces), WIDTH - len(base + _STEP)):
         section.write(out, base + _STEP)
     for comment in tail:
         out.line(base + _STEP, comment.text)
@@ -103,10 +107,11 @@ class _Section:
         for comment in self.lead:
             out.line(indent, comment.text)
         flat = _flat(self.body)
-        if flat is not None and len(indent) + len(flat) <= WIDTH:
+        broken = any(atom.gap == "\n" for atom in self.body[1:])
+        if self.body[0].text in _LISTS and (broken or flat is None or len(indent) + len(flat) > WIDTH):
+            self._write_list(out, indent, flat)
+        elif flat is not None and len(indent) + len(flat) <= WIDTH and not (broken and self.body[0].text == "AUTOMATON"):
             out.line(indent, flat)
-        elif self.body[0].text in _LISTS:
-            self._write_list(out, indent)
         elif self.body[0].text == "AUTOMATON" and COMMENT not in (*(atom.kind for atom in self.body[:4]), self.body[-2].kind, self.body[-1].kind):
             self._write_automaton(out, indent)
         else:
@@ -131,11 +136,23 @@ class _Section:
                 _write_loose(out, indent + _STEP, item)
         out.line(indent, ")")
 
-    def _write_list(self, out: _Lines, indent: str) -> None:
+    def _write_list(self, out: _Lines, indent: str, flat: str | None) -> None:
         words = 2 if self.body[0].text in ("PARTITION", "ORDER") else 1
         at = next(i + 1 for i, a in enumerate(self.body) if a.kind == KEYWORD and (words := words - 1) == 0)
+        lines = _lines_as_written(self.body, at, WIDTH - len(indent))
+        if lines is not None:
+            for number, line in enumerate(lines):
+                out.line(indent + _STEP * (number > 0), line)
+            return
+        if flat is not None and len(indent) + len(flat) <= WIDTH:
+            out.line(indent, flat)
+            return
         head, rest = self.body[:at], self.body[at:]
-        _write_loose(out, indent, head)
+        words_alone = _flat(head)
+        if words_alone is None:
+            _write_loose(out, indent, head)
+        else:
+            out.line(indent, words_alone)
         for item in _items(rest):
             while item and item[0].kind == COMMENT:
                 comment = item.pop(0)
@@ -179,6 +196,19 @@ def _sections(pieces: list[Atom]) -> list[_Section]:
     return out
 
 
+def _with_keys_in_a_line(sections: list[_Section], width: int) -> list[_Section]:
+    """The sections with PARTITION BY and ORDER BY as one, where a line holds both."""
+    if len(sections) < 2 or [section.body[0].text for section in sections[:2]] != ["PARTITION", "ORDER"]:
+        return sections
+    first, second, *others = sections
+    flat = _flat([*first.body, *second.body])
+    if first.trail or second.lead or flat is None or len(flat) > width:
+        return sections
+    if any(atom.gap == "\n" for section in (first, second) for atom in section.body[2:]):
+        return sections
+    return [_Section(first.lead, [*first.body, *second.body], second.trail), *others]
+
+
 def _comma_first(body: list[Atom]) -> None:
     """Moves the comma of ``a -- note`` from the next line to before the comment, because it would stand alone there."""
     for i, atom in enumerate(body):
@@ -206,6 +236,26 @@ def _items(pieces: list[Atom]) -> list[list[Atom]]:
             depth += (atom.text == "(") - (atom.text == ")")
         ended = ended or (_is_comma(atom) and depth == 0)
     return out
+
+
+def _lines_as_written(body: list[Atom], head: int, width: int) -> list[str] | None:
+    """The lines of a list that the user has broken behind commas, or behind the ``head`` words that begin it; lines that are too
+    long are filled. None where there is no such break, or where there is a comment or an item that does not fit."""
+    if any(atom.kind == COMMENT for atom in body):
+        return None
+    items = [body[:head], *_items(body[head:])]
+    broken = [item[0].gap == "\n" or (_is_comma(before[-1]) and before[-1].gap == "\n") for before, item in zip(items, items[1:])]
+    flat = [_flat(item) for item in items]
+    if not any(broken) or any(text is None or len(_STEP) + len(text) > width for text in flat):
+        return None
+    lines = [flat[0] or ""]
+    for new, text in zip(broken, flat[1:]):
+        joined = f"{lines[-1]} {text}"
+        if new or len(_STEP) * (len(lines) > 1) + len(joined) > width:
+            lines.append(text or "")
+        else:
+            lines[-1] = joined
+    return lines
 
 
 def _flat(pieces: list[Atom]) -> str | None:
@@ -244,7 +294,7 @@ def _between(left: Atom | None, right: Atom) -> str:
         return _in_pattern(left, right)
     if left.text in ("(", "~") or right.text in (")", ","):
         return ""
-    return "" if right.text == "(" and left.text in ("MAX", "MIN", "PERMUTE") else " "
+    return "" if right.text == "(" and left.text == "PERMUTE" else " "
 
 
 def _in_pattern(left: Atom, right: Atom) -> str:

@@ -15,7 +15,13 @@ SELECT * FROM tweets MATCH_RECOGNIZE (
 )
 SELECT * FROM tweets MATCH_RECOGNIZE (
   ORDER BY ts
-  MEASURES LAST(ts) AS match_point, FIRST(ts) AS since, MATCH_ERRORS() AS errors, MISSING() AS missing, COMPLETE() AS complete, CHECKS_LEFT_OUT() AS left_out
+  MEASURES
+    LAST(ts) AS match_point,
+    FIRST(ts) AS since,
+    MATCH_ERRORS() AS errors,
+    MISSING() AS missing,
+    COMPLETE() AS complete,
+    CHECKS_LEFT_OUT() AS left_out
   PATTERN (
     (S AAPL (BULLISH | DOUBLE_B | WEDGE | ROUNDING | SHOULDER | TRIANGLE | CUP) E){2,}
     (S AAPL (GUIDANCE | EARNINGS | UPGRADE) E){2,})

@@ -6,5 +6,6 @@ SELECT * FROM tweets MATCH_RECOGNIZE (
   WINDOW 100
   APPROX 2
   DEFINE S AS letter = 'S', AAPL AS letter = 'a', E AS letter = 'E',
-    DOUBLE_T AS letter = 't1', TRIPLE_T AS letter = 't2', RISING AS letter = 'R', SHOULDER_T AS letter = 'H', BUMP AS letter = 'B', DESCENDING AS letter = 'D'
+    DOUBLE_T AS letter = 't1', TRIPLE_T AS letter = 't2', RISING AS letter = 'R', SHOULDER_T AS letter = 'H', BUMP AS letter = 'B',
+    DESCENDING AS letter = 'D'
 )

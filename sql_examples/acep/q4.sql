@@ -12,5 +12,6 @@ SELECT * FROM tweets MATCH_RECOGNIZE (
   DEFINE S AS letter = 'S', AAPL AS letter = 'a', GOOGL AS letter = 'G', E AS letter = 'E',
     BULLISH AS letter = 'b', DOUBLE_B AS letter = 'd', WEDGE AS letter = 'w', ROUNDING AS letter = 'r', SHOULDER AS letter = 'h',
     TRIANGLE AS letter = 't', CUP AS letter = 'c',
-    DOUBLE_T AS letter = 't1', TRIPLE_T AS letter = 't2', RISING AS letter = 'R', SHOULDER_T AS letter = 'H', BUMP AS letter = 'B', DESCENDING AS letter = 'D'
+    DOUBLE_T AS letter = 't1', TRIPLE_T AS letter = 't2', RISING AS letter = 'R', SHOULDER_T AS letter = 'H', BUMP AS letter = 'B',
+    DESCENDING AS letter = 'D'
 )

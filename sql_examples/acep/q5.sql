@@ -7,5 +7,6 @@ SELECT * FROM vehicles MATCH_RECOGNIZE (
   WINDOW 300
   APPROX 2
   DEFINE LOADING AS power > 2.5 AND id = FIRST(id), PARKED AS parked AND id = FIRST(id), FULL_UP AS power = 0 AND id = FIRST(id),
-    DOWNTOWN AS place = 'downtown' AND id = FIRST(id), DEPOT AS place = 'depot' AND id = FIRST(id), AIRPORT AS place = 'airport' AND id = FIRST(id)
+    DOWNTOWN AS place = 'downtown' AND id = FIRST(id), DEPOT AS place = 'depot' AND id = FIRST(id),
+    AIRPORT AS place = 'airport' AND id = FIRST(id)
 )

@@ -5,7 +5,12 @@ SELECT * FROM (
   FROM readings JOIN motes USING (moteid)
 ) MATCH_RECOGNIZE (
   ORDER BY epoch, moteid
-  MEASURES WINDOW_START() AS since, MATCH_RANK() AS rank, MATCH_SCORE() AS score, array_agg(epoch) AS epochs, array_agg(moteid) AS motes
+  MEASURES
+    WINDOW_START() AS since,
+    MATCH_RANK() AS rank,
+    MATCH_SCORE() AS score,
+    array_agg(epoch) AS epochs,
+    array_agg(moteid) AS motes
   EVENT SELECTION SKIP TILL ANY MATCH
   PATTERN (EG EH EN)
   WINDOW 50 SLIDE 20

@@ -11,5 +11,9 @@ SELECT * FROM (
   WINDOW 50 SLIDE 20
   PREF MAX (SUM(temperature))
   TOP 10
-  DEFINE EJ AS change > 0 AND change <= 20, EK AS change > 20 AND change <= 40, EL AS change > 40 AND change <= 60, EM AS change > 60 AND change <= 80
+  DEFINE
+    EJ AS change > 0 AND change <= 20,
+    EK AS change > 20 AND change <= 40,
+    EL AS change > 40 AND change <= 60,
+    EM AS change > 60 AND change <= 80
 )

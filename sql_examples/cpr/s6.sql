@@ -5,11 +5,20 @@ SELECT * FROM (
   FROM readings JOIN motes USING (moteid)
 ) MATCH_RECOGNIZE (
   ORDER BY epoch, moteid
-  MEASURES WINDOW_START() AS since, MATCH_RANK() AS rank, MATCH_SCORE() AS score, array_agg(epoch) AS epochs, array_agg(moteid) AS motes
+  MEASURES
+    WINDOW_START() AS since,
+    MATCH_RANK() AS rank,
+    MATCH_SCORE() AS score,
+    array_agg(epoch) AS epochs,
+    array_agg(moteid) AS motes
   EVENT SELECTION SKIP TILL ANY MATCH
   PATTERN (EG EH EJ EI)
   WINDOW 50 SLIDE 20
   PREF MAX (SUM(distance))
   TOP 10
-  DEFINE EG AS change >= -40 AND change < -20, EH AS change >= -20 AND change < 0, EJ AS change > 0 AND change <= 20, EI AS change = 0
+  DEFINE
+    EG AS change >= -40 AND change < -20,
+    EH AS change >= -20 AND change < 0,
+    EJ AS change > 0 AND change <= 20,
+    EI AS change = 0
 )

@@ -3,8 +3,7 @@
 -- Every hour at least as cold as the one before; the aggregate over the match so far ends the search.
 SELECT origin, began, ended, hours, from_f, to_f
 FROM hourly MATCH_RECOGNIZE (
-  PARTITION BY origin
-  ORDER BY time_hour
+  PARTITION BY origin ORDER BY time_hour
   MEASURES
     FIRST(time_hour) AS began,
     LAST(time_hour) AS ended,

@@ -3,8 +3,7 @@
 -- An aircraft leaves on time and then later on each leg of the same day, by more than an hour in the end.
 SELECT tailnum, day, first_leg, last_leg, legs, first_delay, last_delay, route
 FROM departures MATCH_RECOGNIZE (
-  PARTITION BY tailnum, day
-  ORDER BY dep_time
+  PARTITION BY tailnum, day ORDER BY dep_time
   MEASURES
     FIRST(dep_time) AS first_leg,
     LAST(WORSE.dep_time) AS last_leg,

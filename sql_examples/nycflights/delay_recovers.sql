@@ -3,8 +3,7 @@
 -- One or more legs leave an hour late or more, and a later leg of the same day leaves on time again.
 SELECT tailnum, day, worst_delay, recovered_at, legs_late, legs
 FROM departures MATCH_RECOGNIZE (
-  PARTITION BY tailnum, day
-  ORDER BY dep_time
+  PARTITION BY tailnum, day ORDER BY dep_time
   MEASURES
     max(LATE.dep_delay) AS worst_delay,
     BACK.dep_time AS recovered_at,

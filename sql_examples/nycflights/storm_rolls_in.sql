@@ -3,8 +3,7 @@
 -- Pressure falls hour by hour, by five hectopascal or more, and the wind at the end is well above the wind at the start.
 SELECT origin, began, ended, hours, fall_hpa, wind_before, wind_after
 FROM hourly MATCH_RECOGNIZE (
-  PARTITION BY origin
-  ORDER BY time_hour
+  PARTITION BY origin ORDER BY time_hour
   MEASURES
     CALM.time_hour AS began,
     LAST(FALL.time_hour) AS ended,

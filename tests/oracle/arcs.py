@@ -87,6 +87,10 @@ class Moment:
             if op == "insert":
                 begin = behind if event.get("valid_from") is None else event["valid_from"]
                 standing.append([event, begin, NEVER if event.get("valid_to") is None else event["valid_to"], False])
+            elif op == "vanish":  # a row of a table that is read again and again is not there any more
+                like = [one for one in standing if self._alike(one[0], event) and not one[3] and all(one[0].get(c) == event.get(c) for c in ("valid_from", "valid_to"))]
+                if like:
+                    like[-1][2], like[-1][3] = min(like[-1][2], behind), True
             elif op in ("delete", "retract"):
                 like = [one for one in standing if self._alike(one[0], event)]
                 like = [one for one in like if not one[3]] if op == "delete" else [one for one in like if all(one[0].get(c) == event.get(c) for c in ("valid_from", "valid_to"))]

@@ -117,6 +117,7 @@ BY_EXPIRY = [f"{HEAD} FIRST(id) AS a, LAST(id) AS z, MATCH_FROM() AS f {ABSENT} 
 
 
 PAIRS = f"{HEAD} A.id AS a, LAST(id) AS z, WINDOW_START() AS s {ANY} ALL MATCHES"
+NEAR = f"{HEAD} FIRST(id) AS a, LAST(id) AS z, WINDOW_START() AS s"
 TOPS = [
     f"{PAIRS} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS PREF MAX (A.v + B.v + C.v) TOP 2 DEFINE A AS v < 3, C AS w > 0",
     f"{PAIRS} PATTERN (A B+ C) {WINDOW} SLIDE INTERVAL '1' MICROSECONDS PREF MAX (C.v - A.v) TOP 3 DEFINE A AS v < 3, B AS v >= PREV(v), C AS w > 0",
@@ -124,6 +125,10 @@ TOPS = [
     f"{PAIRS} PATTERN (A ~N B) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (A.v + B.v) TOP 2 DEFINE A AS v > 0, N AS v = 2",
     f"{PAIRS} PATTERN ((A B) & (C D)) {WINDOW} SLIDE INTERVAL '3' MICROSECONDS PREF MAX (A.v + D.v) TOP 2 DEFINE A AS v > 0, C AS w > 0",
     f"{PAIRS} PATTERN (A B) {WINDOW} SLIDE INTERVAL '3' MICROSECONDS PREF MAX (A.v + B.v) TOP 2 OVERALL DEFINE A AS v > 0",
+    f"{NEAR} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS APPROX 1 PREF MAX (sum(v) - MATCH_ERRORS()) TOP 3 DEFINE A AS v < 3, B AS v > 1, C AS w > 0",
+    f"{NEAR} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS APPROX 1 PROXY MATCHES PREF MAX (sum(v)) TOP 2 DEFINE A AS v < 3, B AS v > 1, C AS w > 0",
+    f"{NEAR} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '3' MICROSECONDS APPROX 2 PROXY MATCHES PER ERROR PREF MAX (count(*) - MATCH_ERRORS()) TOP 2 DEFINE A AS v < 2, B AS v > A.v, C AS w > 0",
+    f"{NEAR} PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS APPROX 1 PROXY MATCHES PREF MAX (sum(w)) TOP 2 DEFINE A AS v < 3, B AS v > 1, C AS w > A.w",
 ]
 
 
@@ -201,12 +206,36 @@ def random_top(rng: random.Random) -> str:
     )
 
 
+def random_near(rng: random.Random) -> str:
+    """A statement that ranks approximate matches in sliding windows."""
+    pattern = rng.choice(["A B", "A B C", "A B+ C", "A B? C", "A (B | C) D", "A ~N B C", "A B C D"])
+    size = rng.randint(1, 9)
+    step, unit = rng.randint(1, size), rng.choice(["{} ROWS", "INTERVAL '{}' MICROSECONDS"])
+    score = rng.choice(["sum(v) - MATCH_ERRORS()", "count(*) - 2 * MATCH_ERRORS()", "sum(w)", "max(v) - min(v)"])
+    report = rng.choice(["", "ALL MATCHES", *(["PROXY MATCHES", "PROXY MATCHES PER ERROR"] * 2)])
+    selection = rng.choice(["", "", "EVENT SELECTION STRICT CONTIGUITY"]) if "N" not in pattern else ""
+    defines = [f"{name} AS {rng.choice(['v > 0', 'w > 0', 'v < 3', 'v >= PREV(v)', *([] if name in 'AN' or selection else ['v > A.v', 'w <> A.w'])])}" for name in "ABCDN" if name in pattern]
+    overall = " OVERALL" if rng.random() < 0.2 and "ROWS" not in unit else ""
+    return (
+        f"{NEAR} {selection} PATTERN ({pattern}) WINDOW {unit.format(size)} SLIDE {unit.format(step)} APPROX {rng.choice([1, 1, 2]) if pattern in ('A B C', 'A B+ C', 'A B C D') else 1} {report} "
+        f"PREF MAX ({score}) TOP {rng.randint(1, 4)}{overall} DEFINE {', '.join(defines)}"
+    )
+
+
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
-def test_random_rankings(seed):
-    rng, total = random.Random(500 + seed), 0
+@pytest.mark.parametrize("make", [random_top, random_near])
+def test_random_rankings(make, seed):
+    rng, total, streams = random.Random(500 + seed), 0, 0
     for _ in range(20):
-        total += compared_best(random_top(rng), rng)
-    assert total > 50
+        text = make(rng)
+        try:
+            planned(text)
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.STREAM" and make is random_near, (text, error)
+            continue
+        streams += 1
+        total += compared_best(text, rng)
+    assert total > 50 and streams > 12
 
 
 def watched(plan, table: pa.Table, rng: random.Random, delay: int):
@@ -544,15 +573,15 @@ def test_ten_thousand_statements(part):
     """500 in each part that stream, with rows that are told of them: each with a stream of its own."""
     rng, seen, told = random.Random(f"part {part}"), 0, 0
     while seen < 500:
-        kind = rng.choice([*KINDS, "ranking"])
-        rows = compared_best(random_top(rng), rng) if kind == "ranking" else tried(KINDS[kind][0](rng), rng)
+        kind = rng.choice([*KINDS, random_top, random_near])
+        rows = tried(KINDS[kind][0](rng), rng) if kind in KINDS else tried(kind(rng), rng, compared_best)
         seen += rows is not None and rows > 0
         told += rows or 0
     assert told > 5_000
 
 
-def tried(text: str, rng: random.Random) -> int | None:
-    """How many output rows were compared; None of a statement that does not stream."""
+def tried(text: str, rng: random.Random, compare=None) -> int | None:
+    """How many output rows were compared, or what else ``compare`` counts; None of a statement that does not stream."""
     text = _IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", text)
     try:
         planned(text)
@@ -560,7 +589,7 @@ def tried(text: str, rng: random.Random) -> int | None:
         assert error.error_class in ("SPARKCEP.STREAM", "SPARKCEP.PATTERN_TOO_COMPLEX", "SPARKCEP.BUDGET"), error
         return None
     try:
-        return compared(text, rng, 5, 8)
+        return compared(text, rng, 5, 8) if compare is None else compare(text, rng)
     except ClauseError as error:  # times are no numbers here, and an automaton may compare both
         assert error.error_class == "SPARKCEP.DATATYPE_MISMATCH", error
         return None

@@ -203,6 +203,51 @@ def test_an_interrupt_cancels_the_job(kernel):
     assert "one" in output_text(after)
 
 
+STREAM = """%reload_ext sparkcep
+%sql SELECT 1
+import pathlib
+pathlib.Path("falls").mkdir()
+pathlib.Path("falls", "1.csv").write_text("".join(f"2026-01-01 09:00:{i:02},{20 - i % 5}\\n" for i in range(60)))
+spark.readStream.schema("ts TIMESTAMP, price INT").csv("falls").withWatermark("ts", "1 second").createOrReplaceTempView("falls")
+"""
+FALLS = """SELECT * FROM falls MATCH_RECOGNIZE (ORDER BY ts MEASURES CLASSIFIER() AS variable, MATCH_NUMBER() AS match
+  ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A FALL{2,}) WINDOW INTERVAL '10' SECONDS DEFINE FALL AS price < PREV(price))"""
+
+
+def test_a_stream_is_shown_while_it_runs(kernel):
+    """By a query that ends, by one that an interrupt ends, whose last rows stay, and as a picture."""
+    one = "SELECT 1 AS one"
+    notebook = made(
+        STREAM, f"%%sql --once --limit 4\n{FALLS}", "_.total, _.frame.isStreaming", f"%%sql --limit 4\n{FALLS}", "len(spark.streams.active)", f"%%sql --plot --once\n{FALLS}",
+        f"%%sql held <<\n{FALLS}", "held.isStreaming, len(spark.streams.active)",
+        f"#fails\n%sql --once {one}", f"#fails\n%%sql --pandas\n{FALLS}", f"#fails\n%%sql --once\n{FALLS.replace('DEFINE', 'DEFIN')}",
+    )
+    seen, ran = [], threading.Event()
+
+    def interrupt():
+        while not seen and not ran.is_set():
+            seen.extend(t for t in data(notebook.cells[3], "text/plain") if "the last 4 of " in t and "watermark 2026" in t)
+            time.sleep(0.1)
+        run_sync(kernel.interrupt_kernel)()
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    try:
+        _, once, value, live, active, plot, _, held, no_stream, pandas, wrong = executed(notebook, kernel)
+    finally:
+        ran.set()
+    thread.join()
+    last = "(the last 4 of 55 rows (--limit shows more))"
+    assert output_text(once).startswith("done: micro-batch ") and last in output_text(once) and output_text(value) == "(55, True)"
+    assert ": micro-batch " in seen[0]
+    assert output_text(live).startswith("stopped: micro-batch ") and last in output_text(live) and output_text(active) == "0"
+    assert len(data(plot, "image/png")) == 1 and "price over ts, 11 matches" in output_text(plot)
+    assert output_text(held) == "(True, 0)"
+    assert [failure(cell)[0] for cell in (no_stream, pandas, wrong)] == ["CellError"] * 3
+    assert "this one reads none" in failure(no_stream)[1][0] and "a stream has no last one" in failure(pandas)[1][0]
+    assert "line 2" in "\n".join(failure(wrong)[1])
+
+
 def test_a_failing_cell_is_named(kernel):
     with pytest.raises(NotebookError, match=r"notebook, cell 2: CellError: .*there is no option --no"):
         executed(made("%reload_ext sparkcep", "%sql --no SELECT 1"), kernel)

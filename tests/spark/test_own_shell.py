@@ -51,6 +51,14 @@ def test_commands_and_errors_are_answered(said):
     assert "SPARKCEP.SYNTAX" in text and "must end in .parquet, .csv" in text and text.endswith("SELECT 1;")
 
 
+def test_words_of_other_shells_are_answered(said):
+    for asked in ("\\?", "help", "HELP;", ".help", "?"):
+        assert "Tab completes" in said(asked)[1]
+    assert "there is no command \\dt; there are :help" in said("\\dt")[1] and "no command .tables" in said(".tables")[1]
+    for left in ("\\q", ".quit", "exit;", ":exit"):
+        assert said(left, "SELECT 1;")[1:] == []
+
+
 def test_completion_asks_spark_for_tables_and_columns(said, spark):
     said("SELECT 1;")
     proposals = Proposals(spark)
@@ -69,6 +77,7 @@ def test_completion_asks_spark_for_tables_and_columns(said, spark):
     ("text", "whole"),
     [
         ("", True), ("SELECT 1", False), ("SELECT 1;", True), ("SELECT ';", False), ("SELECT 1; -- x", False), ("SELECT 1;\nSELECT 2", False), (";", True), ("quit", True),
+        ("\\?", True), ("help", True), ("help;", True), ("\\q", True), (".tables", True), ("SELECT .5", False),
         (":limit 3", True), (":explain SELECT 1", False), (":explain SELECT 1;", True), ("BEGIN SELECT 1;", False), ("BEGIN SELECT 1; END;", True), ("/* ;", False),
     ],
 )  # fmt: skip

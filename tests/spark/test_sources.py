@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 
 import pytest
 
+from sparkcep.spark.results import write
 from sparkcep.spark.sources import SourceError, define, ordered_by_letters, sources
 
 PLAIN = "id,price\n1,3.5\n2,2.5\n"
@@ -58,6 +60,29 @@ def test_dates_are_told_apart_from_texts(spark, tmp_path):
     assert [str(row[0]) for row in rows] == ["2012-01-13", "2012-02-01"] and str(rows[1][1]) == "2000-02-01"
     assert ["yyyy/MM/dd" in told[0], "MMM d yyyy" in told[1], "MM/dd/yyyy or dd/MM/yyyy" in told[2], len(told)] == [True, True, True, 3]
     assert defined(spark, path, "dates=false")[0]["a"] == "string"
+
+
+def test_quotes_are_doubled_within_quotes(spark, tmp_path):
+    """As pandas, spreadsheets and databases write them; Spark's own reader loses what stands behind them without a word."""
+    texts = ['say "hi", ok', "two\nlines", "plain", '""', "a; b"]
+    with open(tmp_path / "q.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("n", "text"), *enumerate(texts)])
+    types, rows, told = defined(spark, tmp_path / "q.csv")
+    assert rows == list(enumerate(texts)) and types == {"n": "int", "text": "string"} and told == []
+    (tmp_path / "b.csv").write_text('n,text\n1,"say \\"hi\\", ok"\n')
+    assert defined(spark, tmp_path / "b.csv")[1] == [(1, 'say "hi", ok')]
+    write(spark.table("given"), str(tmp_path / "again.csv"))
+    assert defined(spark, tmp_path / "again.csv")[1] == [(1, 'say "hi", ok')]
+
+
+def test_decimal_commas_are_told_apart_from_texts(spark, tmp_path):
+    path = tmp_path / "n.csv"
+    path.write_text("a;b;c;d;e\n10,5;1.234,5;1,234;10,5;\n8;-7,25;2,345;x;\n")
+    types, rows, told = defined(spark, path)
+    assert types == {"a": "double", "b": "double", "c": "string", "d": "string", "e": "string"}
+    assert [row[:2] for row in rows] == [(10.5, 1234.5), (8.0, -7.25)]
+    assert ["decimal comma" in text for text in told] == [True, True, False] and "given.c holds numbers with commas that may" in told[2]
+    assert defined(spark, path, "commas=false")[0]["a"] == "string"
 
 
 def test_an_order_of_letters_is_told(spark, tmp_path):

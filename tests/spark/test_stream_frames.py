@@ -4,17 +4,21 @@ table, restarts, late rows, what is refused, and Spark Connect, whose server has
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
 import subprocess
 import sys
+from collections import Counter
+from decimal import Decimal
 
 import pytest
 
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
+from sparkcep.spark.stream_ranks import best  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
@@ -24,7 +28,7 @@ from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing
 from tests.test_report import tables  # noqa: E402
 
 ROUTE, BUCKETS = "sparkcep.stream.route", "sparkcep.stream.buckets"
-NO_FRAMES = ("top", "top_overall", "two", "twice")  # more than one stateful operator of Spark's, or a rank above it
+NO_FRAMES = ("two", "twice")  # more than one stateful operator of Spark's
 EVERY_TYPE = (
     "SELECT * FROM (SELECT *, price AS __s0, named_struct('a', array(f), 'b', 7) AS two, CAST(price AS DECIMAL(20, 3)) AS d, make_dt_interval(0, 0, n) AS i, "
     "CAST(symbol AS BINARY) AS b, CAST(ts AS DATE) AS day, CAST(ts AS TIMESTAMP_NTZ) AS local, IF(n % 3 = 0, NULL, 9007199254740993L) AS large, map(symbol || 'x', n) AS m "
@@ -70,6 +74,28 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     assert [operator["operatorName"] for p in progress for operator in p["stateOperators"]] == ["applyInPandasWithState"] * len(progress)
 
 
+def test_ranks_are_those_of_spark(spark):
+    """NULL, NaN, negative zero, arrays of which one begins another, structs and texts, ascending and descending."""
+    rng = random.Random(7)
+    schema = "score DOUBLE, many ARRAY<BIGINT>, one STRUCT<a: STRING, b: DOUBLE>, word STRING, d DECIMAL(9, 2)"
+
+    def number():
+        return rng.choice([0.0, -0.0, 1.5, -2.0, math.nan, math.inf, None])
+
+    rows = [
+        (rng.choice([0.0, -0.0, 1.5, None]), rng.choice([None, [], [1], [1, 2], [1, None], [2]]), rng.choice([None, (rng.choice(["a", "\u00e9", "Z", None]), number())]),
+         rng.choice(["", "a", "\U0001f600", "\uffee", None]), rng.choice([None, Decimal("1.50"), Decimal("-3.00")]))
+        for _ in range(400)
+    ]
+    frame = spark.createDataFrame(rows, schema)
+    order, top = "score DESC NULLS LAST, many, one ASC NULLS FIRST, word, d DESC NULLS LAST", 60
+    frame.createOrReplaceTempView("ranked_rows")
+    wanted = spark.sql(f"SELECT word, score, rank FROM (SELECT *, dense_rank() OVER (ORDER BY {order}) AS rank FROM ranked_rows) WHERE rank <= {top}").collect()
+    table = frame.selectExpr("word AS w", "score AS s", "score", "many", "one", "word", "d").toArrow()
+    found = best(table, top, (True, False, False, False, True)).to_pydict()
+    assert Counter(map(str, map(tuple, wanted))) == Counter(map(str, zip(*found.values(), strict=True))) and len(wanted) > top
+
+
 def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, caplog):
     """Late rows are dropped and counted; buckets, the statement and the route are those of the checkpoint."""
     source = tmp_path / "in"
@@ -98,8 +124,8 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     assert counted[-1]["openKeys"] == counted[-1]["pendingRows"] == 1 and max(c["openKeys"] for c in counted) >= 5
     assert sum(c["engineTimeMs"] for c in counted) > 0
     shown = tables(check(sparkcep.report(query)))
-    shown = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
-    assert (shown["late rows, in these"], shown["keys of which anything is kept"]) == ("2", "1")
+    now = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
+    assert (now["late rows, in these"], now["keys of which anything is kept"]) == ("2", "1")
     told_of = query._jsq.explainInternal(False)
     assert "match_recognize by data frames, of each key are kept: rows behind the watermark, until it has passed them" in told_of
     expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
@@ -117,6 +143,29 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
             ran(frame(), tmp_path)
         finally:
             spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+OLDEST = "symbol, day, f", "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) WINDOW INTERVAL '1' HOUR DEFINE A AS price = 1, B AS price = 2"
+
+
+@pytest.mark.further
+def test_a_report_tells_the_matches_under_way(spark, tmp_path):
+    """The keys that wait for longest, of all buckets, by values that are known by their bits."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows = [("x", 10, 1, 1.5), ("x", 30, 1, 1.5), ("<y>", 20, 1, None), ("<y>", 25, 2, None), ("<y>", 40, 1, None), (None, 35, 1, -0.0), ("late", 300, 1, 0.0)]
+    put(source, 0, [{"symbol": key, "at": at, "n": i, "price": price, "f": f} for i, (key, at, price, f) in enumerate(rows)])
+    stream(spark, source).selectExpr("*", "CAST(ts AS DATE) AS day").createOrReplaceTempView("ticks_stream")
+    text = f"SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY {OLDEST[0]} ORDER BY ts, n MEASURES LAST(ts) AS z {OLDEST[1]})"
+    query = spark.sql(text).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    page = tables(check(sparkcep.report(query)))
+    oldest = next([cell for cell in table if cell.strip()] for table in page if "first row at" in table)
+    width = oldest.index("bytes of its state") + 1
+    found = [tuple(oldest[i : i + width])[:2] for i in range(width, len(oldest), width)]
+    begun = [("x, 2026-01-01, 1.5", 10), ("NULL, 2026-01-01, 0.0", 35), ("<y>, 2026-01-01, NULL", 40)]
+    assert found == [(key, f"2026-01-01 00:00:{at}.000000 UTC") for key, at in begun]
+    assert any("the states of all keys, as the last micro-batch left them" in cell for table in page for cell in table)
 
 
 @pytest.mark.further
@@ -166,6 +215,7 @@ import json, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 import sparkcep
+from sparkcep.spark.latest import Running
 from sparkcep.spark.streaming import figures
 from tests.spark.test_streams import SCHEMA, STATEMENTS, V, stream
 
@@ -182,10 +232,24 @@ def run(frame, name):
     query = query.trigger(availableNow=True).start()
     query.awaitTermination()
     report[name] = [figures(progress) for progress in query.recentProgress]
+    report["page"] = sparkcep.report(query)
 
 
 statement = "WITH ours AS (SELECT * FROM ticks_stream WHERE n >= :least) " + STATEMENTS["v"].format(t="ours") + " WHERE c > 1"
 run(spark.sql(statement, {"least": 0}), "text")
+running = Running(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), 3, once=True)
+while not running.ended(1):
+    pass
+running.stop()
+report["latest"] = [running.seen().total, len(running.seen().rows), running.seen().rows[0][0] is not None]
+running.forget()
+report["views"] = [table.name for table in spark.catalog.listTables("global_temp") if table.name == running.view]
+running = Running(spark.sql("SELECT 1 / (price - 1) AS x FROM ticks_stream"), 3, once=True)
+try:
+    while not running.ended(1):
+        pass
+except Exception as error:
+    report["failed"] = str(error)
 report["frame"] = sparkcep.match_recognize(files, partition_by="symbol", order_by=["ts", "n"], clause=V).isStreaming
 
 wrong = {
@@ -213,7 +277,8 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     pytest.importorskip("grpc")
     source = tmp_path / "in"
     source.mkdir()
-    for number, piece in enumerate([rows_of(3, 120), closing([])]):
+    waiting = [{"symbol": "k0", "at": 3 * END - 13 + i, "n": 0, "price": 9 - i, "f": None} for i in range(3)]  # a fall under way
+    for number, piece in enumerate([rows_of(3, 120), waiting + closing([])]):
         put(source, number, piece)
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -224,6 +289,11 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     assert (tmp_path / "report").exists(), log.read_text()[-4000:]
     report = json.loads((tmp_path / "report").read_text())
     assert report["module"].startswith("pyspark.sql.connect.") and report["table"] == []
+    shown = tables(check(report["page"]))
+    now = next(dict(zip(table[1::2], table[2::2])) for table in shown if "rows in, in these" in table)
+    oldest = next(table for table in shown if "first row at" in table)
+    assert now["rows in, in these"] == "124" and "k0" in oldest and "FlatMapGroupsInPandasWithState" in report["page"]
+    assert report["latest"][0] > 10 and report["latest"][1] == 3 and report["failed"].startswith("[DIVIDE_BY_ZERO]") and report["views"] == []
     schema = "symbol string, a timestamp, u int, z timestamp, c bigint"
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     rows = sorted(str(row) for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row))

@@ -57,6 +57,7 @@ final class Streams {
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
   private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
+  static final String READING = "sparkcep.reading"; // likewise: what is asked where tables are read beside the rows
   static final String LATE = "sparkcep.late"; // likewise: the table of late rows
   static final String BEHIND = "sparkcep.behind"; // likewise: by how many milliseconds the watermark that it passes on is behind its own
   private static final String SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"; // each has a watermark of its own
@@ -504,6 +505,9 @@ final class Streams {
     ArrayNode names = request.putArray("sent");
     parts.columns().subList(0, sent - parts.ordered()).forEach(column -> names.add(column.name()));
     JsonNode answer = PythonFunctions.asked(request);
+    if (!input.names().isEmpty()) {
+      said = said.putString(READING, reading(request, parts.columns().subList(0, sent)));
+    }
     said = answer.get("behind").isNull() ? said : said.putLong(BEHIND, answer.get("behind").asLong());
     all.add(column("__due", DataTypes.LongType, said.build()));
     List<Expression> lines = new ArrayList<>(told); // for EXPLAIN
@@ -527,6 +531,15 @@ final class Streams {
         MatchStrategy.seq(List.<Attribute>of()), new StructType()));
     Object operator = PythonFunctions.construct(OPERATOR, given.toArray());
     return (SparkPlan) operator;
+  }
+
+  /** What is asked of a micro-batch's tables, but for what they held: that of the engine, with the types of what goes to Python. */
+  private static String reading(ObjectNode engine, List<NamedExpression> columns) {
+    StructType types = new StructType();
+    for (NamedExpression column : columns) {
+      types = types.add("c" + types.length(), ((Expression) column).dataType(), true);
+    }
+    return engine.deepCopy().put("kind", "arrived").put("types", types.json()).toString();
   }
 
   private static Attribute column(String name, DataType type, Metadata metadata) {

@@ -45,6 +45,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.Enumeration;
 import scala.Option;
 import scala.collection.AbstractIterator;
@@ -275,8 +276,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     if (tables().names().isEmpty()) {
       return Beside.NOTHING;
     }
-    String plan = Call.plan(output().last().metadata().getString(Streams.STATEMENT)).get("plan").asText();
-    TableReads reads = new TableReads(session(), tables(), getStateInfo(), plan);
+    TableReads reads = new TableReads(session(), tables(), getStateInfo(), output().last().metadata().getString(Streams.READING));
     TableLog.Entry read = reads.read(came, time(), Input.micros(eventTimeWatermarkForLateEvents()), Input.micros(eventTimeWatermarkForEviction()));
     ClassTag<byte[][]> tag = ClassTag$.MODULE$.apply(byte[][].class);
     return new Beside(session().sparkContext().broadcast(read.given().toArray(new byte[0][]), tag), read.again());
@@ -411,19 +411,58 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
   }
 
-  /** A row without the columns at its end that do not go to Python. */
+  /**
+   * The columns of a head, then those of a row without the ones at its end that do not go to Python. The columns of most types are
+   * looked up here: a joined row asks the head for its size each time.
+   */
   private static final class Sent extends JoinedRow {
     private static final long serialVersionUID = 1L;
 
+    private final GenericInternalRow head;
+    private final int width;
     private final int fields;
+    private InternalRow row;
 
-    Sent(int fields) {
+    Sent(GenericInternalRow head, int fields) {
+      this.head = head;
       this.fields = fields;
+      width = head.numFields();
+    }
+
+    Sent of(InternalRow row) {
+      this.row = row;
+      apply(head, row);
+      return this;
     }
 
     @Override
     public int numFields() {
       return fields;
+    }
+
+    @Override
+    public boolean isNullAt(int i) {
+      return i < width ? head.isNullAt(i) : row.isNullAt(i - width);
+    }
+
+    @Override
+    public int getInt(int i) {
+      return i < width ? head.getInt(i) : row.getInt(i - width);
+    }
+
+    @Override
+    public long getLong(int i) {
+      return i < width ? head.getLong(i) : row.getLong(i - width);
+    }
+
+    @Override
+    public double getDouble(int i) {
+      return i < width ? head.getDouble(i) : row.getDouble(i - width);
+    }
+
+    @Override
+    public UTF8String getUTF8String(int i) {
+      return i < width ? head.getUTF8String(i) : row.getUTF8String(i - width);
     }
   }
 
@@ -465,7 +504,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       keyOf = projection;
       fields = operator.groupingAttributes().size();
       nothing = new GenericInternalRow(operator.left().output().size());
-      joined = new Sent(HEAD + beside.count() + operator.count());
+      joined = new Sent(head, HEAD + beside.count() + operator.count());
       time = operator.time();
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
@@ -570,7 +609,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         head.update(HEAD + i, first ? beside.tables().value()[i] : null);
       }
       first = false;
-      return joined.apply(head, given);
+      return joined.of(given);
     }
 
     private int number(UnsafeRow key) {

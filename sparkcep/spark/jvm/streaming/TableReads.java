@@ -1,5 +1,7 @@
 package org.sparkcep;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
@@ -28,14 +30,14 @@ final class TableReads {
   private final SparkSession session;
   private final ReadTables tables;
   private final StatefulOperatorStateInfo info;
-  private final String plan;
+  private final String asked;
 
-  /** {@code plan}: that of the clause, as JSON. */
-  TableReads(SparkSession session, ReadTables tables, StatefulOperatorStateInfo info, String plan) {
+  /** {@code asked}: what is asked of Python where arcs change, see {@code Streams}. */
+  TableReads(SparkSession session, ReadTables tables, StatefulOperatorStateInfo info, String asked) {
     this.session = session;
     this.tables = tables;
     this.info = info;
-    this.plan = plan;
+    this.asked = asked;
   }
 
   /**
@@ -76,7 +78,30 @@ final class TableReads {
     for (int i = 0; same && i < read.size(); i++) {
       same = Arrays.equals(read.get(i), before.read().get(i));
     }
-    return same ? new TableLog.Entry(before.since(), before.largest(), false, before.read(), before.given()) : new TableLog.Entry(batch, TableLog.NONE, false, read, read);
+    if (same) {
+      return new TableLog.Entry(before.since(), TableLog.NONE, false, before.read(), before.given());
+    }
+    int arcs = CollectionConverters.asJava(tables.names()).indexOf(StreamTables.ARCS);
+    return arcs < 0 ? new TableLog.Entry(batch, TableLog.NONE, false, read, read) : arrived(batch, arcs, read, before, late, watermark);
+  }
+
+  /** The same where the table of that number is of arcs: the engine gets all that still matter, which Python knows. */
+  private TableLog.Entry arrived(long batch, int arcs, List<byte[]> read, TableLog.Entry before, long late, long watermark) {
+    ObjectNode request = (ObjectNode) Call.plan(asked);
+    request.put("read", read.get(arcs)).put("before", before == null ? null : before.read().get(arcs)).put("journal", before == null ? null : before.given().get(arcs));
+    request.put("largest", before == null || before.largest() == TableLog.NONE ? null : (Long) before.largest()).put("late", late).put("watermark", watermark);
+    JsonNode answer = PythonFunctions.asked(request);
+    Streams.raise(answer);
+    if (answer.get("journal").isNull()) { // its rows came in another order
+      return new TableLog.Entry(before.since(), TableLog.NONE, false, before.read(), before.given());
+    }
+    List<byte[]> given = new ArrayList<>(read);
+    try {
+      given.set(arcs, answer.get("journal").binaryValue());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return new TableLog.Entry(batch, TableLog.NONE, answer.get("again").asBoolean(), read, given);
   }
 
   /** The rows of a table as a stream of Arrow's. */

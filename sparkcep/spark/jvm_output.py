@@ -1,0 +1,73 @@
+"""What the JVM of a command writes: it goes to standard error, without what each start of Java says of itself."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import select
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from py4j.clientserver import ClientServer
+    from pyspark import SparkConf
+
+# the first is of a module that Spark's scripts add, the second of JAVA_TOOL_OPTIONS and its like
+_OF_EACH_START = re.compile(rb"WARNING: Using incubator modules|Picked up \w+: ")
+_LAST_SECONDS = 1.0  # how long the end of the process waits for what was written before it
+
+
+def launch(conf: SparkConf, verbose: bool) -> ClientServer:
+    """Starts a JVM for PySpark. Its standard output goes to standard error too, so that standard output is the command's alone.
+
+    With ``verbose`` nothing is left out.
+    """
+    from pyspark.java_gateway import launch_gateway
+
+    if os.name != "posix":  # elsewhere nothing tells whether a pipe is empty
+        return launch_gateway(conf)
+    reading, writing = os.pipe()
+    output = _Output(reading, verbose)
+    threading.Thread(target=output.pass_on, name="sparkcep JVM output", daemon=True).start()
+    atexit.register(output.wait)
+    try:
+        return launch_gateway(conf, popen_kwargs={"stdout": writing, "stderr": writing})
+    finally:
+        os.close(writing)
+
+
+class _Output:
+    """One end of a pipe. The lock is held while what was read is written, so whoever has it and finds the pipe empty has seen
+    all."""
+
+    def __init__(self, reading: int, verbose: bool) -> None:
+        self.reading = reading
+        self.verbose = verbose
+        self.ended = False
+        self.lock = threading.Lock()
+
+    def pass_on(self) -> None:
+        """Writes to standard error what comes, line by line, until the JVM has ended."""
+        rest = b""
+        while not self.ended:
+            select.select([self.reading], [], [])
+            with self.lock:
+                got = os.read(self.reading, 1 << 16)
+                self.ended = not got
+                *lines, rest = (rest + got).split(b"\n")
+                lines += [rest] if self.ended and rest else []
+                text = b"".join(line + b"\n" for line in lines if self.verbose or not _OF_EACH_START.match(line))
+                sys.stderr.write(text.decode("utf-8", "replace"))
+                sys.stderr.flush()
+
+    def wait(self) -> None:
+        """Returns when all is written that the JVM has written by now."""
+        until = time.monotonic() + _LAST_SECONDS
+        while time.monotonic() < until:
+            with self.lock:
+                if self.ended or not select.select([self.reading], [], [], 0)[0]:
+                    return
+            time.sleep(0.005)
