@@ -52,6 +52,7 @@ def ticks(spark, tmp_path):
     spark.conf.unset(PROVIDER)
 
 
+@pytest.mark.further
 def test_the_last_rows_are_kept_and_no_more(spark, ticks):
     """Fewer rows than a micro-batch gives are kept, and the states of all keys."""
     running = Running(spark.sql(MATCHES), 3, once=True)
@@ -75,6 +76,7 @@ def test_a_cell_shows_a_stream_until_it_ends(spark, ticks, monkeypatch):
     assert sum(rows.total for rows in fresh) == totals[-1] > 0 and all(len(rows.rows) == 3 for rows in fresh)
 
 
+@pytest.mark.further
 def test_a_cell_draws_a_stream(spark, ticks):
     frame = spark.sql(ROWS)
     drawn, _ = follow(frame, frame.schema, Options("", plot=True, once=True), Reporter())
@@ -85,6 +87,7 @@ def test_a_cell_draws_a_stream(spark, ticks):
         follow(frame, frame.schema, Options("", plot=True, once=True), Reporter())
 
 
+@pytest.mark.further
 def test_a_query_without_an_end_is_ended(spark, ticks):
     """After some seconds, or by an interrupt, which may come at any time; nothing runs on, and what was there stays."""
     frame = spark.sql(MATCHES)

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
+from sparkcep.spark.bucket_report import under_way  # noqa: E402
 from sparkcep.spark.stream_ranks import best  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.pages import check  # noqa: E402
@@ -74,6 +75,7 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     assert [operator["operatorName"] for p in progress for operator in p["stateOperators"]] == ["applyInPandasWithState"] * len(progress)
 
 
+@pytest.mark.further
 def test_ranks_are_those_of_spark(spark):
     """NULL, NaN, negative zero, arrays of which one begins another, structs and texts, ascending and descending."""
     rng = random.Random(7)
@@ -150,11 +152,12 @@ OLDEST = "symbol, day, f", "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) W
 
 @pytest.mark.further
 def test_a_report_tells_the_matches_under_way(spark, tmp_path):
-    """The keys that wait for longest, of all buckets, by values that are known by their bits."""
+    """The keys that wait for longest, by values that are known by their bits."""
     source = tmp_path / "in"
     source.mkdir()
     rows = [("x", 10, 1, 1.5), ("x", 30, 1, 1.5), ("<y>", 20, 1, None), ("<y>", 25, 2, None), ("<y>", 40, 1, None), (None, 35, 1, -0.0), ("late", 300, 1, 0.0)]
     put(source, 0, [{"symbol": key, "at": at, "n": i, "price": price, "f": f} for i, (key, at, price, f) in enumerate(rows)])
+    spark.conf.set(BUCKETS, "1")
     stream(spark, source).selectExpr("*", "CAST(ts AS DATE) AS day").createOrReplaceTempView("ticks_stream")
     text = f"SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY {OLDEST[0]} ORDER BY ts, n MEASURES LAST(ts) AS z {OLDEST[1]})"
     query = spark.sql(text).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
@@ -165,6 +168,8 @@ def test_a_report_tells_the_matches_under_way(spark, tmp_path):
     found = [tuple(oldest[i : i + width])[:2] for i in range(width, len(oldest), width)]
     begun = [("x, 2026-01-01, 1.5", 10), ("NULL, 2026-01-01, 0.0", 35), ("<y>, 2026-01-01, NULL", 40)]
     assert found == [(key, f"2026-01-01 00:00:{at}.000000 UTC") for key, at in begun]
+    (longest,) = under_way(spark, str(tmp_path / "checkpoint"), 1).collect()
+    assert longest.key[0] == "x" and (longest.rows, longest.pending) == (2, 0)
     assert any("the states of all keys, as the last micro-batch left them" in cell for table in page for cell in table)
 
 
