@@ -45,7 +45,7 @@ from tests.property.test_streams_differential import (
     timed,
     tried,
 )
-from tests.selection import first
+from tests.selection import first, further, one_in
 
 DEFINED = "DEFINE A AS v < 2, B AS v > 2, C AS w > 0"
 SAID = "MATCH_ERRORS() AS e, MISSING() AS m, COMPLETE() AS c, CHECKS_LEFT_OUT() AS o"
@@ -78,7 +78,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.parametrize("text", one_in(4, STATEMENTS))
 def test_each_statement(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -86,12 +86,12 @@ def test_each_statement(text):
     assert total > 10
 
 
-@pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.parametrize("text", one_in(3, STATEMENTS))
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     streams.test_nothing_is_kept_of_keys_that_are_silent(text)
 
 
-@pytest.mark.parametrize("text", [text for text in STATEMENTS if "NEXT" not in text and "BUNDLES" not in text and "ROWS" not in text])
+@pytest.mark.parametrize("text", one_in(3, [text for text in STATEMENTS if "NEXT" not in text and "BUNDLES" not in text and "ROWS" not in text]))
 def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
     streams.test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text)
 
@@ -105,9 +105,9 @@ def random_statement(rng: random.Random) -> str:
 @pytest.mark.parametrize("seed", first(range(12), wider=4))
 def test_random_statements(seed):
     rng, told = random.Random(f"budgets {seed}"), 0
-    for _ in range(30):
+    for _ in range(15):
         told += tried(random_statement(rng), rng) or 0
-    assert told > 40
+    assert told > 20
 
 
 # --- against the definition, with histories -----------------------------------------------------------------------
@@ -224,24 +224,24 @@ def does_stream(text: str) -> bool:
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_choices_beside_a_negation(seed):
     """Also one before the first row, which tells runs apart by rows that are gone."""
-    tally = compare(random.Random(f"stream beside a negation {seed}"), 60, histories=0, some_query=random_hindered)
-    assert tally["told"] > 100 and tally["left"] > 40
+    tally = compare(random.Random(f"stream beside a negation {seed}"), 30, histories=0, some_query=random_hindered)
+    assert tally["told"] > 40 and tally["left"] > 15
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_choices_without_history(seed):
-    tally = compare(random.Random(f"stream {seed}"), 25, histories=0)
-    assert tally["told"] > 150 and tally["left"] > 40
+    tally = compare(random.Random(f"stream {seed}"), 12, histories=0)
+    assert tally["told"] > 70 and tally["left"] > 18
 
 
-@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("published", [False, further(True)])
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_choices_by_a_history(seed, published):
     tally = compare(random.Random(f"stream of one history {seed} {published}"), 15, histories=1, published=published)
     assert tally["told"] > 80 and tally["left"] > 20 and tally["covered"] > 5
 
 
-@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("published", [False, further(True)])
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_choices_by_histories_that_change(seed, published):
     """Each row is searched under the history of the micro-batch in which it is released."""
@@ -249,7 +249,7 @@ def test_choices_by_histories_that_change(seed, published):
     assert tally["told"] > 80 and tally["left"] > 20 and tally["covered"] > 5
 
 
-@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("published", [False, further(True)])
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_choices_with_agents(seed, published):
     tally = compare(random.Random(f"stream of agents {seed} {published}"), 12, histories=1, published=published, explore=True)
@@ -319,11 +319,11 @@ def test_a_damaged_state_is_an_error_or_read(text):
     stream, state = state_of(text)
     nothing = pa.table({name: pa.array([], field.type) for name, field in zip(stream.schema.names, stream.schema)})
     refused = 0
-    for at in range(len(state)):
+    for at in range(0, len(state), 3):
         damaged = state[:at] + bytes([state[at] ^ 0x55]) + state[at + 1 :]
         try:
             drained(stream.advance(nothing, np.zeros(0, dtype=np.int64), [damaged], 5))
         except MatchRuntimeError as error:
             assert error.error_class == "SPARKCEP.STATE_FORMAT", error
             refused += 1
-    assert refused > 0.2 * len(state)
+    assert refused > 0.2 * len(state) / 3
