@@ -265,9 +265,9 @@ def _say_final(rows: JournalRows, left: np.ndarray, of: np.ndarray) -> np.ndarra
 
 @dataclass(frozen=True)
 class Standing:
-    """The arcs of a journal: ``prepared`` has those that came as text, ``given`` the columns of parameters; ``sets`` by the keys
-    that arcs have of their own: which set of the timetable a partition finds. ``texts``: reads the columns that texts see, None without;
-    ``rows``: of the journal."""
+    """The arcs of a journal. ``prepared``: the plan with those that came as text; ``given``: the columns of parameters; ``sets``:
+    by the keys that arcs have of their own, which set of the timetable a partition finds; ``texts``: reads the columns that texts
+    see, None without; ``rows``: those of the journal."""
 
     prepared: Prepared
     present: Timetable

@@ -230,6 +230,47 @@ def test_what_is_told_is_the_answer_by_the_arcs_that_came(seed, kind, texts):
     assert told > 60 and tried > 8
 
 
+def test_a_state_stays_final_when_the_arc_that_said_so_is_gone():
+    """What came is dropped once no row can find it, but for what it said of a state."""
+    automaton = oracle.Automaton({}, "q0", frozenset({"q1"}), (oracle.Arc("q0", "q1"),), 2, None)
+    text = oracle.clause(automaton, "FIRST(id) AS a", table=WITH_TEXTS).replace("WINDOW 2", "WINDOW INTERVAL '2' MICROSECONDS")
+    plan = planned(text)
+    arcs = Table(random.Random(0), automaton, False, True)
+    rows = _whole(table_of(plan, events_of(random.Random(1), 1, 4, 0)[0]))
+    prepared = prepare(plan, with_table(plan, rows.schema, arcs.arrow(plan).schema))
+    row = dict.fromkeys((*TEXTS, "arc", "op", "valid_from", "valid_to", "p")) | {"from_state": "q0"}
+    saying, other, later = row | {"to_state": "new", "final": True}, row | {"to_state": "q1", "when": "v = 1"}, row | {"to_state": "NEW", "when": "v = 2"}
+    journal = before = None
+    counts = []
+    for i, held in enumerate(([saying, other], [], [], [later])):
+        arcs.rows = held
+        found = arrived(prepared, journal, before, arcs.arrow(plan), Moment(None if i == 0 else 100 * i, 100 * i - 1, 100 * i))
+        if found is not None:
+            journal, before = found[0], arcs.arrow(plan)
+        counts.append(journal.num_rows)
+    assert counts == [2, 4, 4, 3]  # that the other one has gone is known with the next change
+    found = Standing.of(prepared, journal).prepared.plan.automaton
+    assert found.states.index("new") in found.final
+
+
+@pytest.mark.parametrize(
+    "come, again",
+    [({}, False), ({"valid_from": 5}, True), ({"valid_from": 20}, False), ({"op": "delete"}, False), ({"op": "delete", "valid_to": 8}, True), ({"op": "retract", "valid_from": 4}, True), ({"final": True}, True)],
+)
+def test_what_reaches_back_to_rows_that_came(come, again):
+    """By such a change keys without new rows are searched."""
+    automaton = oracle.Automaton({}, "q0", frozenset({"q1"}), (oracle.Arc("q0", "q1"),), 9, None)
+    plan = planned(oracle.clause(automaton, "FIRST(id) AS a", table=WITH_TEXTS).replace("WINDOW 9", "WINDOW INTERVAL '9' MICROSECONDS"))
+    arcs = Table(random.Random(0), automaton, True, True)
+    rows = _whole(table_of(plan, events_of(random.Random(1), 1, 4, 0)[0]))
+    prepared = prepare(plan, with_table(plan, rows.schema, arcs.arrow(plan).schema))
+    row = dict.fromkeys((*TEXTS, "arc", "op", "valid_from", "valid_to", "p")) | {"from_state": "q0", "to_state": "new"}
+    arcs.rows = [row | {"valid_from": 4}]
+    journal, before = arrived(prepared, None, None, arcs.arrow(plan), Moment(None, 0, 0))[0], arcs.arrow(plan)
+    arcs.rows = [*arcs.rows, row | come]
+    assert arrived(prepared, journal, before, arcs.arrow(plan), Moment(10, 2, 3))[1] is again
+
+
 def _always(plan, names: list[str]) -> pa.Table:
     """A table of all arcs of these names, for ever."""
     columns = {column: pa.array(names if name == "arc" else [None] * len(names), pa.string() if name in ("arc", "op") else pa.null()) for name, column in own_columns(plan.arcs.texts).items()}

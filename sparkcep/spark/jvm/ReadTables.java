@@ -9,8 +9,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * The tables that a clause over a stream reads at each micro-batch, by their names: the second child of its operator, which collects
- * each before a micro-batch begins. It has no rows of its own.
+ * The tables that a clause over a stream reads at each micro-batch, by their names: the second child of its operator, which
+ * collects each before a micro-batch begins. It has no rows of its own.
  */
 public final class ReadTables extends SparkPlan {
   private static final long serialVersionUID = 1L;

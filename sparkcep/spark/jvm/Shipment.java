@@ -39,8 +39,8 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
   private static final int BYTES = 8;
 
   /**
-   * Of the first {@code count} columns of a call; {@code same}: the column that stands for another; {@code beside}: names of columns
-   * that come otherwise.
+   * Of the first {@code count} columns of a call; {@code same}: the column that stands for another; {@code beside}: names of
+   * columns that come otherwise.
    */
   static Shipment of(Call call, int count, Map<ExprId, Attribute> same, Set<String> beside) {
     List<NamedExpression> columns = new ArrayList<>();
