@@ -197,8 +197,8 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
   }
 
   /**
-   * The operators that read the tables. What Spark remembers of files is forgotten before, so that new ones are read; a plan is made
-   * anew for each micro-batch.
+   * The operators that read the tables. What Spark remembers of files is forgotten before, so that new ones are read; a plan is
+   * made anew for each micro-batch.
    */
   static SparkPlan read(StreamInput input, Function<LogicalPlan, SparkPlan> planned) {
     List<SparkPlan> found = new ArrayList<>();

@@ -483,7 +483,10 @@ final class Streams {
     return statement;
   }
 
-  /** The operator over {@code child}, whose rows are those of {@code parts}, and the {@code tables} beside them; its last columns are of states, not of matches. */
+  /**
+   * The operator over {@code child}, whose rows are those of {@code parts}, and the {@code tables} beside them. Its last columns
+   * are of states, not of matches.
+   */
   static SparkPlan operator(
       Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
       SparkPlan tables) {

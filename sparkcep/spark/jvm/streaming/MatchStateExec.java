@@ -62,11 +62,11 @@ import scala.runtime.AbstractFunction2;
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python go rows: number of the key in the task, nothing, the watermark and what was read of tables (beside the first of all),
- * then the row's columns.
- * Behind them comes for each key that has a state, or is due, its number as -1 - k and the state. Back come rows of matches, whose
- * {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at which it is due or NULL, and last -1
- * and what is counted ({@link Counts}).
+ * <p>To Python go rows: number of the key in the task, nothing, the watermark and what was read of tables (both beside the first of
+ * all), then the row's columns. Behind them comes for each key that has a state, or is due, its number as -1 - k and the state.
+ *
+ * <p>Back come rows of matches, whose {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at
+ * which it is due or NULL, and last -1 and what is counted ({@link Counts}).
  */
 public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final long serialVersionUID = 1L;
@@ -282,7 +282,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return new Beside(session().sparkContext().broadcast(read.given().toArray(new byte[0][]), tag), read.again());
   }
 
-  /** What tasks get beside rows: of each table what was read, NULL without tables; and whether all keys with timers are searched. */
+  /** What tasks get beside rows: of each table what was read, null without any; and whether all keys with timers are searched. */
   private record Beside(Broadcast<byte[][]> tables, boolean again) implements Serializable {
     static final Beside NOTHING = new Beside(null, false);
 
