@@ -1,8 +1,8 @@
 """What Spark plans around a clause changes no value: statements of the cases and examples in many forms, under many settings.
 
 A form reads one column alone, or groups, filters, joins and so on; its rows are computed in Python from those of the whole
-statement, which Spark's own operator gives with nothing dropped. The wider run takes a sample, and all statements of
-``tests/cases/statements/few_columns.test``; the default one an eighth of the files of this sample.
+statement, which Spark's own operator gives with nothing dropped. The wider run takes half of a sample to which all statements of
+``tests/cases/statements/few_columns.test`` belong; the default one an eighth of the files of this sample.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def judge(report: Report) -> None:
     assert not unknown, f"rows depend on the number of partitions: {unknown}"
 
 
-@pytest.mark.parametrize(("group", "statements"), one_in(8, [pytest.param(*s, id=s[1][0].name) for s in sampled()]))
+@pytest.mark.parametrize(("group", "statements"), one_in(8, [pytest.param(*s, id=s[1][0].name) for s in sampled()], wider=2))
 def test_sample(planning, group, statements):
     prepare(planning, group)
     total = Report()

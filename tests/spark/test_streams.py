@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from tests.selection import first  # noqa: E402
+from tests.selection import one_in  # noqa: E402
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -122,7 +122,7 @@ def pieces(rows: list, rng: random.Random, count: int) -> list[list]:
     return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)])]
 
 
-@pytest.mark.parametrize("name", first(STATEMENTS))
+@pytest.mark.parametrize("name", one_in(len(STATEMENTS), STATEMENTS, wider=2))
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     source = tmp_path / "in"
     source.mkdir()
