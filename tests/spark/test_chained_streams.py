@@ -35,6 +35,7 @@ OF_ROWS = (
     "PATTERN (A B+) WINDOW INTERVAL '5' SECONDS DEFINE B AS price > PREV(price))"
 )
 GROWS = "PARTITION BY symbol ORDER BY a MEASURES FIRST(a) AS a, LAST(z) AS z, sum(c) AS c PATTERN (S M+) WINDOW INTERVAL '60' SECONDS DEFINE M AS c >= PREV(c)"
+PAIRS = "PARTITION BY symbol ORDER BY a, z MEASURES FIRST(a) AS x, LAST(z) AS y PATTERN (P Q) WINDOW INTERVAL '30' SECONDS DEFINE Q AS z > P.z"
 TWO = f"SELECT * FROM ({RISES}) MATCH_RECOGNIZE ({GROWS})"
 SUMS = "SELECT symbol, window_time(window) AS w, p FROM (SELECT symbol, window, sum(price) AS p FROM {t} GROUP BY symbol, window(ts, '3 seconds'))"
 STATEMENTS = {
@@ -54,6 +55,12 @@ STATEMENTS = {
     "non-overlapping": "SELECT symbol, x, y FROM (SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z AFTER MATCH SKIP PAST LAST ROW "
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) WINDOW INTERVAL '9' SECONDS DEFINE A AS price < 3, B AS price > 5, C AS price < B.price)) MATCH_RECOGNIZE ("
     "PARTITION BY symbol ORDER BY a MEASURES FIRST(a) AS x, LAST(z) AS y PATTERN (P Q))",
+    "over arcs of a table": "SELECT * FROM (SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z "
+    "AUTOMATON (STATE up IGNORE WHEN price < 6, q2 FINAL ARC low(k INT) FROM q0 TO up WHEN price < k ARC high(k INT) FROM up TO q2 WHEN price >= k "
+    "ARCS FROM (SELECT arc, max(k) AS k FROM VALUES ('low', 2), ('low', 3), ('high', 7) AS v(arc, k) GROUP BY arc)) WINDOW INTERVAL '8' SECONDS)) "
+    f"MATCH_RECOGNIZE ({PAIRS})",
+    "over a budget": "SELECT * FROM (SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z "
+    f"PATTERN (A B C) WINDOW INTERVAL '9' SECONDS APPROX 1 BUDGET 2 CHECKS DEFINE A AS price < 3, B AS price > 5, C AS price < 2)) MATCH_RECOGNIZE ({PAIRS})",
 }
 
 
