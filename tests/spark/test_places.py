@@ -183,7 +183,7 @@ def test_errors_stay_what_they_are(enabled):
 
 
 def test_the_command_line(enabled, monkeypatch, capfd):
-    monkeypatch.setattr("sparkcep.spark.local.start_spark", lambda name: enabled)
+    monkeypatch.setattr("sparkcep.spark.local.start_spark", lambda name, **how: enabled)
     monkeypatch.setattr(type(enabled), "stop", lambda self: None)
     for text, condition in ((WRONG["measure"][0], UNRESOLVED), (over(define="A AS ⟦price / (price - price)⟧ > 1"), "DIVIDE_BY_ZERO")):
         statement, start, fragment = marked(text)
