@@ -17,8 +17,8 @@ def first(values: Iterable, count: int = 1, wider: int | None = None) -> list:
 
 
 def one_in(step: int, values: Iterable, wider: int = 1) -> list:
-    """The values as parameters of a test; the default run takes the first and then each ``step``-th, the wider one each ``wider``-th
-    of the others, and what is left is slow."""
+    """The values as parameters of a test; the default run takes the first and then each ``step``-th, the wider one of the others
+    each ``wider``-th, and what is left is slow."""
     return [value if i % step == 0 else further(value) if i % wider == 0 else slow(value) for i, value in enumerate(values)]
 
 
