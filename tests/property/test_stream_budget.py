@@ -78,7 +78,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("text", one_in(4, STATEMENTS))
+@pytest.mark.parametrize("text", one_in(4, STATEMENTS, wider=2))
 def test_each_statement(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -86,7 +86,7 @@ def test_each_statement(text):
     assert total > 10
 
 
-@pytest.mark.parametrize("text", one_in(3, STATEMENTS))
+@pytest.mark.parametrize("text", one_in(6, STATEMENTS, wider=2))
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     streams.test_nothing_is_kept_of_keys_that_are_silent(text)
 
@@ -102,7 +102,7 @@ def random_statement(rng: random.Random) -> str:
     return case.to_sql().replace("ORDER BY t, id", "ORDER BY id")
 
 
-@pytest.mark.parametrize("seed", first(range(12), wider=4))
+@pytest.mark.parametrize("seed", first(range(12), wider=3))
 def test_random_statements(seed):
     rng, told = random.Random(f"budgets {seed}"), 0
     for _ in range(15):
@@ -221,28 +221,28 @@ def does_stream(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_beside_a_negation(seed):
     """Also one before the first row, which tells runs apart by rows that are gone."""
     tally = compare(random.Random(f"stream beside a negation {seed}"), 30, histories=0, some_query=random_hindered)
     assert tally["told"] > 40 and tally["left"] > 15
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_without_history(seed):
     tally = compare(random.Random(f"stream {seed}"), 12, histories=0)
     assert tally["told"] > 70 and tally["left"] > 18
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_by_a_history(seed, published):
     tally = compare(random.Random(f"stream of one history {seed} {published}"), 15, histories=1, published=published)
     assert tally["told"] > 80 and tally["left"] > 20 and tally["covered"] > 5
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_by_histories_that_change(seed, published):
     """Each row is searched under the history of the micro-batch in which it is released."""
     tally = compare(random.Random(f"stream of histories {seed} {published}"), 15, histories=3, published=published)
@@ -250,7 +250,7 @@ def test_choices_by_histories_that_change(seed, published):
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_with_agents(seed, published):
     tally = compare(random.Random(f"stream of agents {seed} {published}"), 12, histories=1, published=published, explore=True)
     assert tally["told"] > 100 and tally["agents"] > 30

@@ -54,6 +54,7 @@ def near(row) -> bool:
     return row.z.day == 1
 
 
+@pytest.mark.further
 def test_the_answer_is_that_of_the_table(spark, tmp_path, histories):
     """Of many keys, with one history from beginning to end, by our own order and with agents; then of one column alone, of a count
     and of one key."""
