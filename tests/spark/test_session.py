@@ -379,7 +379,7 @@ def test_which_versions_of_spark_the_operator_is_compiled_for(tmp_path, spark, u
 
 @pytest.mark.further
 @needs_javac
-@pytest.mark.parametrize(("call", "there"), [("exec.right()", True), ("exec.lost()", False)])
+@pytest.mark.parametrize(("call", "there"), [pytest.param("exec.right()", True, marks=pytest.mark.slow), ("exec.lost()", False)])
 def test_a_spark_without_a_method_has_no_operator(monkeypatch, tmp_path, call, there):
     monkeypatch.setenv("SPARKCEP_CACHE_DIR", str(tmp_path))
     calls, found = "versions/Inherited.java", jvm_build._sources(jvm_build._spark_jars(None))
