@@ -142,6 +142,16 @@ class Open:
         entries[:, 0] = self.rows_in(chunk)[entries[:, 0]]
         return lists._replace(entries=entries, agents=agents)
 
+    def untold(self, lists: Kept, idle: np.ndarray) -> Kept:
+        """The lists that a call leaves, where partitions that are ``idle`` (bool), of which no row was searched in it, keep what was
+        told in the intervals before: only a row brings them into those of another history."""
+        before = self.lists
+        agents = lists.agents.copy()
+        those = np.repeat(idle, np.diff(lists.until[:, L_AGENTS]))
+        agents[those, 2] = before.agents[np.repeat(idle, np.diff(before.until[:, L_AGENTS])), 2]
+        lists = instead(lists._replace(agents=agents), L_VECTORS, idle, before)
+        return instead(lists, L_VALUES, idle, before)
+
 
 def without(lists: Kept, kind: int, parts: np.ndarray) -> Kept:
     """Lists without those of one kind of some partitions."""
@@ -153,6 +163,17 @@ def without(lists: Kept, kind: int, parts: np.ndarray) -> Kept:
     until = lists.until.copy()
     until[1:, kind] = np.cumsum(sizes * keep)
     return Kept(*(table[np.repeat(keep, sizes)] if i == kind else table for i, table in enumerate(lists[:LISTS])), until, lists.saved)
+
+
+def instead(lists: Kept, kind: int, those: np.ndarray, before: Kept) -> Kept:
+    """Lists with those of one kind as they were ``before``, in partitions that are marked (bool)."""
+    now, was = np.diff(lists.until[:, kind]), np.diff(before.until[:, kind])
+    sizes = np.where(those, was, now)
+    table = np.concatenate([lists[kind], before[kind]])
+    rows = ranges(np.where(those, before.until[:-1, kind] + len(lists[kind]), lists.until[:-1, kind]), sizes)
+    until = lists.until.copy()
+    until[1:, kind] = np.cumsum(sizes)
+    return Kept(*(table[rows] if i == kind else other for i, other in enumerate(lists[:LISTS])), until, lists.saved)
 
 
 class BudgetForm:

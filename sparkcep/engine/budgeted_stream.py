@@ -196,7 +196,8 @@ class _Call:
         lone = np.searchsorted(kept, first) - begins
         number = np.zeros(chunk.parts, dtype=np.int64)
         number[parts] = np.arange(len(parts))
-        lists, (intervals, steps) = search.kept, search.told_in
+        idle = search.opens[:, codes.O_START] <= search.begin
+        lists, (intervals, steps) = open.untold(search.kept, idle), search.told_in
         entries = lists.entries.copy()
         entries[:, 0] = np.searchsorted(kept, entries[:, 0])
         lists = lists._replace(entries=entries, until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
@@ -207,8 +208,8 @@ class _Call:
                 next=(open.next - open.known)[parts] + stand - low,
                 number=self.number[parts],
                 lone=lone,
-                intervals=np.full(len(parts), intervals),
-                steps=np.full(len(parts), steps),
+                intervals=np.where(idle, open.intervals, intervals)[parts],
+                steps=np.where(idle, open.steps, steps)[parts],
                 worn=np.searchsorted(kept, np.maximum(begin, first)) - begins,
                 floors=search.floors(parts),
                 places=chunk.positions[kept[ranges(begins, lone)]],
