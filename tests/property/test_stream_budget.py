@@ -4,6 +4,7 @@ too."""
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections import Counter
@@ -291,8 +292,9 @@ def test_a_call_without_rows_loses_nothing(seed, explore):
         some = random_partitions(rng, 4, 60)
         text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
         seed_of_cuts, delay, both = rng.random(), rng.choice([0, 2, 5]), []
+        chosen_by = functools.partial(as_rows, history, points)
         for woken in (False, True):
-            told, _ = streamed(text, query, some, random.Random(seed_of_cuts), delay, lambda: as_rows(history, points), other if woken else None)
+            told, _ = streamed(text, query, some, random.Random(seed_of_cuts), delay, chosen_by, other if woken else None)
             both.append({p: sorted(map(str, rows)) for p, rows in told.items()})
         assert both[0] == both[1], text
         found += sum(map(len, both[0].values()))
