@@ -674,7 +674,8 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, groun
             runs.run[known] = entry
             c = known
         if learned.wanted:
-            learned.seen[c] = 0
+            for slot in range(learned.seen.shape[1]):
+                learned.seen[c, slot] = 0
 
 
 # -- agents: Algorithm 6 ----------------------------------------------------------------------------------------------

@@ -460,8 +460,10 @@ def join(i, c, fresh, numbers, graph, runs, state):
         graph.start[c] = graph.nodes[n, N_START] if fresh else max(graph.start[c], graph.nodes[n, N_START])
     if numbers is not None:
         if fresh:
-            numbers.sums[c] = 0
-            numbers.about[c] = 0.0
+            for x in range(numbers.about.shape[1]):
+                numbers.sums[c, x, 0] = 0
+                numbers.sums[c, x, 1] = 0
+                numbers.about[c, x] = 0.0
         for number in range(state[K_OLDEST], state[K_NEXT]):
             x = number & (numbers.starts.shape[0] - 1)
             if numbers.added_about[i, x] != 0.0:
@@ -476,7 +478,8 @@ def complete(i, accepting, first, edges, numbers, graph, runs, state):
     if runs is not None:
         entry, best, at = state[K_ENTRIES] + i, runs.best, runs.rank[accepting]
         if first:
-            best[:, B_RUN] = NONE
+            for rank in range(best.shape[0]):
+                best[rank, B_RUN] = NONE
             state[K_UNTOLD] = 0
             state[K_LATEST] = NONE
         better = best[at, B_RUN] == NONE
@@ -491,7 +494,8 @@ def complete(i, accepting, first, edges, numbers, graph, runs, state):
     if numbers is not None:
         at = numbers.rows.shape[0]
         if first:
-            numbers.totals[at] = 0
+            numbers.totals[at, 0] = 0
+            numbers.totals[at, 1] = 0
             numbers.totals_about[at] = 0.0
         for number in range(state[K_OLDEST], state[K_NEXT]):
             x = number & (numbers.starts.shape[0] - 1)
@@ -572,7 +576,8 @@ def _paths(row, low, graph, state):
         state[S_DETAIL] = count
         return False
     graph.rows[at] = row
-    graph.totals[at] = 0
+    graph.totals[at, 0] = 0
+    graph.totals[at, 1] = 0
     graph.totals_about[at] = 0.0
     _number(count, stamp, graph, at)
     state[S_LABELS] += _draw(count, stamp, state[K_FRESH], low, graph, graph.items, state[S_LABELS])

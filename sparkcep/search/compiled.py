@@ -30,7 +30,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.typing.typeof import Purpose, typeof
 
 from sparkcep import storage
-from sparkcep.search import interpreted, linking, old_kernels, pipeline, requests, signatures
+from sparkcep.search import interpreted, linking, old_kernels, pipeline, requests, shortcuts, signatures
 from sparkcep.search.locks import Locks
 
 log = logging.getLogger("sparkcep")
@@ -47,7 +47,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 def digest(module: str) -> str:
     """What the kernels of a module are compiled from, as 16 hexadecimal digits."""
     h = hashlib.sha256()
-    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8"), *(Path(m.__file__).read_text("utf-8") for m in (pipeline, linking))):
+    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8"), *(Path(m.__file__).read_text("utf-8") for m in (pipeline, linking, shortcuts))):
         h.update(str(text).encode())
     for part in sorted(_sources(module, {}).items()):
         h.update(repr(part).encode())

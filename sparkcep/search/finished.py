@@ -194,7 +194,8 @@ def group_between(v, after, before, depth, here, edges, sides, how, spans, negat
             begin = min(s, here[2])
         count = np.int64(0)
         _put_run(count, start, s, first, path)
-        work.within[0, :] = -1
+        for w in range(work.within.shape[1]):
+            work.within[0, w] = -1
         while count >= 0:
             e, x = path[count, P_EDGE], path[count, P_NEXT]
             node = path[count, P_NODE]

@@ -7,12 +7,14 @@ below it. An *inner* kernel is lowered to LLVM's text and simplified, and its fi
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult, compile_result
+from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
@@ -25,6 +27,21 @@ _ENVIRONMENT = "_ZN08NumbaEnv"  # begins the names of the variables that hold wh
 
 class _Library(JITCodeLibrary):
     """Machine code of a kernel and all that it calls, optimised once."""
+
+    def finalize(self) -> None:
+        """Takes in all that is called, simplifies it, and makes machine code."""
+        require_global_compiler_lock()
+        self._codegen._check_llvm_bugs()
+        self._raise_if_finalized()
+        for other in below(self):
+            self._reload_init.update(other._reload_init)
+            self._final_module.link_in(_text(other), preserve=True)
+        for function in self._final_module.functions:
+            if function.linkage == llvm.Linkage.weak_odr:
+                function.linkage = "linkonce_odr"
+        self._optimize_final_module()
+        self._final_module.verify()
+        self._finalize_final_module()
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout  # the passes over the whole module simplify each function, too
@@ -56,11 +73,41 @@ class EntryLowering(NativeLowering):
 
 
 class _InnerLibrary(_Library):
-    """LLVM's text of a kernel and of those that it calls, of which no machine code is made."""
+    """LLVM's text of a kernel, of which no machine code is made. The texts of those that it calls stand beside it."""
+
+    def finalize(self) -> None:
+        """Simplifies the text. What is called is taken in by the entry alone, or it would be simplified at each level of calls."""
+        require_global_compiler_lock()
+        self._raise_if_finalized()
+        self._optimize_final_module()
+        self._final_module.verify()
+        self._finalize_final_module()
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
         self._finalized = True
+
+
+def _text(library: JITCodeLibrary) -> llvm.ModuleRef:
+    """A module for those that call what is in it. Unlike numba's it stays whole where nothing calls that yet."""
+    module = library._get_module_for_linking()
+    if any(f.linkage == llvm.Linkage.linkonce_odr for f in module.functions):
+        for function in module.functions:
+            if function.linkage == llvm.Linkage.linkonce_odr:
+                function.linkage = "weak_odr"
+    return module
+
+
+def below(library: JITCodeLibrary) -> list[JITCodeLibrary]:
+    """What a kernel calls, and what those inner kernels call."""
+    found: dict[JITCodeLibrary, None] = {}
+    todo = list(library._linking_libraries)
+    while todo:
+        other = todo.pop(0)
+        if other not in found:
+            found[other] = None
+            todo += other._linking_libraries if isinstance(other, _InnerLibrary) else ()
+    return list(found)
 
 
 class _Key:
@@ -90,22 +137,31 @@ class Inner(CPUDispatcher):
         self.overloads[tuple(cres.signature.args)] = cres
 
 
+@functools.cache
+def _read(codegen: Any, name: str, text: bytes) -> _InnerLibrary:
+    """A text that was kept; the same one where several files have it."""
+    library = _InnerLibrary(codegen, name)
+    library._final_module = llvm.parse_bitcode(text)
+    library._finalize_final_module()
+    return library
+
+
 class InnerImplementation(CompileResultCacheImpl):
     """Writes an inner kernel to a file, and reads it."""
 
     def reduce(self, cres: CompileResult) -> tuple:
         cres.library._ensure_finalized()
         cres.fndesc.typemap = cres.fndesc.calltypes = None  # they are not needed any more, and some cannot be written
-        text = cres.library._final_module.as_bitcode()
-        return cres.library.name, text, cres.fndesc, cres.environment, cres.signature, cres.reload_init
+        reload_init = list(set().union(*(library._reload_init for library in (cres.library, *below(cres.library)))) | set(cres.reload_init))
+        texts = [(library.name, _text(library).as_bitcode()) for library in (cres.library, *below(cres.library))]
+        return texts, cres.fndesc, cres.environment, cres.signature, reload_init
 
     def rebuild(self, target_context: Any, payload: tuple) -> CompileResult:
-        name, text, descriptor, environment, signature, reload_init = payload
+        texts, descriptor, environment, signature, reload_init = payload
         for initialise in reload_init:
             initialise()
-        library = _InnerLibrary(target_context.codegen(), name)
-        library._final_module = llvm.parse_bitcode(text)
-        library._finalize_final_module()
+        library, *called = (_read(target_context.codegen(), name, text) for name, text in texts)
+        library._linking_libraries = called
         return compile_result(
             typing_context=target_context.typing_context, target_context=target_context, entry_point=_Key(), library=library, signature=signature,
             objectmode=False, lifted=(), fndesc=descriptor, environment=environment, reload_init=reload_init,

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkcep.automaton.net import E_AT_START, E_TARGET, E_VAR
 from sparkcep.search.codes import ANY, NEXT
-from sparkcep.search.compiled import allocating, inlined
+from sparkcep.search.compiled import allocating, embedded, inlined
 
 # five of them exceed 10**46; 0 stands for floating point
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563)
@@ -26,6 +26,18 @@ def _plus(x, y, prime):
     if prime > 0 and z >= prime:
         z -= prime
     return z
+
+
+@embedded
+def _fill(vector, value):
+    for i in range(vector.shape[0]):
+        vector[i] = value
+
+
+@embedded
+def _copy(vector, other):
+    for i in range(vector.shape[0]):
+        vector[i] = other[i]
 
 
 @allocating
@@ -102,7 +114,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, back
                     suffix[i, i] = 1
                 for s in range(q - 1, begin - 1, -1):
                     # older[s] = begun at s, through the rows s + 1 .. q - 1; plus those begun later
-                    scratch[:] = 0
+                    _fill(scratch, zero)
                     _start(scratch, letters[s], s == low, first, edges, prime)
                     for j in range(nodes):
                         x = older[s + 1 - low, j] if s < q - 1 else zero
@@ -115,7 +127,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, back
                     # suffix = row s, then the rows behind it
                     turned = np.zeros((nodes, nodes), dtype=counts.dtype)
                     for i in range(nodes):
-                        scratch[:] = 0
+                        _fill(scratch, zero)
                         scratch[i] = 1
                         _apply(scratch, total, letters[s], strategy, first, edges, masks, blocks, prime)
                         for j in range(nodes):
@@ -126,13 +138,14 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, back
                                     if prime > 0:
                                         x %= prime
                             turned[i, j] = x
-                    suffix[:, :] = turned
+                    for i in range(nodes):
+                        _copy(suffix[i], turned[i])
                 middle = q - 1
-                newer[:] = 0
-                product[:, :] = 0
+                _fill(newer, zero)
                 for i in range(nodes):
+                    _fill(product[i], zero)
                     product[i, i] = 1
-            total[:] = newer
+            _copy(total, newer)
             if begin <= middle:
                 for j in range(nodes):
                     x = newer[j]
@@ -143,12 +156,12 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, back
                                 x %= prime
                     total[j] = x
         else:
-            total[:] = newer
+            _copy(total, newer)
         counts[q] = _completed(total, letter, q == low, q + 1 == high, first, edges, masks, accepts, prime, zero)
         if windowed and middle >= low:
             for i in range(nodes):
-                scratch[:] = product[i]
+                _copy(scratch, product[i])
                 _apply(scratch, product[i], letter, strategy, first, edges, masks, blocks, prime)
-        scratch[:] = newer
+        _copy(scratch, newer)
         _apply(scratch, newer, letter, strategy, first, edges, masks, blocks, prime)
         _start(newer, letter, q == low, first, edges, prime)

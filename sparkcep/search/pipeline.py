@@ -17,7 +17,7 @@ from numba.core import types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.typed_passes import NativeLowering
 
-from sparkcep.search import linking
+from sparkcep.search import linking, shortcuts
 
 log = logging.getLogger("sparkcep")
 
@@ -72,7 +72,7 @@ def plainly(dispatcher: Any, inner: Any) -> None:
 
 def _quietly(compile_for: Callable) -> Callable:
     def compiled(*args: Any) -> Any:
-        with few_collections():
+        with few_collections(), shortcuts.taken():
             return compile_for(*args)
 
     return compiled

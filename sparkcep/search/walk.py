@@ -468,7 +468,8 @@ def _from_row(
             return DONE, reported, True  # no match begins here
         _put_frame(depth, np.int64(0), s - 1, first, frames, state)
         if sides is not None:
-            work.since[0, :] = -1
+            for i in range(work.since.shape[1]):
+                work.since[0, i] = -1
     while True:
         node = frames[depth, F_NODE]
         e = frames[depth, F_EDGE]
@@ -1163,7 +1164,7 @@ def _sort(low, number, state, out):
         return
     source = events[low : low + n].copy()
     target = np.empty_like(source)
-    width = 1
+    width, fields = 1, source.shape[1]
     while width < n:
         for begin in range(0, n, 2 * width):
             i, middle = begin, min(begin + width, n)
@@ -1172,16 +1173,14 @@ def _sort(low, number, state, out):
                 second = i == middle or (
                     j < end and _before(source[j, E_LABELS], source[j, E_ROWS], source[i, E_LABELS], source[i, E_ROWS], out.rows, out.labels)
                 )
-                if second:
-                    target[k] = source[j]
-                    j += 1
-                else:
-                    target[k] = source[i]
-                    i += 1
+                for field in range(fields):
+                    target[k, field] = source[j if second else i, field]
+                j, i = (j + 1, i) if second else (j, i + 1)
         source, target = target, source
         width *= 2
     for i in range(n):
-        events[low + i] = source[i]
+        for field in range(fields):
+            events[low + i, field] = source[i, field]
         events[low + i, E_NUMBER] = number + i + 1
 
 
