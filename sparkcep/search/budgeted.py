@@ -787,7 +787,7 @@ def _begins(e, row, agents, net, looking, hinders, classes, runs, state):
         state[Q_AGENTS] = i + 1
 
 
-@embedded
+@kernel
 def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
     """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took,
     or -1 for an error. From the first row on at which candidates are left out, one check in SHARE of each row is saved for agents,
