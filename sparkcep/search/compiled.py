@@ -17,21 +17,18 @@ import functools
 import hashlib
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import llvmlite
 import numba
-import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.typing.typeof import Purpose, typeof
 
 from sparkcep import storage
-from sparkcep.search import interpreted, linking, old_kernels, pipeline, requests, shortcuts, signatures
+from sparkcep.search import interpreted, linking, old_kernels, pipeline, requests, shared, signatures
 from sparkcep.search.locks import Locks
+from sparkcep.search.sources import digest
 
 log = logging.getLogger("sparkcep")
 
@@ -41,46 +38,6 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 # -- names of folders and files -------------------------------------------------------------------------------
-
-
-@functools.cache
-def digest(module: str) -> str:
-    """What the kernels of a module are compiled from, as 16 hexadecimal digits."""
-    h = hashlib.sha256()
-    for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, Path(__file__).read_text("utf-8"), *(Path(m.__file__).read_text("utf-8") for m in (pipeline, linking, shortcuts))):
-        h.update(str(text).encode())
-    for part in sorted(_sources(module, {}).items()):
-        h.update(repr(part).encode())
-    return h.hexdigest()[:16]
-
-
-def _sources(name: str, found: dict[str, tuple[str, list[str]]]) -> dict[str, tuple[str, list[str]]]:
-    """Text and constants of a module and of those that its functions and types come from."""
-    if name in found or name == __name__:
-        return found
-    module = sys.modules[name]
-    constants = [f"{key}={_constant(value)!r}" for key, value in list(vars(module).items()) if not key.startswith("__") and value is not vars(module)]
-    found[name] = Path(module.__file__).read_text("utf-8"), sorted(constants)
-    for value in list(vars(module).values()):
-        other = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if isinstance(other, str) and other.partition(".")[0] == _PACKAGE:
-            _sources(other, found)
-    return found
-
-
-def _constant(value: Any, depth: int = 4) -> Any:
-    """A value that a kernel may have been compiled with, as something that reads the same in each process; None for what is
-    none."""
-    match value:
-        case bool() | int() | float() | str() | None:
-            return value
-        case np.ndarray() | np.generic():
-            return str(value.dtype), value.tolist()
-        case tuple() | list() if depth:
-            return [_constant(v, depth - 1) for v in value]
-        case dict() if depth:
-            return [(_constant(k, 0), _constant(v, depth - 1)) for k, v in value.items()]
-    return None
 
 
 def places() -> tuple[Path, ...]:
@@ -126,6 +83,10 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _InnerImplementation(linking.InnerImplementation):
+    _locator_classes = [_Locator]
+
+
+class _SharedImplementation(shared.SharedImplementation):
     _locator_classes = [_Locator]
 
 
@@ -297,6 +258,13 @@ class _InnerCache(_KernelCache):
     _file_name = "{}-inner"
 
 
+class _SharedCache(_KernelCache):
+    """The machine code that kernels call."""
+
+    _impl_class = _SharedImplementation
+    _file_name = "{}-shared"
+
+
 # -- calls from Python ----------------------------------------------------------------------------------------
 
 KEY = "SPARKCEP_INTERPRET"  # false: kernels are waited for; always: none is compiled, so that a debugger can step through them
@@ -351,13 +319,14 @@ def _kept(compiled: Any) -> Any:
     return compiled
 
 
-def _for_both(function: Callable, *, references: bool = False, embed: bool = False) -> Any:
+def _for_both(function: Callable, *, references: bool = False, embed: bool = False, share: bool = False) -> Any:
     """``function`` as an entry, which Python calls, with the inner kernel that kernels call. Both options are told always: numba
     gives a function the options of the one for which it is compiled where it has none of its own."""
     compiled = _kept(numba.njit(pipeline_class=pipeline.EntryPipeline, no_cfunc_wrapper=True, _nrt=references, forceinline=embed)(function))
     if hasattr(compiled, "py_func"):
-        inner = linking.Inner(function, targetoptions={**compiled.targetoptions, "no_cpython_wrapper": True}, pipeline_class=pipeline.InnerPipeline)
-        inner._cache = _InnerCache(function)
+        passes = pipeline.SharedPipeline if share else pipeline.InnerPipeline
+        inner = linking.Inner(function, targetoptions={**compiled.targetoptions, "no_cpython_wrapper": True}, pipeline_class=passes)
+        inner._cache = (_SharedCache if share else _InnerCache)(function)
         pipeline.plainly(compiled, inner)
     return compiled
 
@@ -375,6 +344,11 @@ def inlined(function: Callable) -> Callable:
 def embedded(function: Callable) -> Callable:
     """Compiles a function whose machine code becomes part of its callers': where passing the arguments costs more than the work."""
     return _for_both(function, embed=True)
+
+
+def standing_apart(function: Callable) -> Callable:
+    """Compiles a large function, whose machine code all callers have in common."""
+    return _for_both(function, share=True)
 
 
 def allocating(function: Callable) -> Callable:

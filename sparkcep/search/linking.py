@@ -25,7 +25,7 @@ _ENVIRONMENT = "_ZN08NumbaEnv"  # begins the names of the variables that hold wh
 # -- entries ----------------------------------------------------------------------------------------------------
 
 
-class _Library(JITCodeLibrary):
+class Library(JITCodeLibrary):
     """Machine code of a kernel and all that it calls, optimised once."""
 
     def finalize(self) -> None:
@@ -59,20 +59,25 @@ class EntryLowering(NativeLowering):
     _name = "entry_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = Library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()  # so that it can be kept in a file
         done = super().run_pass(state)
-        for variable in state.library._final_module.global_variables:  # an inner kernel's is set by nobody else
-            environment = lookup_environment(variable.name) if variable.name.startswith(_ENVIRONMENT) else None
-            if environment is not None:
-                state.library.codegen.set_env(variable.name, environment)
+        set_environments(state.library)
         return done
+
+
+def set_environments(library: Library) -> None:
+    """Sets the variables of what was taken in, which nobody else sets."""
+    for variable in library._final_module.global_variables:
+        environment = lookup_environment(variable.name) if variable.name.startswith(_ENVIRONMENT) else None
+        if environment is not None:
+            library.codegen.set_env(variable.name, environment)
 
 
 # -- inner kernels ----------------------------------------------------------------------------------------------
 
 
-class _InnerLibrary(_Library):
+class InnerLibrary(Library):
     """LLVM's text of a kernel, of which no machine code is made. The texts of those that it calls stand beside it."""
 
     def finalize(self) -> None:
@@ -106,11 +111,11 @@ def below(library: JITCodeLibrary) -> list[JITCodeLibrary]:
         other = todo.pop(0)
         if other not in found:
             found[other] = None
-            todo += other._linking_libraries if isinstance(other, _InnerLibrary) else ()
+            todo += other._linking_libraries if isinstance(other, InnerLibrary) else ()
     return list(found)
 
 
-class _Key:
+class Key:
     """Names an inner kernel where numba has the function that Python could call."""
 
 
@@ -121,10 +126,10 @@ class InnerLowering(NativeLowering):
     _name = "inner_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         done = super().run_pass(state)
-        state["cr"] = state["cr"]._replace(cfunc=_Key())
+        state["cr"] = state["cr"]._replace(cfunc=Key())
         state.targetctx.insert_user_function(state["cr"].cfunc, state["cr"].fndesc, [state.library])
         state.reload_init.extend(state.library._reload_init)
         return done
@@ -138,10 +143,10 @@ class Inner(CPUDispatcher):
 
 
 @functools.cache
-def _read(codegen: Any, name: str, text: bytes) -> _InnerLibrary:
+def _read(codegen: Any, name: str, text: bytes) -> InnerLibrary:
     """A text that was kept; the same one where several files have it."""
-    library = _InnerLibrary(codegen, name)
-    library._final_module = llvm.parse_bitcode(text)
+    library = InnerLibrary(codegen, name)
+    library._final_module = library._shared_module = llvm.parse_bitcode(text)
     library._finalize_final_module()
     return library
 
@@ -163,6 +168,6 @@ class InnerImplementation(CompileResultCacheImpl):
         library, *called = (_read(target_context.codegen(), name, text) for name, text in texts)
         library._linking_libraries = called
         return compile_result(
-            typing_context=target_context.typing_context, target_context=target_context, entry_point=_Key(), library=library, signature=signature,
+            typing_context=target_context.typing_context, target_context=target_context, entry_point=Key(), library=library, signature=signature,
             objectmode=False, lifted=(), fndesc=descriptor, environment=environment, reload_init=reload_init,
         )  # fmt: skip

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from sparkcep.columns.bytecode import OP, SLOT
-from sparkcep.search.compiled import inlined, kernel
+from sparkcep.search.compiled import inlined, kernel, standing_apart
 from sparkcep.search.decimals import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
@@ -208,7 +208,7 @@ def _rescale(x, digits, mode):
     return -whole if negative else whole
 
 
-@kernel
+@standing_apart
 def scan(
     mode, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
     labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,

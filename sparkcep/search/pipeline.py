@@ -17,7 +17,7 @@ from numba.core import types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.typed_passes import NativeLowering
 
-from sparkcep.search import linking, shortcuts
+from sparkcep.search import linking, shared, shortcuts
 
 log = logging.getLogger("sparkcep")
 
@@ -56,6 +56,12 @@ class InnerPipeline(_Pipeline):
     lowering = linking.InnerLowering
 
 
+class SharedPipeline(_Pipeline):
+    """The passes for a function that kernels call where its machine code is."""
+
+    lowering = shared.SharedLowering
+
+
 def plainly(dispatcher: Any, inner: Any) -> None:
     """Lets kernels that call ``dispatcher`` call ``inner`` for plain types, and compiles both with few looks for garbage."""
     template = inner.get_call_template
@@ -65,7 +71,7 @@ def plainly(dispatcher: Any, inner: Any) -> None:
         _ready(dispatcher)
         return found
 
-    dispatcher.get_call_template, dispatcher.get_overload = plain, inner.get_overload
+    dispatcher.get_call_template, dispatcher.get_overload, dispatcher.inner = plain, inner.get_overload, inner
     for compiler in (dispatcher._compiler, inner._compiler):
         compiler.compile = _quietly(compiler.compile)
 
