@@ -62,7 +62,7 @@ HIDDEN = {
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.
-COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.search.compiled.{n}" for n in ("kernel", "inlined", "embedded", "allocating"))}
+COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.search.compiled.{n}" for n in ("kernel", "inlined", "embedded", "allocating", "standing_apart"))}
 KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep", "typing"}
 
 # A program crosses processes as JSON and arrays.
@@ -319,7 +319,7 @@ def test_a_long_line_of_prose_is_found():
 MOST_LINES, MOST_PARAMETERS = 150, 12
 # docs/adr/0003 says why the interpreter of conditions and the exact search are one function each; plot is called with names
 LONG, WIDE = {"scan", "match_partitions"}, {"plot"}
-KERNELS = {"kernel", "inlined", "embedded", "allocating"}  # decorators: numba's functions take arrays one by one
+KERNELS = {"kernel", "inlined", "embedded", "allocating", "standing_apart"}  # decorators: numba's functions take arrays one by one
 
 
 def too_large(source: str) -> Iterator[str]:

@@ -46,7 +46,7 @@ def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
     search = folder / "sparkcep" / "search"
     search.mkdir(parents=True)
-    for name in ("storage.py", "background.py", *(f"search/{n}.py" for n in ("compiled", "linking", "old_kernels", "pipeline", "locks", "interpreted", "requests", "signatures"))):
+    for name in ("storage.py", "background.py", *(f"search/{n}.py" for n in ("compiled", "linking", "old_kernels", "pipeline", "locks", "interpreted", "requests", "shared", "shortcuts", "signatures", "sources"))):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
     for path, text in {"../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
         (search / f"{path}.py").write_text(text)
@@ -86,6 +86,24 @@ def test_kernels_are_kept_by_content(tmp_path):
 
 def kernel_files(kept: Path) -> list[Path]:
     return sorted(kept.rglob("*.nbc"))
+
+
+APART = CALLED.replace("kernel", "standing_apart")
+
+
+def test_a_kernel_that_others_call_where_it_is(tmp_path):
+    """Its machine code is a file of its own, which is loaded, or compiled again, before what calls it."""
+    kept = tmp_path / "kept"
+    together = [start(package(tmp_path / f"p{i}", APART), kept) for i in range(2)]
+    assert sorted(values for values, _ in map(answer, together)) == [[42, 0], [42, 1]]
+    (apart,) = kept.rglob("*-shared*")
+    assert answer(start(package(tmp_path / "later", APART), kept)) == ([42, 0], 0)
+    for damage in (lambda: apart.unlink(), lambda: apart.write_bytes(apart.read_bytes()[:-100])):
+        damage()
+        assert answer(start(tmp_path / "later", kept)) == ([42, 0], 1)  # the entry is loaded, and what it calls compiled
+        assert answer(start(tmp_path / "later", kept)) == ([42, 0], 0)
+    assert answer(start(package(tmp_path / "other", APART.replace("2 * x", "4 * x")), kept)) == ([84, 1], 1)
+    assert answer(start(tmp_path / "later", kept, "7.5")) == ([45, 1], 1)
 
 
 @pytest.mark.further  # a process for each damage, twice
