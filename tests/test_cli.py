@@ -126,7 +126,7 @@ def test_a_failure_at_run_time_is_told_once_and_alone():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("kind", "expected"), [("csv", "day,n\n3,2\n"), ("jsonl", '{"day":3,"n":2}\n')])
+@pytest.mark.parametrize(("kind", "expected"), [("csv", "day,n\n3,2\n"), pytest.param("jsonl", '{"day":3,"n":2}\n', marks=pytest.mark.slow)])
 def test_rows_for_other_programs_are_all_of_standard_output(kind, expected, tmp_path):
     (tmp_path / "t.csv").write_text("day,price\n1,12\n2,17\n3,18\n4,11\n")
     statement = CLAUSE.replace("MEASURES", "MEASURES LAST(day) AS day,")

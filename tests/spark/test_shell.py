@@ -220,6 +220,7 @@ def test_a_killed_shell_takes_its_helper_along(shell):
     assert wait_until_gone(helper)
 
 
+@pytest.mark.slow  # further starts of the same road
 class TestALaterShell:
     """Reads the views that the first one made. In order: the one before must have let go of the metastore."""
 
@@ -235,7 +236,6 @@ class TestALaterShell:
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, "a\t15\nb\t25\n15\n"), done.stderr
 
-    @pytest.mark.slow  # one more start of the same road
     def test_one_statement(self, folder):
         done = subprocess.run(
             [*SPARKCEP, "spark-sql", *SMALL, "-e", f"SELECT * FROM by_hand ORDER BY sym; SELECT * FROM quotes {BAD}"],
