@@ -147,7 +147,19 @@ def _of_a_skip(cursor: Cursor, said: str) -> Slip | None:
     if said.startswith("expected LAST in ... LAST ROW") and token.kind in (WORD, QUOTED):
         instead = "TO NEXT ROW for the second row of the match" if _is(token, "FIRST", "NEXT") else f"TO LAST {token.text} for the last row of a variable"
         return Span(before(cursor).start, token.end), f"write PAST LAST ROW, or {instead}"
+    if said.startswith("expected ROW in ... LAST ROW"):
+        of = f"; to the last row of a variable leads TO LAST {token.text}" if token.kind in (WORD, QUOTED) and not _is(token, *HEADS, *PARTS, "ROWS") else ""
+        return Span(before(cursor, 2).start, token.end if of else before(cursor).end), f"write PAST LAST ROW{of}"
+    if said.startswith("expected SKIP in ... MATCH SKIP") and _is(token, "NO") and _is(cursor.peek(), "SKIP"):
+        return Span(token.start, cursor.peek().end), "the next match may begin with the second row of this one where SKIP TO NEXT ROW is written"
+    if said.startswith("expected TO or PAST LAST ROW") and token.kind == NUMBER:
+        return span_of(token), _NO_COUNT
+    if whole_clause(said) and token.kind == NUMBER and _is(before(cursor), "ROW") and _is(before(cursor, 2), "TO"):
+        return Span(before(cursor).start, token.end), _NO_COUNT
     return None
+
+
+_NO_COUNT = "the search goes on at the second row of the match (TO NEXT ROW), at a row of a variable (TO FIRST A, TO LAST A) or behind the match (PAST LAST ROW), and at no other by its number"
 
 
 def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:

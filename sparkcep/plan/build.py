@@ -371,6 +371,10 @@ def _sizing(draft: Draft, calls: list[Expr]) -> Draft:
     return draft
 
 
+_TO_A_ROW = "; write PAST LAST ROW for behind the match, TO NEXT ROW for its second row, or TO FIRST or TO LAST and a variable"
+_INSTEAD = {"NEXT": "; write TO NEXT ROW"} | dict.fromkeys(("ROW", "FIRST", "LAST", "END", "MATCH"), _TO_A_ROW)  # what others write
+
+
 def skip(draft: Draft) -> Draft:
     """Says where the search goes on behind a match."""
     written = draft.clause.skip
@@ -382,7 +386,7 @@ def skip(draft: Draft) -> Draft:
     if mask is None:
         raise draft.error(
             written.span, "UNKNOWN_VARIABLE",
-            f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name" + ("; write TO NEXT ROW" if written.target.upper() == "NEXT" else draft.scope.offered(written.target)),
+            f"AFTER MATCH SKIP TO {written.target}: no row pattern variable or subset has this name{_INSTEAD.get(written.target.upper()) or draft.scope.offered(written.target)}",
         )
     return draft.with_(skip=Skip(written.mode, mask, Place(*position(draft.clause.text, written.span.start), written.span.of(draft.clause.text)[:40])))
 
