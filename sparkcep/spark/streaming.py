@@ -74,6 +74,11 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         if nested or " collate " in kind:
             instead = "order by its parts" if nested else f"take lower({item.name}), or {item.name} COLLATE UTF8_BINARY"
             raise _wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED)
+    if asked.get("unbounded"):
+        raise _wrong(
+            plan, f"the join of streams below the clause ({asked['unbounded'][0]}) does not say how far apart the times of rows may be that it joins, so that its rows wait for ever; bound them both "
+            "ways, as ON ... AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 10 SECONDS, where both have a watermark",
+        )
     if asked["stateful"]:
         raise _wrong(plan, _CHAINED.format(f"what keeps a state itself ({asked['stateful'][0]})"), UNSUPPORTED)
     if not asked["on"]:

@@ -55,6 +55,14 @@ STATEMENTS = {
     "non-overlapping": "SELECT symbol, x, y FROM (SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z AFTER MATCH SKIP PAST LAST ROW "
     "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) WINDOW INTERVAL '9' SECONDS DEFINE A AS price < 3, B AS price > 5, C AS price < B.price)) MATCH_RECOGNIZE ("
     "PARTITION BY symbol ORDER BY a MEASURES FIRST(a) AS x, LAST(z) AS y PATTERN (P Q))",
+    "over a join": "SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price, r.price AS other FROM {t} l JOIN {t} r ON l.symbol = r.symbol AND r.n % 3 = 0 "
+    "AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 1 SECOND) MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n, other, price MEASURES FIRST(ts) AS a, LAST(ts) AS z, "
+    "sum(other) AS s PATTERN (A B+) WINDOW INTERVAL '6' SECONDS DEFINE B AS other > PREV(other))",
+    "over an outer join": "SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price, r.price AS other FROM {t} l LEFT JOIN {t} r ON l.symbol = r.symbol AND r.n % 3 = 0 "
+    "AND r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 1 SECOND) MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n, other, price MEASURES FIRST(ts) AS a, LAST(ts) AS z, "
+    "count(*) AS c PATTERN (A B+) WINDOW INTERVAL '6' SECONDS DEFINE B AS other IS NULL)",
+    "over a join by the other time": "SELECT * FROM (SELECT l.symbol, r.ts AS at, l.n, r.n AS m, r.price FROM {t} l JOIN {t} r ON l.n % 2 = 0 AND r.n % 3 = 0 AND l.ts = r.ts) "
+    "MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY at, n, m, price MEASURES FIRST(at) AS a, LAST(at) AS z, count(*) AS c PATTERN (A B+) WINDOW INTERVAL '6' SECONDS DEFINE B AS price > PREV(price))",
     "over arcs of a table": "SELECT * FROM (SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, LAST(ts) AS z "
     "AUTOMATON (STATE up IGNORE WHEN price < 6, q2 FINAL ARC low(k INT) FROM q0 TO up WHEN price < k ARC high(k INT) FROM up TO q2 WHEN price >= k "
     "ARCS FROM (SELECT arc, max(k) AS k FROM VALUES ('low', 2), ('low', 3), ('high', 7) AS v(arc, k) GROUP BY arc)) WINDOW INTERVAL '8' SECONDS)) "

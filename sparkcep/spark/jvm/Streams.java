@@ -11,9 +11,11 @@ import java.util.List;
 import java.util.Set;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
@@ -217,8 +219,7 @@ final class Streams {
     ArrayNode types = request.putArray("types");
     CollectionConverters.asJava(order).forEach(by -> types.add(by.child().dataType().catalogString()));
     ArrayNode columns = request.putArray("watermarks");
-    ArrayNode stateful = request.putArray("stateful");
-    collect(rows, columns, stateful);
+    collect(rows, columns, request.putArray("stateful"), request.putArray("unbounded"));
     ArrayNode streamed = request.putArray("streamed");
     for (int i = 0; i < beside.tables().size(); i++) {
       if (beside.tables().get(i).isStreaming()) {
@@ -255,19 +256,43 @@ final class Streams {
         .findFirst().orElse("");
   }
 
-  /** The columns of watermarks below, and the nodes that keep a state over which a clause does not stand. */
-  private static void collect(LogicalPlan rows, ArrayNode columns, ArrayNode stateful) {
+  /**
+   * The columns of watermarks below, the nodes that keep a state over which a clause does not stand, and joins over which it would
+   * wait for ever.
+   */
+  private static void collect(LogicalPlan rows, ArrayNode columns, ArrayNode stateful, ArrayNode unbounded) {
     if (rows instanceof EventTimeWatermark watermark) {
       columns.add(watermark.eventTime().name());
-    } else if (keepsState(rows) && !PASSING.contains(rows.nodeName())) {
+    } else if (joins(rows) && !isBounded((Join) rows)) {
+      unbounded.add(((Join) rows).joinType().sql());
+    } else if (keepsState(rows) && !joins(rows) && !PASSING.contains(rows.nodeName())) {
       stateful.add(rows.nodeName());
     }
-    CollectionConverters.asJava(rows.children()).forEach(child -> collect(child, columns, stateful));
+    CollectionConverters.asJava(rows.children()).forEach(child -> collect(child, columns, stateful, unbounded));
+  }
+
+  /**
+   * Whether a join says of either side how long a row of it waits for one of the other, so that neither's times come to be behind
+   * the watermark of its rows.
+   */
+  private static boolean isBounded(Join join) {
+    return StreamingJoinHelper.isWatermarkInJoinKeys(join) || (isBounded(join.left(), join.right(), join) && isBounded(join.right(), join.left(), join));
+  }
+
+  private static boolean isBounded(LogicalPlan side, LogicalPlan other, Join join) {
+    List<Expression> times = new ArrayList<>();
+    CollectionConverters.asJava(other.output()).stream().filter(Streams::isMarked).forEach(times::add);
+    AttributeSet marked = AttributeSet.apply(CollectionConverters.asScala(times));
+    return StreamingJoinHelper.getStateValueWatermark(side.outputSet(), marked, join.condition(), Option.apply((Object) 1_000_000L)).isDefined();
+  }
+
+  /** Whether a node joins streams. */
+  private static boolean joins(LogicalPlan node) {
+    return node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
   }
 
   private static boolean keepsState(LogicalPlan node) {
-    boolean joins = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
-    return joins || node instanceof StreamInput || (node.isStreaming() && STATEFUL.contains(node.nodeName()));
+    return joins(node) || node instanceof StreamInput || (node.isStreaming() && STATEFUL.contains(node.nodeName()));
   }
 
   /** What the rewriter computes of a row, but for the columns {@code beside}: each column's text without the names of tables. */
