@@ -45,8 +45,13 @@ class Open:
     @staticmethod
     def of(rows: np.ndarray) -> Open:
         """Partitions that are searched from their first row on."""
-        none = np.zeros(len(rows), dtype=np.int64)
-        return Open(rows, none, none, none, none, _NO_MARKS)
+        return Open.behind(np.zeros(len(rows), dtype=np.int64), rows)
+
+    @staticmethod
+    def behind(dropped: np.ndarray, rows: np.ndarray) -> Open:
+        """Partitions that are searched from their first ``rows`` on, before which so many are gone."""
+        none = np.zeros(len(dropped), dtype=np.int64)
+        return Open(rows, none, none, none, dropped, _NO_MARKS)
 
     def gone(self, parts: int) -> np.ndarray:
         """int64: how many rows of each partition of a buffer came before it."""
@@ -142,8 +147,16 @@ class Matches(Round):
 
     def rounds(self) -> Iterator[Found]:
         """What it finds; under TOP only what may be among the best."""
-        found, ranking = super().rounds(), self.task.plan.ranking
-        return Kept(self.task, self.chunk, self.data.rows.letters).of(found) if ranking is not None and ranking.top else found
+        return self.best(self.every())
+
+    def every(self) -> Iterator[Found]:
+        """All that it finds; what is given stands until more is asked for."""
+        return super().rounds()
+
+    def best(self, rounds: Iterator[Found]) -> Iterator[Found]:
+        """Of what was found, under TOP only what may be among the best."""
+        ranking = self.task.plan.ranking
+        return Kept(self.task, self.chunk, self.data.rows.letters).of(rounds) if ranking is not None and ranking.top else rounds
 
     def grow(self) -> None:
         raise AssertionError("it has all the room it needs")
@@ -184,6 +197,10 @@ class Streaming:
 
     def __init__(self, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
         self.search, self.report, self.begin = search, report, NOTHING_OPEN
+
+    def behind(self, chunk: Chunk) -> Open:
+        """What is known of partitions of which some of the first rows are gone, and all others are there."""
+        return Open.behind(chunk.positions[chunk.offsets[:-1]], np.diff(chunk.offsets))
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those that a later attempt may look at."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkcep.automaton import strategy as s
 from sparkcep.automaton.strategy import placed_strategy
-from sparkcep.automaton.streams import check_table
+from sparkcep.automaton.streams import check_table, ranks_in_turn
 from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
 from sparkcep.columns.registers import compile_automaton
@@ -35,6 +35,7 @@ from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
 from sparkcep.engine.ended_windows import EndedTables, EndedWindows
 from sparkcep.engine.found import Found
+from sparkcep.engine.in_turn import WindowsInTurn
 from sparkcep.engine.joined import Sequences
 from sparkcep.engine.last_rows import ByLastRow
 from sparkcep.engine.lifetimes import check_lifetimes
@@ -186,6 +187,8 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
         return Computations(task, MatchTables(task))
     if endless and ranking is not None and ranking.top:
         by_window = EndedTables(task)
+        if ranks_in_turn(task.plan):
+            return WindowsInTurn(task, Walk(task), by_window)
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
     if endless and strategy.search == s.BUDGETED:
         return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
@@ -230,9 +233,11 @@ def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
 
 
 def _whole_answer(passage: Passage) -> Callable[[Chunk], Iterator[pa.Table]]:
-    """What makes the output of whole partitions."""
+    """What makes the output of whole partitions, of which the first rows may be gone."""
     if isinstance(passage, Whole):
         return passage.answer
+    if isinstance(passage, (Streaming, Proxies)):
+        return lambda chunk: passage.over(chunk, passage.behind(chunk))
     return lambda chunk: passage.over(chunk, passage.begin)
 
 

@@ -116,6 +116,11 @@ class Proxies:
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
         self.neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in task.plan.leaves)
 
+    def behind(self, chunk: Chunk) -> Open:
+        """What is known of partitions of which some of the first rows are gone, and all others are there."""
+        none = np.zeros(chunk.parts, dtype=np.int64)
+        return Open(none, none, chunk.positions[chunk.offsets[:-1]], none, none)
+
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those that are looked at again."""
         work = _Pass(self, chunk, open)
