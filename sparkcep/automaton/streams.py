@@ -51,10 +51,10 @@ def check_stream(plan: Plan) -> None:
     strategy = placed_strategy(plan)
     if strategy.search == BUDGETED:
         _check_budget(plan, strategy)
-    if strategy.question in _QUESTIONS:
-        _check_last_rows(plan, strategy)
     if plan.ranking is not None and plan.ranking.top:
         _check_top(plan, strategy)
+    elif strategy.question in _QUESTIONS:
+        _check_last_rows(plan, strategy)
     window = window_of(plan)
     if plan.idle:
         _check_idle(plan)
@@ -148,7 +148,7 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
 def ranks_late(plan: Plan, strategy: Strategy) -> bool:
     """Whether TOP k ranks a sliding window only when the WINDOWs of all its rows have ended: matches are found one behind the
     other, or a negation looks at rows behind them."""
-    return ranks_in_turn(plan) or _negates_behind(strategy)
+    return ranks_in_turn(plan) or strategy.automaton.negates_behind
 
 
 def ranks_in_turn(plan: Plan) -> bool:
@@ -158,20 +158,9 @@ def ranks_in_turn(plan: Plan) -> bool:
 
 
 def sees_before(strategy: Strategy) -> bool:
-    """Whether a negation may look at rows before a match, as far as those of WINDOW."""
+    """Whether a negation may look at rows before a match, as far as those of WINDOW. A side of a conjunction may begin at any row."""
     net = strategy.automaton
-    return net.negates and (_negates_beside(strategy) or bool(net.edges[: net.first[1], E_NOT].any()))
-
-
-def _negates_behind(strategy: Strategy) -> bool:
-    """Whether a negation may look at rows behind a match."""
-    net = strategy.automaton
-    return net.negates and (_negates_beside(strategy) or bool(net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any()))
-
-
-def _negates_beside(strategy: Strategy) -> bool:
-    """Whether a negation stands beside a conjunction, so that its place among the rows of the match is that of a side."""
-    return strategy.conjoined or len(strategy.automaton.checks) > 0
+    return net.negates and (strategy.conjoined or bool(net.edges[: net.first[1], E_NOT].any()))
 
 
 def _numbers_asked(plan: Plan) -> bool:

@@ -71,7 +71,7 @@ class WindowsInTurn(SlidingWindows):
         if len(due):
             part = parts_of(chunk, due, open=True)
             moved = chunk.offsets[due] - part.offsets[:-1]
-            known = replace(Open.behind(open.gone(chunk.parts)[due], np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
+            known = replace(Open.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
             matches = self.search.over(part, known)
             found = self._held(matches.best(passed.noted(matches.every())), part)
             stand[due] = np.where(part.going, matches.opens[:, codes.O_START] + moved, high[due])

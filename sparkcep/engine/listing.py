@@ -45,13 +45,8 @@ class Open:
     @staticmethod
     def of(rows: np.ndarray) -> Open:
         """Partitions that are searched from their first row on."""
-        return Open.behind(np.zeros(len(rows), dtype=np.int64), rows)
-
-    @staticmethod
-    def behind(dropped: np.ndarray, rows: np.ndarray) -> Open:
-        """Partitions that are searched from their first ``rows`` on, before which so many are gone."""
-        none = np.zeros(len(dropped), dtype=np.int64)
-        return Open(rows, none, none, none, dropped, _NO_MARKS)
+        none = np.zeros(len(rows), dtype=np.int64)
+        return Open(rows, none, none, none, none, _NO_MARKS)
 
     def gone(self, parts: int) -> np.ndarray:
         """int64: how many rows of each partition of a buffer came before it."""
@@ -68,7 +63,7 @@ class Open:
         out[:count, codes.O_START] += self.start
         out[:count, codes.O_COVERED] += self.covered
         out[:count, codes.O_NUMBER] = self.number
-        out[:count, codes.O_CUT] = self.dropped > 0
+        out[:, codes.O_CUT] = chunk.cut
         out[:, codes.O_GOING] = chunk.going
         out[:, codes.O_CLOSED] = chunk.offsets[:-1] if chunk.closed is None else chunk.closed
         return out
@@ -197,10 +192,6 @@ class Streaming:
 
     def __init__(self, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
         self.search, self.report, self.begin = search, report, NOTHING_OPEN
-
-    def behind(self, chunk: Chunk) -> Open:
-        """What is known of partitions of which some of the first rows are gone, and all others are there."""
-        return Open.behind(chunk.positions[chunk.offsets[:-1]], np.diff(chunk.offsets))
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those that a later attempt may look at."""

@@ -233,11 +233,9 @@ def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
 
 
 def _whole_answer(passage: Passage) -> Callable[[Chunk], Iterator[pa.Table]]:
-    """What makes the output of whole partitions, of which the first rows may be gone."""
+    """What makes the output of whole partitions."""
     if isinstance(passage, Whole):
         return passage.answer
-    if isinstance(passage, (Streaming, Proxies)):
-        return lambda chunk: passage.over(chunk, passage.behind(chunk))
     return lambda chunk: passage.over(chunk, passage.begin)
 
 

@@ -97,7 +97,8 @@ class Open:
         out[:, codes.O_START] = chunk.offsets[:-1]
         out[:count, codes.O_START] += self.known
         out[:count, codes.O_NUMBER] = self.number
-        out[:count, codes.O_CUT] = self.next > 0
+        out[:, codes.O_CUT] = chunk.cut
+        out[:count, codes.O_CUT] |= self.next > 0
         out[:, codes.O_GOING] = chunk.going
         return out
 
@@ -115,11 +116,6 @@ class Proxies:
         self.ahead = max(task.ahead, int((self.net.accept != self.net.accept_end).any()))
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
         self.neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in task.plan.leaves)
-
-    def behind(self, chunk: Chunk) -> Open:
-        """What is known of partitions of which some of the first rows are gone, and all others are there."""
-        none = np.zeros(chunk.parts, dtype=np.int64)
-        return Open(none, none, chunk.positions[chunk.offsets[:-1]], none, none)
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those that are looked at again."""
