@@ -213,9 +213,10 @@ def kept(plan: Plan) -> list[str]:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
     elif ranks:
         before = ", and of such a time before them" if strategy.question in (CHEAPEST, BY_COST) or sees_before(strategy) else ""
-        late = ", nor those that begin with their rows" if ranks_late(plan, strategy) else ""
-        further = f", and of those that wait for {ahead} further rows of the key" if ahead else ""
-        lines.append(f"rows of the windows that have not ended{late}{further}{before}")
+        late = ranks_late(plan, strategy)
+        waits = ", or hold a row whose WINDOW has not" if late else ""
+        further = f", or behind {'whose WINDOW' if late else 'which'} not {ahead} {'row of the key has' if ahead == 1 else 'rows of the key have'} come" if ahead else ""
+        lines.append(f"rows of the windows that have not ended{waits}{further}{before}")
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
