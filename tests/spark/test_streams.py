@@ -154,6 +154,54 @@ def behind(row) -> bool:
     return any(isinstance(value, datetime.datetime) and value >= limit for value in row)
 
 
+WAITING = {  # clauses of sliding windows that may wait behind their ends, with what is selected of them
+    "first": ("symbol, z, k, x", "", "LAST(ts) AS z, MATCH_RANK() AS k, WINDOW_START() AS s, sum(price) AS x EVENT SELECTION SKIP TILL NEXT MATCH FIRST MATCH PATTERN (A B+ C)", "A AS price < 4, B AS price >= PREV(price), C AS price > 5"),
+    "alone": ("NULL, s, NULL, NULL", "", "WINDOW_START() AS s EVENT SELECTION STRICT CONTIGUITY FIRST MATCH PATTERN (A B*)", "B AS price >= PREV(price)"),
+    "of a key": ("symbol, z, NULL, NULL", "WHERE symbol <> 'k1'", "LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH PATTERN (~N A B ~M)", "N AS price = 0, A AS price > 3, M AS price = 9"),
+    "ahead": ("symbol, z, NULL, x", "", "LAST(ts) AS z, NEXT(LAST(price)) AS x EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", "A AS price > 6, B AS price <> NEXT(price)"),
+    "anchor": ("symbol, z, NULL, NULL", "", "LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH PATTERN (^ A B)", "A AS price >= 0"),
+    "number": ("symbol, z, NULL, NULL", "", "LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH PATTERN (A B)", "A AS MATCH_NUMBER() % 3 < 2"),
+}
+
+
+def waiting(name: str, table: str, *, rows: str = "", overall: str = "") -> str:
+    """A statement of four columns of one of these clauses."""
+    columns, where, clause, define = WAITING[name]
+    measures, _, rest = clause.partition(" EVENT")
+    sliding = f"WINDOW INTERVAL '6' SECONDS SLIDE INTERVAL '4' SECONDS PREF MAX (sum(price)) TOP 2{overall}"
+    return f"SELECT {columns} FROM {table} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES {measures}{rows} EVENT{rest} {sliding} DEFINE {define}) {where}"
+
+
+def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path):
+    """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys together,
+    all rows of the matches, and how many they are."""
+    union = " UNION ALL ".join(f"SELECT '{name}' AS name, * FROM ({waiting(name, '{t}')})" for name in WAITING)
+    whole = waiting("first", "{t}", rows=" ALL ROWS PER MATCH", overall=" OVERALL").replace("symbol, z, k, x", "*")
+    texts = {"union": union, "whole": whole, "count": f"SELECT count(*) AS c FROM ({waiting('first', '{t}')})"}
+    source, rows, rng = tmp_path / "in", rows_of(21, 250), random.Random(21)
+    source.mkdir()
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    for number, piece in enumerate([*pieces(rows, rng, 3), closing(sorted({(row["symbol"], None) for row in rows}, key=str))]):
+        put(source, number, piece)
+        if number in (1, 3):  # the queries are begun, and go on from their checkpoints
+            for name in ("union", "whole"):
+                ran(spark.sql(texts[name].format(t="ticks_stream")), tmp_path, name)
+    counted = spark.sql(texts["count"].format(t="ticks_stream")).writeStream.outputMode("complete").format("memory").queryName("counted_windows")
+    counted.trigger(availableNow=True).start().awaitTermination()
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    for name in ("union", "whole"):
+        wanted = [row for row in spark.sql(texts[name].format(t="ticks_table")).collect() if not behind(row)]
+        got = [row for row in spark.read.parquet(str(tmp_path / name)).collect() if not behind(row)]
+        assert sorted(map(str, got)) == sorted(map(str, wanted)) and len(wanted) > 20, name
+        assert name == "whole" or {row.name for row in wanted} == set(WAITING)
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        table = [row for row in spark.sql(texts["union"].format(t="ticks_table")).collect() if row.name == "first" and not behind(row)]
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert spark.table("counted_windows").collect()[0].c == len(table)
+
+
 def test_a_restart_goes_on_and_late_rows_are_counted(spark, tmp_path):
     source = tmp_path / "in"
     source.mkdir()
