@@ -26,6 +26,7 @@ from sparkcep.automaton.chained import passed
 from sparkcep.automaton.strategy import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, strategy_of
 from sparkcep.automaton.streams import _reach, check_stream, kept, ranks_late
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted
 from sparkcep.errors import ClauseError, MatchRuntimeError
@@ -227,6 +228,36 @@ def test_a_negation_before_a_match_looks_at_rows_of_windows_that_were_told(repor
     assert found == told and states == [b""]
 
 
+@pytest.mark.parametrize("score", ["A.v % (B.v + 1)", "A.v + B.v"])
+def test_more_matches_in_turn_than_a_search_gives_at_once(score):
+    """Of a score that the engine does not know all matches of a window are held until it is known how far the search came."""
+    rng = random.Random(score)
+    plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (A B) WINDOW INTERVAL '5000' MICROSECONDS SLIDE INTERVAL '4000' MICROSECONDS PREF MAX ({score}) TOP 3 DEFINE A AS v > 0")
+    table = timed(plan, {0: [{"id": i, "v": rng.randint(0, 4), "w": 0, "s": None} for i in range(1, 8000)]})
+    whole, states, told = best(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool))), [b""], []
+    stream = stream_over(plan, table, Limits(max_state_bytes=300_000))  # so few that the search writes over what it gave
+    for watermark, rows in ((2500, table.slice(0, 2600)), (7999, table.slice(2600)), (20_000, table.slice(0, 0))):
+        tables, kept = drained(stream.advance(rows, np.zeros(rows.num_rows, dtype=np.int64), states, watermark))
+        states, told = kept.states, told + tables
+    assert best(plan, pa.concat_tables(told)) == whole and len(whole) == 3 and states == [b""]
+    assert sum(part.num_rows for part in told) > 1024 or score == "A.v + B.v"
+
+
+@pytest.mark.parametrize(("later", "told"), [(22, []), (24, [(18, 19)])])
+def test_a_match_that_may_go_on_keeps_its_window_from_being_told(later, told):
+    """The window of a key has ended, and its match may still grow out of it, though another key stands before it whose window has not."""
+    plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (A B+) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (sum(v)) TOP 1 DEFINE A AS v = 1, B AS v = 2")
+    values = {0: [(20, 0), (21, 0), (21, 0)], 1: [(18, 1), (19, 2), (later, 2)]}
+    table = timed(plan, {key: [{"id": time, "v": v, "w": 0, "s": None} for time, v in rows] for key, rows in values.items()})
+    stream, states, found = stream_over(plan, table), [b"", b""], []
+    for watermark, which in ((21, [0, 1, 2, 3, 4]), (later, [5]), (60, [])):
+        keys = np.array([int(row > 2) for row in which], dtype=np.int64)
+        tables, kept = drained(stream.advance(table.take(pa.array(which, pa.int64())), keys, states, watermark))
+        states = kept.states
+        found.append([tuple(row[dict(plan.outputs)[name]] for name in ("a", "z")) for part in tables for row in part.to_pylist()])
+    assert found[0] == [] and found[1] == told and states == [b"", b""]
+
+
 def test_a_measure_that_looks_ahead_tells_no_window_again():
     """A statement may go on with another measure: of one with NEXT windows wait longer, and those that were told stay told."""
     rng, both = random.Random(7), 0
@@ -296,7 +327,7 @@ def random_late(rng: random.Random) -> str:
     defines = [f"{name} AS {rng.choice([*local, *([] if both or near or name in 'ANM' else ['v > A.v', 'w <> A.w'])])}" for name in "ABCDNM" if re.search(rf"\b{name}\b", pattern)]
     used = [text for text in defines if text[0] in "NM" or rng.random() < 0.8]
     measure = rng.choice(["", ", NEXT(LAST(v)) AS x", ", NEXT(LAST(v), 2) AS x"]) if ahead else ""
-    score = rng.choice(["A.v + LAST(v)", "A.v * LAST(w)", "sum(v)", "count(*)", "max(v)"] if not near else ["sum(v) - MATCH_ERRORS()", "count(*)"])
+    score = rng.choice(["A.v + LAST(v)", "A.v * LAST(w)", "sum(v)", "count(*)", "max(v)", "LAST(v) % (A.w + 2)"] if not near else ["sum(v) - MATCH_ERRORS()", "count(*)"])
     overall = " OVERALL" if rng.random() < 0.2 and "ROWS" not in unit and not ahead else ""
     listed = rng.choice(["", " PROXY MATCHES", " PROXY MATCHES PER ERROR"])
     return (
@@ -384,10 +415,10 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
         yield watermark, released, by_partition(plan, pa.concat_tables(found))
 
 
-def stream_over(plan, table: pa.Table) -> Stream:
+def stream_over(plan, table: pa.Table, limits: Limits | None = None) -> Stream:
     """A stream of rows as :func:`timed` makes them."""
     prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
-    return Stream(_ordered(prepared, (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
+    return Stream(_ordered(prepared, (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"], limits)
 
 
 def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
