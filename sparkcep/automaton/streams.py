@@ -158,7 +158,7 @@ def ranks_in_turn(plan: Plan) -> bool:
 
 
 def sees_before(strategy: Strategy) -> bool:
-    """Whether a negation may look at rows before a match, as far as those of WINDOW. A side of a conjunction may begin at any row."""
+    """Whether a negation may look at rows before a match, as far as those of WINDOW. A side of ``&`` may begin at any row."""
     net = strategy.automaton
     return net.negates and (strategy.conjoined or bool(net.edges[: net.first[1], E_NOT].any()))
 

@@ -64,8 +64,8 @@ class EndedTables(Tables):
 
 
 class SlidingWindows:
-    """What searches of windows that have ended share. Where a search stands is the first row of those that were not told; the number
-    kept is the place up to which windows were, and the row covered the first one that is not decided."""
+    """What searches of windows that have ended share. Where a search stands is the first row of those that were not told; the
+    number kept is the place up to which windows were, and the row covered the first one that is not decided."""
 
     def __init__(self, task: Task, tables: EndedTables) -> None:
         self.task, self.tables = task, tables

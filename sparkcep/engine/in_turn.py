@@ -1,9 +1,9 @@
 """TOP k of sliding windows over matches that are found one behind the other, of open partitions.
 
-Where there is one match for each first row that no match before it has, or conditions ask for a match's number, what begins at a row
-depends on the rows before. So the search over the rows that are kept begins where it stood at the first of them, and ends where rows
-to come decide. A window is told when it has ended and the search stands behind its rows; of those that are left the search begins
-again where it stood at their first row, behind the match that has rows on both sides.
+Where there is one match for each first row that no match before it has, or conditions ask for a match's number, what begins at a
+row depends on the rows before. So the search over the rows that are kept begins where it stood at the first of them, and ends where
+rows to come decide. A window is told when it has ended and the search stands behind its rows; of those that are left the search
+begins again where it stood at their first row, behind the match that has rows on both sides.
 """
 
 from __future__ import annotations

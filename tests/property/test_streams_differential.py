@@ -173,8 +173,8 @@ def test_the_best_of_windows(text):
 def compared_best(text: str, rng: random.Random) -> int:
     """Of each window that is decided the best are told, once, and nothing of others; how many windows these were.
 
-    What is told is the answer over all rows, over the released ones alone, and over these with others to come. A window is told when
-    it has ended, or at the latest when those have that begin with its rows, and NEXT finds its rows.
+    What is told is the answer over all rows, over the released ones alone, and over these with others to come. A window is told
+    when it has ended, or at the latest when those have that begin with its rows, and NEXT finds its rows.
     """
     plan, total = planned(text), 0
     table = timed(plan, rows_of(rng, 5, 14))
@@ -217,7 +217,8 @@ def test_matches_of_several_keys_that_tie_rank_by_the_places_of_their_rows():
 @pytest.mark.parametrize("report", ["FIRST MATCH", "ALL MATCHES"])
 @pytest.mark.parametrize(("at", "told"), [(9, []), (7, []), (6, [(10, 11)])])
 def test_a_negation_before_a_match_looks_at_rows_of_windows_that_were_told(report, at, told):
-    """The window that holds the negation's row has ended before the match begins; it counts if it is in WINDOW of the match's last row."""
+    """The window that holds the negation's row has ended before the match begins. The row counts if it is in WINDOW of the match's
+    last row."""
     plan = planned(f"{NEAR} {ANY} {report} PATTERN (~N A B) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (sum(v)) TOP 2 DEFINE N AS v = 0, A AS v = 1, B AS v = 2")
     table = timed(plan, {0: [{"id": time, "v": v, "w": 0, "s": None} for time, v in ((at, 0), (10, 1), (11, 2))]})
     stream, states, found = stream_over(plan, table), [b""], []
@@ -245,7 +246,7 @@ def test_more_matches_in_turn_than_a_search_gives_at_once(score):
 
 @pytest.mark.parametrize(("later", "told"), [(22, []), (24, [(18, 19)])])
 def test_a_match_that_may_go_on_keeps_its_window_from_being_told(later, told):
-    """The window of a key has ended, and its match may still grow out of it, though another key stands before it whose window has not."""
+    """The window of a key has ended, and its match may still grow out of it. Another key stands before it whose window has not."""
     plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (A B+) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (sum(v)) TOP 1 DEFINE A AS v = 1, B AS v = 2")
     values = {0: [(20, 0), (21, 0), (21, 0)], 1: [(18, 1), (19, 2), (later, 2)]}
     table = timed(plan, {key: [{"id": time, "v": v, "w": 0, "s": None} for time, v in rows] for key, rows in values.items()})
@@ -311,7 +312,8 @@ def random_near(rng: random.Random) -> str:
 
 
 def random_late(rng: random.Random) -> str:
-    """A statement whose windows may wait behind their ends: one match for each first row, numbers, NEXT, negations at the ends, ^."""
+    """A statement whose windows may wait behind their ends: one match for each first row, numbers, NEXT, negations at the ends,
+    ^."""
     near = rng.random() < 0.25
     strategy = rng.choice(["STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH"]) if not near else "SKIP TILL ANY MATCH"
     report = "" if near else rng.choice([" FIRST MATCH", " FIRST MATCH", " ALL MATCHES"])

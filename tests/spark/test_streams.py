@@ -174,8 +174,8 @@ def waiting(name: str, table: str, *, rows: str = "", overall: str = "") -> str:
 
 @pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)]))
 def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path, names):
-    """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys together,
-    all rows of the matches, and how many they are."""
+    """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys
+    together, all rows of the matches, and how many they are."""
     texts = {"union": " UNION ALL ".join(f"SELECT '{name}' AS name, * FROM ({waiting(name, '{t}')})" for name in names)}
     if len(names) == len(WAITING):
         texts["whole"] = waiting("first", "{t}", rows=" ALL ROWS PER MATCH", overall=" OVERALL").replace("symbol, z, k, x", "*")
