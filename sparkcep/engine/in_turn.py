@@ -80,7 +80,7 @@ class WindowsInTurn(SlidingWindows):
                 yield from self.tables.of(part, some)
             passed = passed.moved(due, moved)
         until = at.told(stand)
-        start = np.minimum(np.maximum(start, self.first_row(chunk, at.places, until)), stand)
+        start = np.maximum(start, self.first_row(chunk, at.places, until))
         if not self.task.plan.reports_all:  # what begins inside a match is none
             inside = np.flatnonzero((passed.first < start[passed.part]) & (passed.last >= start[passed.part]))
             start[passed.part[inside]] = passed.last[inside] + 1
