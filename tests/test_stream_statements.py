@@ -95,7 +95,7 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format("", "", "APPROX 1 MATCH BUNDLES").replace("x = 1", "x = 1, B AS x > A.x"), "MATCH BUNDLES of matches at which conditions"),
         (TOP.format("ALL MATCHES", "(A B)", "", "3"), "TOP k without SLIDE ranks a partition as a whole"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3 OVERALL").replace("x = 1", "x = NEXT(x)"), "NEXT waits for further rows of each key"),
-        (TOP.format("", "(A B)", SLIDE + " APPROX 1", "3").replace("x = 1", "x = MATCH_NUMBER()"), "TOP of approximate matches with MATCH_NUMBER() in DEFINE"),
+        (TOP.format("", "(A B)", SLIDE + " APPROX 1 PROXY MATCHES", "3").replace("x = 1", "x = MATCH_NUMBER()"), "TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS").replace("A B", "A ~B C"), "a negation behind the last row of a match"),
         (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),

@@ -141,8 +141,8 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
     if plan.ranking.overall and _reach(plan)[1] > 0:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window together, and NEXT waits for further rows of each key; leave OVERALL or NEXT out")
-    if plan.approximate is not None and _numbers_asked(plan):
-        raise _wrong(plan, f"TOP of approximate matches with MATCH_NUMBER() in DEFINE {YET}", UNSUPPORTED)
+    if strategy.question in _QUESTIONS and _numbers_asked(plan):
+        raise _wrong(plan, f"TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE {YET}", UNSUPPORTED)
 
 
 def ranks_late(plan: Plan, strategy: Strategy) -> bool:
@@ -154,7 +154,7 @@ def ranks_late(plan: Plan, strategy: Strategy) -> bool:
 def ranks_in_turn(plan: Plan) -> bool:
     """Whether TOP k ranks matches of which each depends on those before: one for each first row that none of them has, or such
     whose conditions ask for their number."""
-    return plan.approximate is None and (not plan.reports_all or _numbers_asked(plan))
+    return not plan.reports_all or _numbers_asked(plan)
 
 
 def sees_before(strategy: Strategy) -> bool:

@@ -8,7 +8,7 @@ begins again where it stood at their first row, behind the match that has rows o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -54,13 +54,14 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class WindowsInTurn(SlidingWindows):
-    """Searches the rows of windows that have ended from where the search stood. ``search`` lists the matches."""
+    """Searches the rows of windows that have ended from where the search stood. ``search`` lists the matches, of which ``report``
+    makes output by ``tables``."""
 
     form, begin = InTurnForm(), OpenInTurn.of_listed(Open.of(_NONE), _NONE)
 
-    def __init__(self, task: Task, search: Search, tables: EndedTables) -> None:
+    def __init__(self, task: Task, search: Search, tables: EndedTables, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
         super().__init__(task, tables)
-        self.search = search
+        self.search, self.report = search, report
 
     def over(self, chunk: Chunk, open: OpenInTurn) -> Generator[pa.Table, None, Left]:
         """Tells the windows that have ended and behind whose rows the search stands, and leaves the rows of the others."""
@@ -77,7 +78,7 @@ class WindowsInTurn(SlidingWindows):
             stand[due] = np.where(part.going, matches.opens[:, codes.O_START] + moved, high[due])
             self.tables.ended = Ended(at.after[due], at.told(stand)[due])
             for some in found:
-                yield from self.tables.of(part, some)
+                yield from self.report(part, some)
             passed = passed.moved(due, moved)
         until = at.told(stand)
         start = np.maximum(start, self.first_row(chunk, at.places, until))
@@ -96,7 +97,7 @@ class WindowsInTurn(SlidingWindows):
         held, size = [], 0
         for some in found:
             held.append(some.chosen(np.arange(len(some.events))))  # the search writes over what it gave
-            size += sum(a.nbytes for a in (held[-1].events, held[-1].labels, held[-1].rows))
+            size += sum(a.nbytes for a in (held[-1].events, held[-1].labels, held[-1].rows, held[-1].paths))
             if size > self.task.limits.max_state_bytes:
                 raise self.task.failures.state(int(some.events[0, codes.E_START]), chunk.columns, LESS)
         return held

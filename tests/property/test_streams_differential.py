@@ -11,6 +11,7 @@ import collections
 import datetime
 import decimal
 import functools
+import itertools
 import math
 import random
 import re
@@ -269,8 +270,8 @@ def test_a_measure_that_looks_ahead_tells_no_window_again():
         table = timed(plan, rows_of(rng, 3, 30))
         changes, before, later = rng.randint(3, 8), stream_over(plan, table), stream_over(ahead, table)
         assert timed(ahead, {0: []}).schema == table.schema
-        numbers, seen = iter(range(1000)), {}
-        for number, (_, _, tables) in enumerate(micro_batches(plan, table, rng, 2, next_stream=lambda: before if next(numbers) < changes else later)):
+        turns, seen = itertools.chain([before] * changes, itertools.repeat(later)), {}
+        for number, (_, _, tables) in enumerate(micro_batches(plan, table, rng, 2, next_stream=turns.__next__)):
             for row in (row for part in tables for row in part.to_pylist()):
                 assert seen.setdefault((row["__p0"], row[start]), number) == number, turn
         both += len({number < changes for number in seen.values()}) == 2
@@ -324,17 +325,17 @@ def random_late(rng: random.Random) -> str:
     size = rng.randint(1, 9)
     unit = rng.choice(["{} ROWS", "INTERVAL '{}' MICROSECONDS", "INTERVAL '{}' MICROSECONDS"])
     pattern = pattern.replace("{3}", unit.format(rng.randint(1, size)))
-    both, ahead, numbers = "&" in pattern, rng.random() < 0.3, not near and rng.random() < 0.25
+    both, ahead, numbers, proxies = "&" in pattern, rng.random() < 0.3, rng.random() < 0.25, rng.choice(["", " PROXY MATCHES", " PROXY MATCHES PER ERROR"])
+    numbers = numbers and not (near and proxies)
     local = ["v > 0", "w > 0", "v < 3", "v >= PREV(v)", *(["v <> NEXT(v)", "v >= NEXT(v, 2)"] if ahead else []), *(["v >= MATCH_NUMBER()", "MATCH_NUMBER() % 3 < 2"] if numbers else [])]
     defines = [f"{name} AS {rng.choice([*local, *([] if both or near or name in 'ANM' else ['v > A.v', 'w <> A.w'])])}" for name in "ABCDNM" if re.search(rf"\b{name}\b", pattern)]
     used = [text for text in defines if text[0] in "NM" or rng.random() < 0.8]
     measure = rng.choice(["", ", NEXT(LAST(v)) AS x", ", NEXT(LAST(v), 2) AS x"]) if ahead else ""
     score = rng.choice(["A.v + LAST(v)", "A.v * LAST(w)", "sum(v)", "count(*)", "max(v)", "LAST(v) % (A.w + 2)"] if not near else ["sum(v) - MATCH_ERRORS()", "count(*)"])
     overall = " OVERALL" if rng.random() < 0.2 and "ROWS" not in unit and not ahead else ""
-    listed = rng.choice(["", " PROXY MATCHES", " PROXY MATCHES PER ERROR"])
     return (
         f"{NEAR}, count(*) AS c{measure} EVENT SELECTION {strategy}{report} PATTERN ({pattern}) WINDOW {unit.format(size)} SLIDE {unit.format(rng.randint(1, size))}"
-        f"{' APPROX 1' + listed if near else ''} PREF MAX ({score}) TOP {rng.randint(1, 4)}{overall}{' DEFINE ' + ', '.join(used) if used else ''}"
+        f"{' APPROX 1' + proxies if near else ''} PREF MAX ({score}) TOP {rng.randint(1, 4)}{overall}{' DEFINE ' + ', '.join(used) if used else ''}"
     )
 
 
