@@ -122,12 +122,7 @@ class SlidingWindows:
         """Leaves the rows from ``start`` on, and those that a match to come may ask about."""
         chunk, opens = at.chunk, at.opens
         opens[:, codes.O_START], opens[:, codes.O_NUMBER], opens[:, codes.O_COVERED] = start, until, stand
-        first = start
-        if self.longer:
-            begin = self._begin(until)
-            here = np.flatnonzero(start < chunk.offsets[1:])
-            begin[here] = np.minimum(begin[here], at.places[start[here]])
-            first = _from(chunk, at.places, begin - self.longer)
+        first = _from(chunk, at.places, self._begin(until) - self.longer) if self.longer else start
         return open.left(chunk, opens, first[chunk.going], self.task.back)
 
     def first_row(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
