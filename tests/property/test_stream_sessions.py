@@ -148,7 +148,7 @@ def test_random_statements(kind, seed):
     assert told > least // 4 and cuts > 8
 
 
-@pytest.mark.parametrize("text", first(streams.TOPS))
+@pytest.mark.parametrize("text", first(sorted(streams.TOPS, key=lambda text: "FIRST MATCH" not in text)))
 def test_the_best_of_windows(text):
     """Where windows are no longer than the time after which a key is idle, no two sessions are in one."""
     rng, ended = random.Random(text), 0

@@ -260,6 +260,18 @@ def test_a_match_that_may_go_on_keeps_its_window_from_being_told(later, told):
     assert found[0] == [] and found[1] == told and states == [b"", b""]
 
 
+def test_matches_in_turn_begin_behind_the_one_before_whatever_rows_are_kept():
+    """Rows are kept before those where the search stands, for the negation's sake; no match begins at these."""
+    plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (~N A B) {WINDOW} SLIDE INTERVAL '1' MICROSECONDS PREF MAX (sum(v)) TOP 3 DEFINE N AS v = 0")
+    table = timed(plan, {0: [{"id": i, "v": 1, "w": 0, "s": None} for i in range(1, 13)]})
+    whole, stream, states, told = best(plan, batch(plan, table, np.ones(12, dtype=bool))), stream_over(plan, table), [b""], []
+    for watermark in range(1, 30):
+        rows = table.slice(watermark - 1, 1)
+        tables, kept = drained(stream.advance(rows, np.zeros(rows.num_rows, dtype=np.int64), states, watermark))
+        states, told = kept.states, told + tables
+    assert best(plan, pa.concat_tables(told)) == whole and len(whole) > 10 and states == [b""]
+
+
 def test_a_measure_that_looks_ahead_tells_no_window_again():
     """A statement may go on with another measure: of one with NEXT windows wait longer, and those that were told stay told."""
     rng, both = random.Random(7), 0
