@@ -260,6 +260,22 @@ def test_a_match_that_may_go_on_keeps_its_window_from_being_told(later, told):
     assert found[0] == [] and found[1] == told and states == [b"", b""]
 
 
+@pytest.mark.parametrize(("next", "told"), [(7, []), (8, [(11, 12)])])
+@pytest.mark.parametrize("report", ["FIRST MATCH", "ALL MATCHES"])
+def test_a_negation_behind_a_match_that_looks_ahead_waits_for_its_rows(report, next, told):
+    """WINDOW of the match has ended, and whether the row behind it is the negated one only the row behind that tells."""
+    plan = planned(
+        f"{NEAR} {ANY} {report} PATTERN (A B ~N) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (sum(v)) TOP 2 DEFINE A AS v = 1, B AS v = 2, N AS v = 0 AND NEXT(v) = 7"
+    )
+    table = timed(plan, {0: [{"id": time, "v": v, "w": 0, "s": None} for time, v in ((11, 1), (12, 2), (15, 0), (30, next))]})
+    stream, states, found = stream_over(plan, table), [b""], []
+    for watermark, rows in ((16, table.slice(0, 3)), (30, table.slice(3)), (60, table.slice(0, 0))):
+        tables, kept = drained(stream.advance(rows, np.zeros(rows.num_rows, dtype=np.int64), states, watermark))
+        states = kept.states
+        found.append([tuple(row[dict(plan.outputs)[name]] for name in ("a", "z")) for part in tables for row in part.to_pylist()])
+    assert found == [[], told, []]
+
+
 def test_matches_in_turn_begin_behind_the_one_before_whatever_rows_are_kept():
     """Rows are kept before those where the search stands, for the negation's sake; no match begins at these."""
     plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (~N A B) {WINDOW} SLIDE INTERVAL '1' MICROSECONDS PREF MAX (sum(v)) TOP 3 DEFINE N AS v = 0")
