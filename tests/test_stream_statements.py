@@ -94,10 +94,8 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("(A B)", "(A B ~A)"), "a negation behind the last row"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH BUNDLES").replace("x = 1", "x = 1, B AS x > A.x"), "MATCH BUNDLES of matches at which conditions"),
         (TOP.format("ALL MATCHES", "(A B)", "", "3"), "TOP k without SLIDE ranks a partition as a whole"),
-        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3"), "TOP of one match for each first row"),
-        (TOP.format("ALL MATCHES", "(^ A B)", SLIDE, "3"), "TOP with ^"),
-        (TOP.format("ALL MATCHES", "(~A B C)", SLIDE, "3"), "TOP with a negation at an end of the pattern"),
-        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x = NEXT(x)"), "TOP with NEXT"),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3 OVERALL").replace("x = 1", "x = NEXT(x)"), "NEXT waits for further rows of each key"),
+        (TOP.format("", "(A B)", SLIDE + " APPROX 1 PROXY MATCHES", "3").replace("x = 1", "x = MATCH_NUMBER()"), "TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 BUDGET 3 CHECKS").replace("A B", "A ~B C"), "a negation behind the last row of a match"),
         (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),
@@ -151,12 +149,36 @@ def test_what_is_kept_and_warned_of():
     [
         LAST_ROWS.format(", array_agg(x) AS m", "", ""),
         LAST_ROWS.format("", "", "").replace("(A B)", "(A ~B)").replace("x = 1", "x = 1, B AS x = 2"),
+        TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x = NEXT(x)"),
+        TOP.format("ALL MATCHES", "(A B)", SLIDE, "3 OVERALL"),
         LAST_ROWS.format(", CHANGE() AS c", " ALL MATCHES CHANGES IN op REPORT CHANGES SPECULATE NONE", ""),
         AUTOMATON.format("ARC a FROM q0 TO q1").replace("AUTOMATON", "ALL ROWS PER MATCH WITH UNMATCHED ROWS AUTOMATON"),
     ],
 )
 def test_what_an_error_advises_streams(text):
     check_stream(make_plan(parse_clause(text)))
+
+
+@pytest.mark.parametrize(
+    "text, rows, more",
+    [
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3"), "", []),
+        (TOP.format("ALL MATCHES", "(A ~B C)", SLIDE, "3"), "", []),
+        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3"), ", or hold a row whose WINDOW has not", []),
+        (TOP.format("ALL MATCHES", "(A B ~C)", SLIDE, "3"), ", or hold a row whose WINDOW has not", []),
+        (TOP.format("ALL MATCHES", "(~A B C)", SLIDE, "3"), ", and of such a time before them", []),
+        (TOP.format("ALL MATCHES", "((A B ~C) & D)", SLIDE, "3"), ", or hold a row whose WINDOW has not, and of such a time before them", []),
+        (TOP.format("ALL MATCHES", "(^ A B)", SLIDE, "3"), "", ["that it had rows, for ever: ^ holds for the first alone"]),
+        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > MATCH_NUMBER()"), ", or hold a row whose WINDOW has not", ["the number of the last match for ever"]),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"), ", or behind which not 2 rows of the key have come", ["the last 2 rows for ever, at which PREV and NEXT look"]),
+        (
+            TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x)"),
+            ", or hold a row whose WINDOW has not, or behind whose WINDOW not 1 row of the key has come", ["the last 1 rows for ever, at which PREV and NEXT look"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_kept_of_sliding_windows(text, rows, more):
+    assert kept(make_plan(parse_clause(text))) == ["rows behind the watermark, until it has passed them", f"rows of the windows that have not ended{rows}", *more]
 
 
 @pytest.mark.parametrize(

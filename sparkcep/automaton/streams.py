@@ -51,10 +51,10 @@ def check_stream(plan: Plan) -> None:
     strategy = placed_strategy(plan)
     if strategy.search == BUDGETED:
         _check_budget(plan, strategy)
-    if strategy.question in _QUESTIONS:
-        _check_last_rows(plan, strategy)
     if plan.ranking is not None and plan.ranking.top:
         _check_top(plan, strategy)
+    elif strategy.question in _QUESTIONS:
+        _check_last_rows(plan, strategy)
     window = window_of(plan)
     if plan.idle:
         _check_idle(plan)
@@ -75,6 +75,9 @@ def _check_idle(plan: Plan) -> None:
     if window.kind != MICROS or Fraction(window.size) > plan.idle:
         message = f"with {IDLE} shorter than WINDOW, two sessions of a key would have rows in one sliding window, of which TOP k ranks the matches together; set it to WINDOW's size or more"
         raise _wrong(plan, message if window.kind == MICROS else f"with {IDLE} TOP k ranks windows of time; write WINDOW INTERVAL '...', or leave the setting out", at=window)
+    if ranking.overall and ranks_late(plan, placed_strategy(plan)) and 2 * Fraction(window.size) > plan.idle:
+        message = f"with {IDLE} shorter than twice WINDOW, the end of a session would come before its windows are ranked with those of other keys; set it to twice WINDOW's size or more"
+        raise _wrong(plan, message, at=window)
 
 
 def check_table(plan: Plan) -> None:
@@ -133,27 +136,31 @@ _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPRO
 
 
 def _check_top(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError where the best matches of a window depend on rows outside of it."""
+    """Raises ClauseError where the best matches of a window are not known in one micro-batch, or not from the rows kept."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
-    for there, which in (
-        (plan.approximate is None and (not plan.reports_all or plan.non_overlapping), "TOP of one match for each first row"),
-        (plan.rows == "unmatched", "TOP WITH UNMATCHED ROWS"),
-        (has(plan.pattern, "start"), "TOP with ^"),
-        (_negates_outside(strategy), "TOP with a negation at an end of the pattern, or beside &,"),
-        (_numbers_asked(plan), "TOP with MATCH_NUMBER() in DEFINE"),
-        (_reach(plan)[1] > 0, "TOP with NEXT"),
-    ):
-        if there:
-            raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
+    if plan.ranking.overall and _reach(plan)[1] > 0:
+        raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window together, and NEXT waits for further rows of each key; leave OVERALL or NEXT out")
+    if strategy.question in _QUESTIONS and _numbers_asked(plan):
+        raise _wrong(plan, f"TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE {YET}", UNSUPPORTED)
 
 
-def _negates_outside(strategy: Strategy) -> bool:
-    """Whether a negation may look at rows before or behind a match."""
+def ranks_late(plan: Plan, strategy: Strategy) -> bool:
+    """Whether TOP k ranks a sliding window only when the WINDOWs of all its rows have ended: matches are found one behind the
+    other, or a negation looks at rows behind them."""
+    return ranks_in_turn(plan) or strategy.automaton.negates_behind
+
+
+def ranks_in_turn(plan: Plan) -> bool:
+    """Whether TOP k ranks matches of which each depends on those before: one for each first row that none of them has, or such
+    whose conditions ask for their number."""
+    return not plan.reports_all or _numbers_asked(plan)
+
+
+def sees_before(strategy: Strategy) -> bool:
+    """Whether a negation may look at rows before a match, as far as those of WINDOW. A side of ``&`` may begin at any row."""
     net = strategy.automaton
-    ends = net.edges[:, E_VAR] == ACCEPT
-    ends[: net.first[1]] = True
-    return net.negates and (strategy.conjoined or len(net.checks) > 0 or bool(net.edges[ends, E_NOT].any()))
+    return net.negates and (strategy.conjoined or bool(net.edges[: net.first[1], E_NOT].any()))
 
 
 def _numbers_asked(plan: Plan) -> bool:
@@ -205,8 +212,11 @@ def kept(plan: Plan) -> list[str]:
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
     elif ranks:
-        before = ", and of such a time before them" if strategy.question in (CHEAPEST, BY_COST) else ""
-        lines.append(f"rows of the windows that have not ended{before}")
+        before = ", and of such a time before them" if strategy.question in (CHEAPEST, BY_COST) or sees_before(strategy) else ""
+        late = ranks_late(plan, strategy)
+        waits = ", or hold a row whose WINDOW has not" if late else ""
+        further = f", or behind {'whose WINDOW' if late else 'which'} not {ahead} {'row of the key has' if ahead == 1 else 'rows of the key have'} come" if ahead else ""
+        lines.append(f"rows of the windows that have not ended{waits}{further}{before}")
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
@@ -230,7 +240,7 @@ def kept(plan: Plan) -> list[str]:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {back + ahead} rows {ever}, at which PREV and NEXT look")
-    if plan.numbered and not ranks:  # matches of a window are numbered by their ranks
+    if _numbers_asked(plan) or (plan.numbered and not ranks):  # matches of a window are numbered by their ranks
         lines.append(f"the number of the last match {ever}")
     if counts_positions(plan):
         lines.append(f"how many rows it had, {ever}: positions are counted from its first row")

@@ -5,7 +5,11 @@ there as a whole, where a window has ended that holds rows, and of its output ar
 before.
 
 Which match ends at a row may depend on all rows whose WINDOW holds it: the cheapest approximate match that ends there is none of a
-window that begins behind its first row, and no other takes its place. Then rows are kept by WINDOW longer.
+window that begins behind its first row, and no other takes its place. Then, and where a negation may stand before a match, rows are
+kept by WINDOW longer.
+
+A sliding window that has ended may still wait, up to a row from which on nothing is decided: NEXT may look at a row to come, and a
+negation behind a match at those in its WINDOW.
 """
 
 from __future__ import annotations
@@ -18,12 +22,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.strategy import BY_COST, CHEAPEST
+from sparkcep.automaton.streams import ranks_late, sees_before
 from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.found import Found
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.windows import plan_windows
 from sparkcep.plan.options import MICROS
 from sparkcep.search import codes
 
@@ -57,58 +63,71 @@ class EndedTables(Tables):
             yield from super().of(chunk, replace(found, events=found.events[told], by_event=by_event))
 
 
-class EndedWindows:
-    """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions by ``tables``."""
+class SlidingWindows:
+    """What searches of windows that have ended share. Where a search stands is the first row of those that were not told; the
+    number kept is the place up to which windows were, and the row covered the first one that is not decided."""
 
-    form, begin = ListedForm(), NOTHING_OPEN
-
-    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: EndedTables) -> None:
-        self.task, self.answer, self.tables = task, answer, tables
-        window, slide = task.plan.windows[0], task.plan.slide
-        assert slide is not None
+    def __init__(self, task: Task, tables: EndedTables) -> None:
+        self.task, self.tables = task, tables
+        window, slide, ranking = task.plan.windows[0], task.plan.slide, task.plan.ranking
+        assert slide is not None and ranking is not None
         self.timed = window.kind == MICROS
         self.size, self.step = int(Fraction(window.size)), int(Fraction(slide.step))
-        # how far before a window a match may begin that ends in it and hides others
-        self.longer = self.size if task.prepared.strategy.question in (CHEAPEST, BY_COST) else 0
+        # how far before a window a match may begin that ends in it and hides others, or a negation look
+        hides = task.prepared.strategy.question in (CHEAPEST, BY_COST)
+        self.longer = self.size if hides or sees_before(task.prepared.strategy) else 0
+        self.late = ranks_late(task.plan, task.prepared.strategy)
+        # the matches of all keys are told in one micro-batch, so all wait as long as any may
+        self.delay = self.size if self.late and ranking.overall else 0
 
-    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
-        """Tells the windows that have ended, and leaves the rows of those that have not. Where a search stands is the first row of
-        these; the number kept is the place up to which windows were told."""
+    def dues(self, time: np.ndarray, open: Open, watermark: int) -> np.ndarray:
+        """int64 (partitions of which rows are kept behind those that only PREV may look at, others the largest): the watermark at
+        which the first window ends that was not told, or what it waits for; where rows are kept for those to come alone, that at
+        which these go. ``time`` of the kept rows."""
+        due = np.full(len(open.rows), np.iinfo(np.int64).max)
+        first = np.cumsum(open.rows) - open.rows
+        some = np.flatnonzero(open.start < open.rows)
+        ends = self._first_end(time[first[some] + open.start[some]], open.number[some])
+        due[some] = ends - 1 + self.delay
+        if not self.delay:
+            waits = np.flatnonzero(open.covered[some] < open.rows[some])
+            begun = time[first[some[waits]] + open.covered[some[waits]]]
+            waits, begun = waits[begun < ends[waits]], begun[begun < ends[waits]]
+            last = begun + self.size - 1
+            # else it waits for a row to come
+            due[some[waits]] = np.where(self.late & (last > watermark), last, np.iinfo(np.int64).max)
+        if self.longer:
+            alone = np.flatnonzero((open.rows > 0) & (open.start == open.rows))
+            last = time[first[alone] + open.start[alone] - 1]
+            gone = (last + self.longer) // self.step * self.step + self.size  # where a window ends, before which rows up to the last are kept
+            due[alone] = np.where(gone > open.number[alone], gone - 1 + self.delay, due[alone])
+        return due
+
+    def _at(self, chunk: Chunk, open: Open) -> _At:
+        """What is known of each partition before the search."""
         assert chunk.watermark is not None
         opens = open.opens(chunk)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         known = np.zeros(chunk.parts, dtype=bool)
         known[: len(open.rows)] = open.rows > 0
-        after = np.where(known, opens[:, codes.O_NUMBER], NEVER)
-        places = self._places(chunk)
-        until = np.full(chunk.parts, chunk.watermark + 1) if self.timed else open.gone(chunk.parts) + high - low
-        some = np.flatnonzero(opens[:, codes.O_START] < high)
-        ends = np.full(chunk.parts, NEVER)
-        ends[some] = self._first_end(places[opens[some, codes.O_START]], after[some])
-        due = some[ends[some] <= until[some]]
-        if len(due):
-            self.tables.ended = Ended(after[due], until[due])
-            yield from self.answer(_parts(chunk, due))
-        begin = self._begin(until)
-        opens[:, codes.O_START] = _from(chunk, places, begin)
-        opens[:, codes.O_NUMBER], opens[:, codes.O_COVERED] = until, low
-        first = _from(chunk, places, begin - self.longer) if self.longer else opens[:, codes.O_START]
+        ended = np.full(chunk.parts, chunk.watermark + 1 - self.delay) if self.timed else open.gone(chunk.parts) + high - low
+        return _At(chunk, opens, self._places(chunk), np.where(known, opens[:, codes.O_NUMBER], NEVER), ended)
+
+    def _due(self, at: _At, until: np.ndarray) -> np.ndarray:
+        """The partitions of which a window that holds rows ends up to a place."""
+        some = np.flatnonzero(at.start < at.chunk.offsets[1:])
+        return some[self._first_end(at.places[at.start[some]], at.after[some]) <= until[some]]
+
+    def _left(self, open: Open, at: _At, start: np.ndarray, until: np.ndarray, stand: np.ndarray) -> Left:
+        """Leaves the rows from ``start`` on, and those that a match to come may ask about."""
+        chunk, opens = at.chunk, at.opens
+        opens[:, codes.O_START], opens[:, codes.O_NUMBER], opens[:, codes.O_COVERED] = start, until, stand
+        first = _from(chunk, at.places, self._begin(until) - self.longer) if self.longer else start
         return open.left(chunk, opens, first[chunk.going], self.task.back)
 
-    def dues(self, time: np.ndarray, open: Open) -> np.ndarray:
-        """int64 (partitions of which rows are kept behind those that only PREV may look at, others the largest): the watermark at
-        which the first window ends that was not told, or, where rows are kept for those to come alone, at which these go. ``time``
-        of the kept rows."""
-        due = np.full(len(open.rows), np.iinfo(np.int64).max)
-        first = np.cumsum(open.rows) - open.rows + open.start
-        some = np.flatnonzero(open.start < open.rows)
-        due[some] = self._first_end(time[first[some]], open.number[some]) - 1
-        if self.longer:
-            alone = np.flatnonzero((open.rows > 0) & (open.start == open.rows))
-            last = time[first[alone] - 1]
-            gone = (last + self.longer) // self.step * self.step + self.size  # where a window ends, before which rows up to the last are kept
-            due[alone] = np.where(gone > open.number[alone], gone - 1, due[alone])
-        return due
+    def first_row(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """int64 (partitions): the first row of the windows that end behind ``until``, or the end."""
+        return _from(chunk, places, self._begin(until))
 
     def _places(self, chunk: Chunk) -> np.ndarray:
         return words(chunk.columns[self.task.plan.windows[0].order]) if self.timed else chunk.positions
@@ -123,17 +142,81 @@ class EndedWindows:
         return self._begin(np.maximum(place, after)) + self.size
 
 
+class EndedWindows(SlidingWindows):
+    """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions by ``tables``."""
+
+    form, begin = ListedForm(), NOTHING_OPEN
+
+    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: EndedTables) -> None:
+        super().__init__(task, tables)
+        self.answer = answer
+
+    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+        """Tells the windows that have ended, and leaves the rows of those that have not."""
+        at = self._at(chunk, open)
+        stand = self._undecided(chunk)
+        until = at.told(stand)
+        due = self._due(at, until)
+        if len(due):
+            self.tables.ended = Ended(at.after[due], until[due])
+            yield from self.answer(parts_of(chunk, due))
+        return self._left(open, at, self.first_row(chunk, at.places, until), until, stand)
+
+    def _undecided(self, chunk: Chunk) -> np.ndarray:
+        """int64 (partitions): the first row of each that may be in a match which rows to come decide, or its end."""
+        low, high = chunk.offsets[:-1], chunk.offsets[1:]
+        limit = np.where(chunk.going, np.maximum(high - self.task.ahead, low), high)
+        if not self.late:
+            return limit
+        assert chunk.closed is not None
+        ends, sizes = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0][0], high - low
+        waits = (ends > np.repeat(limit, sizes)) | ((ends >= np.repeat(high, sizes)) & (np.arange(chunk.rows) >= np.repeat(chunk.closed, sizes)))
+        return np.minimum(limit, _first(chunk, waits & np.repeat(chunk.going, sizes)))
+
+
+@dataclass(frozen=True)
+class _At:
+    """Where the search of a chunk begins. ``opens``: as kernels have it; ``places`` of the rows in the measure of WINDOW; int64
+    (partitions): ``after``, the place up to which windows were told, and ``ended``, that up to which they have ended."""
+
+    chunk: Chunk
+    opens: np.ndarray
+    places: np.ndarray
+    after: np.ndarray
+    ended: np.ndarray
+
+    @property
+    def start(self) -> np.ndarray:
+        """int64 (partitions): the first row of windows that were not told."""
+        return self.opens[:, codes.O_START]
+
+    def told(self, stand: np.ndarray) -> np.ndarray:
+        """int64 (partitions): the place up to which windows can be told, where nothing from the rows ``stand`` on is decided."""
+        until, some = self.ended.copy(), np.flatnonzero(stand < self.chunk.offsets[1:])
+        until[some] = np.minimum(until[some], self.places[stand[some]])
+        return np.maximum(until, self.after)
+
+
 def _from(chunk: Chunk, places: np.ndarray, begin: np.ndarray) -> np.ndarray:
     """int64 (partitions): the first row of each from its place ``begin`` on, or its end."""
+    return _first(chunk, places >= np.repeat(begin, np.diff(chunk.offsets)))
+
+
+def _first(chunk: Chunk, marks: np.ndarray) -> np.ndarray:
+    """int64 (partitions): the first of the marked rows of each, behind which all are marked, or its end."""
     low, high = chunk.offsets[:-1], chunk.offsets[1:]
-    return high - np.add.reduceat(np.append(places >= np.repeat(begin, high - low), 0).astype(np.int64), low) * (high > low)
+    return high - np.add.reduceat(np.append(marks, 0).astype(np.int64), low) * (high > low)
 
 
-def _parts(chunk: Chunk, parts: np.ndarray) -> Chunk:
-    """Some partitions of a chunk, as if they were there as a whole."""
+def parts_of(chunk: Chunk, parts: np.ndarray, *, open: bool = False) -> Chunk:
+    """Some partitions of a chunk, as if they were there as a whole, or ``open`` as they are."""
     sizes = np.diff(chunk.offsets)[parts]
     rows = ranges(chunk.offsets[parts], sizes)
     positions = chunk.positions[rows]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     part = Chunk.whole(chunk.table.take(pa.array(rows)).combine_chunks(), chunk.columns, offsets)
-    return replace(part, place=lambda _: positions)
+    part = replace(part, place=lambda _: positions)
+    if not open:
+        return part
+    assert chunk.closed is not None
+    return replace(part, going=chunk.going[parts], closed=chunk.closed[parts] - chunk.offsets[parts] + offsets[:-1], watermark=chunk.watermark)

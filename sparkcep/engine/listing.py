@@ -63,7 +63,7 @@ class Open:
         out[:count, codes.O_START] += self.start
         out[:count, codes.O_COVERED] += self.covered
         out[:count, codes.O_NUMBER] = self.number
-        out[:count, codes.O_CUT] = self.dropped > 0
+        out[:, codes.O_CUT] = chunk.cut
         out[:, codes.O_GOING] = chunk.going
         out[:, codes.O_CLOSED] = chunk.offsets[:-1] if chunk.closed is None else chunk.closed
         return out
@@ -142,8 +142,16 @@ class Matches(Round):
 
     def rounds(self) -> Iterator[Found]:
         """What it finds; under TOP only what may be among the best."""
-        found, ranking = super().rounds(), self.task.plan.ranking
-        return Kept(self.task, self.chunk, self.data.rows.letters).of(found) if ranking is not None and ranking.top else found
+        return self.best(self.every())
+
+    def every(self) -> Iterator[Found]:
+        """All that it finds; what is given stands until more is asked for."""
+        return super().rounds()
+
+    def best(self, rounds: Iterator[Found]) -> Iterator[Found]:
+        """Of what was found, under TOP only what may be among the best."""
+        ranking = self.task.plan.ranking
+        return Kept(self.task, self.chunk, self.data.rows.letters).of(rounds) if ranking is not None and ranking.top else rounds
 
     def grow(self) -> None:
         raise AssertionError("it has all the room it needs")

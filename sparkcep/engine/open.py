@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkcep.automaton import strategy as s
 from sparkcep.automaton.strategy import placed_strategy
-from sparkcep.automaton.streams import check_table
+from sparkcep.automaton.streams import check_table, ranks_in_turn
 from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
 from sparkcep.columns.registers import compile_automaton
@@ -35,6 +35,7 @@ from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
 from sparkcep.engine.ended_windows import EndedTables, EndedWindows
 from sparkcep.engine.found import Found
+from sparkcep.engine.in_turn import WindowsInTurn
 from sparkcep.engine.joined import Sequences
 from sparkcep.engine.last_rows import ByLastRow
 from sparkcep.engine.lifetimes import check_lifetimes
@@ -186,6 +187,9 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
         return Computations(task, MatchTables(task))
     if endless and ranking is not None and ranking.top:
         by_window = EndedTables(task)
+        if ranks_in_turn(task.plan):
+            reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
+            return WindowsInTurn(task, Walk(task), by_window, _reporting(reporter, by_window))
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
     if endless and strategy.search == s.BUDGETED:
         return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
@@ -219,14 +223,19 @@ def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
         return Whole(_RANKING[strategy.search](task, listing, tables).answer)
+    return Streaming(listing(), _reporting(reporter, tables))
+
+
+def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Found], Iterator[pa.Table]]:
+    """What makes output of matches that are listed, of approximate ones with their errors."""
     if reporter is None:
-        return Streaming(listing(), tables.of)
+        return tables.of
 
     def with_errors(chunk: Chunk, found: Found) -> Iterator[pa.Table]:
         found.by_event.update(reporter.by_event(found.events, found.paths))
         return tables.of(chunk, found)
 
-    return Streaming(listing(), with_errors)
+    return with_errors
 
 
 def _whole_answer(passage: Passage) -> Callable[[Chunk], Iterator[pa.Table]]:

@@ -97,7 +97,8 @@ class Open:
         out[:, codes.O_START] = chunk.offsets[:-1]
         out[:count, codes.O_START] += self.known
         out[:count, codes.O_NUMBER] = self.number
-        out[:count, codes.O_CUT] = self.next > 0
+        out[:, codes.O_CUT] = chunk.cut
+        out[:count, codes.O_CUT] |= self.next > 0
         out[:, codes.O_GOING] = chunk.going
         return out
 

@@ -27,7 +27,7 @@ from sparkcep.engine.budget_state import Open as OpenBudget
 from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.computations import Computations
-from sparkcep.engine.ended_windows import EndedWindows
+from sparkcep.engine.ended_windows import SlidingWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
@@ -189,11 +189,11 @@ class Stream:
     def remembered(self, open: AnyOpen) -> AnyOpen:
         """Without what nothing asks for: numbers of matches, and of a partition without rows how many it had."""
         counts = [name for name in ("number", "reported") if hasattr(open, name)]
-        told = {} if self.numbered or isinstance(self.engine.passage, EndedWindows) else {name: np.zeros_like(open.rows) for name in counts}
+        told = {} if self.numbered or isinstance(self.engine.passage, SlidingWindows) else {name: np.zeros_like(open.rows) for name in counts}
         if not (self.anchored or self.placed):
             name = "dropped" if isinstance(open, Open) else "next"
             told[name] = np.where(open.rows > 0, getattr(open, name), 0)
-        if isinstance(self.engine.passage, EndedWindows):
+        if isinstance(self.engine.passage, SlidingWindows):
             told["number"] = np.where(open.rows > 0, open.number, 0)
         return replace(open, **told)
 
@@ -218,8 +218,8 @@ class Stream:
             return self._dies(rows, open, watermark)
         if window.kind != MICROS:
             return due
-        if isinstance(self.engine.passage, EndedWindows):
-            return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open)
+        if isinstance(self.engine.passage, SlidingWindows):
+            return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open, watermark)
         if isinstance(self.engine.passage, BudgetedStream):
             return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open, whole_micros(window.size), watermark)
         if isinstance(open, OpenRuns) or isinstance(self.engine.passage, Again):

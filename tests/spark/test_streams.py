@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from tests.selection import one_in  # noqa: E402
+from tests.selection import first, one_in  # noqa: E402
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -154,6 +154,57 @@ def behind(row) -> bool:
     return any(isinstance(value, datetime.datetime) and value >= limit for value in row)
 
 
+WAITING = {  # clauses of sliding windows that may wait behind their ends, with what is selected of them
+    "first": ("symbol, z, k, x", "", "LAST(ts) AS z, MATCH_RANK() AS k, WINDOW_START() AS s, sum(price) AS x EVENT SELECTION SKIP TILL NEXT MATCH FIRST MATCH PATTERN (A B+ C)", "A AS price < 4, B AS price >= PREV(price), C AS price > 5"),
+    "alone": ("NULL, s, NULL, NULL", "", "WINDOW_START() AS s EVENT SELECTION STRICT CONTIGUITY FIRST MATCH PATTERN (A B*)", "B AS price >= PREV(price)"),
+    "of a key": ("symbol, z, NULL, NULL", "WHERE symbol <> 'k1'", "LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH PATTERN (~N A B ~M)", "N AS price = 0, A AS price > 3, M AS price = 9"),
+    "ahead": ("symbol, z, NULL, x", "", "LAST(ts) AS z, NEXT(LAST(price)) AS x EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", "A AS price > 6, B AS price <> NEXT(price)"),
+    "anchor": ("symbol, z, NULL, NULL", "", "LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH PATTERN (^ A B)", "A AS price >= 0"),
+    "number": ("symbol, z, NULL, NULL", "", "LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH PATTERN (A B)", "A AS MATCH_NUMBER() % 3 < 2"),
+}
+
+
+def waiting(name: str, table: str, *, rows: str = "", overall: str = "") -> str:
+    """A statement of four columns of one of these clauses."""
+    columns, where, clause, define = WAITING[name]
+    measures, _, rest = clause.partition(" EVENT")
+    sliding = f"WINDOW INTERVAL '6' SECONDS SLIDE INTERVAL '4' SECONDS PREF MAX (sum(price)) TOP 2{overall}"
+    return f"SELECT {columns} FROM {table} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES {measures}{rows} EVENT{rest} {sliding} DEFINE {define}) {where}"
+
+
+@pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)]))
+def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path, names):
+    """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys
+    together, all rows of the matches, and how many they are."""
+    texts = {"union": " UNION ALL ".join(f"SELECT '{name}' AS name, * FROM ({waiting(name, '{t}')})" for name in names)}
+    if len(names) == len(WAITING):
+        texts["whole"] = waiting("first", "{t}", rows=" ALL ROWS PER MATCH", overall=" OVERALL").replace("symbol, z, k, x", "*")
+    source, rows, rng = tmp_path / "in", rows_of(21, 250), random.Random(21)
+    source.mkdir()
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    for number, piece in enumerate([*pieces(rows, rng, 2), closing(sorted({(row["symbol"], None) for row in rows}, key=str))]):
+        put(source, number, piece)
+        if number != 1:  # the queries are begun, and go on from their checkpoints
+            for name, text in texts.items():
+                ran(spark.sql(text.format(t="ticks_stream")), tmp_path, name)
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    for name, text in texts.items():
+        wanted = [row for row in spark.sql(text.format(t="ticks_table")).collect() if not behind(row)]
+        got = [row for row in spark.read.parquet(str(tmp_path / name)).collect() if not behind(row)]
+        assert sorted(map(str, got)) == sorted(map(str, wanted)) and len(wanted) > 20, name
+        assert name == "whole" or {row.name for row in wanted} == set(names)
+    if len(texts) > 1:
+        counts = f"SELECT count(*) AS c FROM ({waiting('of a key', '{t}')})"
+        counted = spark.sql(counts.format(t="ticks_stream")).writeStream.outputMode("complete").format("memory").queryName("counted_windows")
+        counted.trigger(availableNow=True).start().awaitTermination()
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+        try:
+            told = spark.sql(f"SELECT * FROM ({waiting('of a key', 'ticks_table')})").collect()
+            assert spark.table("counted_windows").collect()[0].c == len([row for row in told if not behind(row)]) > 5
+        finally:
+            spark.conf.unset("spark.sql.adaptive.enabled")
+
+
 def test_a_restart_goes_on_and_late_rows_are_counted(spark, tmp_path):
     source = tmp_path / "in"
     source.mkdir()
@@ -254,7 +305,10 @@ WRONG = {
     "all matches": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B)", "without WINDOW waits for ever"),
     "negation": (f"{HEAD} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~N B) DEFINE N AS value = 3", "without WINDOW waits for ever"),
     "top": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS PREF MAX (A.value) TOP 3", "without SLIDE"),
-    "top in windows": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS SLIDE INTERVAL '1' SECOND PREF MAX (A.value) TOP 3", r"TOP with \^ does not stream yet"),
+    "top of all keys": (
+        f"{HEAD}, NEXT(LAST(value)) AS z EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS SLIDE INTERVAL '1' SECOND PREF MAX (A.value) TOP 3 OVERALL",
+        "NEXT waits for further rows of each key",
+    ),
     "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", r"MATCH_COUNT\(\) without WINDOW"),
     "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
     "history": ("PARTITION BY p ORDER BY timestamp PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 MATCH HISTORY DEFINE A AS value = 1", "MATCH HISTORY"),
@@ -359,7 +413,7 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
         exec(compile(block, "streams.md", "exec"), names)
         assert capsys.readouterr().out.strip() == text.strip()
         shown += bool(text)
-    assert shown == 4
+    assert shown == 5
     assert spark.table("clicks_so_far").count() == 13
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]
