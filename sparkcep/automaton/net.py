@@ -123,6 +123,12 @@ class Net:
         """Whether an edge crosses a negation."""
         return bool(self.edges[:, E_NOT].any() or len(self.checks))
 
+    @property
+    def negates_behind(self) -> bool:
+        """Whether a negation looks at the rows behind the last one of a match."""
+        ends = self.edges[self.edges[:, E_VAR] == ACCEPT]
+        return bool(ends[:, E_NOT].any() or (ends[:, E_CHECKS] < ends[:, E_CHECKS_END]).any())
+
     def edges_of(self, node: int) -> range:
         """The numbers of a node's edges."""
         return range(int(self.first[node]), int(self.first[node + 1]))

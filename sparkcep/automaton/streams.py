@@ -104,13 +104,8 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
     if incremental:
         return
-    net = strategy.automaton
-    behind = bool(net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any())
     for there, which in (
         (strategy.question == BUNDLED, "MATCH BUNDLES of matches at which conditions, negations or MATCH_COUNT() look"),
-        (plan.rows == "unmatched", f"WITH UNMATCHED ROWS for {what}"),
-        (has(plan.pattern, "start"), f"^ for {what}"),
-        (behind or (net.negates and strategy.conjoined), f"a negation behind the last row, or beside &, for {what}"),
         (_numbers_asked(plan), f"MATCH_NUMBER() in DEFINE for {what}"),
     ):
         if there:

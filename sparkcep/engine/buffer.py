@@ -54,6 +54,14 @@ class Chunk:
         """int64: the number of each row in its partition."""
         return self.place(self.offsets)
 
+    @property
+    def cut(self) -> np.ndarray:
+        """bool (partitions): whether rows of each came before its first one here."""
+        sizes = np.diff(self.offsets)
+        first = np.zeros(self.parts, dtype=bool)
+        first[sizes > 0] = self.positions[self.offsets[:-1][sizes > 0]] > 0
+        return first
+
     def partition_of(self, rows: np.ndarray) -> np.ndarray:
         """int64: the number of the partition of each of the rows."""
         return np.searchsorted(self.offsets, rows, side="right") - 1

@@ -52,6 +52,13 @@ class BestOfLastRows:
             found = with_unmatched(found, np.arange(chunk.rows), chunk)
         yield from self.tables.of(chunk, found)
 
+    def nothing(self, chunk: Chunk) -> Found:
+        """No match, with all that is said of one."""
+        found = self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
+        if self.task.plan.sizing:
+            found.by_event["cnt"] = decimals([], np.zeros(0, dtype=np.int64), 38, 0)
+        return found
+
     def _best(self, chunk: Chunk) -> tuple[Found, tuple[np.ndarray, list[int]] | None]:
         """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are
         listed."""

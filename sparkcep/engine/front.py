@@ -90,7 +90,7 @@ class SideBySide(Round):
         self.windows, _ = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
         self.when, self.until = np.arange(chunk.rows), self.windows[0] - 1
         self.opens, self.slots = np.zeros((chunk.parts, codes.OPEN_FIELDS), dtype=np.int64), np.zeros(chunk.parts, dtype=np.int64)
-        self.opens[:, codes.O_START] = chunk.offsets[:-1]
+        self.opens[:, codes.O_START], self.opens[:, codes.O_CUT] = chunk.offsets[:-1], chunk.cut
         self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
         columns = data.rows.ints, data.rows.flts.view(np.int64), data.rows.inull, data.rows.fnull
         self.classes = empty_classes(front.nodes, CLASSES, len(self.windows))

@@ -63,7 +63,7 @@ class Open:
         out[:count, codes.O_START] += self.start
         out[:count, codes.O_COVERED] += self.covered
         out[:count, codes.O_NUMBER] = self.number
-        out[:count, codes.O_CUT] = self.dropped > 0
+        out[:, codes.O_CUT] = chunk.cut
         out[:, codes.O_GOING] = chunk.going
         out[:, codes.O_CLOSED] = chunk.offsets[:-1] if chunk.closed is None else chunk.closed
         return out

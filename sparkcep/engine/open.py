@@ -21,7 +21,7 @@ from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
-from sparkcep.engine.again import Again, NewTables
+from sparkcep.engine.again import Again, NewTables, Undecided
 from sparkcep.engine.arc_journal import DatedComputations, Standing
 from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
@@ -190,16 +190,31 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
     if endless and strategy.search == s.BUDGETED:
         return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
     if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
-        tables = NewTables(task)
-        return Again(task, _whole_answer(_answers(task, tables)), tables)
+        return _again(task, NewTables(task))
     return _answers(task, Tables(task), endless)
+
+
+def _again(task: Task, tables: NewTables) -> Again:
+    """What answers for last rows, window by window."""
+    listing = _listing(task)
+    if task.prepared.strategy.automaton.negates_behind:
+        listed = listing
+        listing = functools.cache(lambda: Undecided(listed(), tables))
+    if task.plan.approximate is None:
+        return Again(task, ByLastRow(task, listing, tables).answer, tables)
+    best = BestOfLastRows(task, listing, Reporter(task.plan, task.prepared.strategy.automaton), tables)
+    return Again(task, best.answer, tables, best.nothing)
+
+
+def _listing(task: Task) -> Listing:
+    """What lists matches; it is built where something does, and then once."""
+    return functools.cache(functools.partial(Walk, task))
 
 
 def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
     """The same, with ``tables`` that make the output."""
     strategy = task.prepared.strategy
-    # built where something lists matches, and then once
-    listing: Listing = functools.cache(functools.partial(Walk, task))
+    listing = _listing(task)
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
     if reporter is not None and strategy.search == s.BUDGETED:
         return Whole(Budgeted(task, reporter, tables).answer)

@@ -241,6 +241,12 @@ class Stream:
         last = time[np.cumsum(open.rows)[some] - 1]
         waits = last > self._last(watermark)
         due[some[waits]] = last[waits] + size - 1
+        if isinstance(self.engine.passage, Again) and self.engine.passage.waits:
+            # the next row that something waits for, or the next one whose window ends
+            first, ended = np.cumsum(open.rows) - open.rows, np.concatenate([[0], np.cumsum(time <= self._last(watermark))])
+            at = first + np.maximum(open.covered, ended[first + open.rows] - ended[first])
+            stands = np.flatnonzero(at < first + open.rows)
+            due[stands] = np.minimum(due[stands], time[at[stands]] + size - 1)
         if isinstance(open, OpenRuns) and len(open.bundles.sizes):
             parts, ends = open.bundles.best.events[:, E_PART], time[open.bundles.last] + size
             due[parts] = np.where(ends > watermark, np.minimum(due[parts], ends), due[parts])
@@ -265,7 +271,7 @@ class Stream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        nothing = self.engine.passage.nothing(chunk) if isinstance(self.engine.passage, Computations) else Found.none(WITH_ERRORS)
+        nothing = self.engine.passage.nothing(chunk) if isinstance(self.engine.passage, (Again, Computations)) else Found.none(WITH_ERRORS)
         yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
 
 

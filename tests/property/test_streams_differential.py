@@ -427,8 +427,8 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         return {}  # of a table they are taken at its end (test_stream_expiries)
     if strategy.search == COMPUTATIONS and plan.rows == "one" and not _reach(plan)[1]:
         return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
-    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and plan.rows == "one" and not _reach(plan)[1]:
-        return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
+    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not _reach(plan)[1] and strategy.search != BUDGETED:
+        return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not _reach(plan)[1]:
         last = collections.Counter()
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
@@ -442,6 +442,26 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
     found: dict[int, int] = {}
     for p, begun in zip(answer.column("__p0").to_pylist(), answer.column(leaf).cast(pa.int64()).to_pylist(), strict=True):
         found[p] = found.get(p, 0) + (begun * MS + int(window.size) <= watermark + 1)
+    return found
+
+
+def ended_of_last_rows(plan, answer: pa.Table, window, negates_behind: bool, watermark: int) -> dict[int, int]:
+    """The same of answers for last rows. A negation behind the last row waits for the windows of the matches that end there, which
+    begin there at the latest; a row in no match for all that end in its window."""
+    if plan.rows == "one":
+        last = next((dict(plan.outputs)[name] for name in ("z", "last") if name in dict(plan.outputs)), "")
+        waits = {last: 1} if negates_behind else {}
+        certain = np.zeros(answer.num_rows, dtype=bool)
+    else:
+        last, certain = "id", np.asarray(answer.column("__matched")) if plan.rows == "unmatched" and not negates_behind else np.zeros(answer.num_rows, dtype=bool)
+        waits = {last: 2 if negates_behind else 1} if plan.rows == "unmatched" or negates_behind else {}
+    if waits and (window is None or last not in answer.column_names):
+        return {}
+    if waits:
+        certain |= np.asarray(answer.column(last).cast(pa.int64())) * MS + waits[last] * int(window.size) <= watermark + 1
+    found: dict[int, int] = collections.Counter()
+    for p, known in zip(answer.column("__p0" if plan.rows == "one" else "p").to_pylist(), (certain if waits else ~certain).tolist(), strict=True):
+        found[p] += known
     return found
 
 
