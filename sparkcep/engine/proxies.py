@@ -123,10 +123,13 @@ class Proxies:
             yield from self.tables.of(chunk, work.reported(found))
         left = work.left()
         if self.task.plan.rows == "unmatched":
-            none = self.reporter.reported(Found.none(WITH_ERRORS), work.measured, chunk)
             gone = np.delete(np.arange(chunk.rows), left.rows)
-            yield from self.tables.of(chunk, with_unmatched(none, gone, chunk, work.taken))
+            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
         return left
+
+    def nothing(self, chunk: Chunk) -> Found:
+        """No match, with all that is said of one."""
+        return self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
 
 
 class _Pass(Round):

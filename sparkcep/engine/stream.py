@@ -31,10 +31,11 @@ from sparkcep.engine.ended_windows import EndedWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.listing import Open, WholeForm
+from sparkcep.engine.listing import Open, Streaming, WholeForm
 from sparkcep.engine.open import OpenPartitions
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.proxies import Open as OpenRuns
+from sparkcep.engine.proxies import Proxies
 from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes
 from sparkcep.engine.tables import Tables
 from sparkcep.errors import MatchRuntimeError
@@ -271,8 +272,10 @@ class Stream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        nothing = self.engine.passage.nothing(chunk) if isinstance(self.engine.passage, (Again, Computations)) else Found.none(WITH_ERRORS)
-        yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
+        passage = self.engine.passage
+        nothing = passage.nothing(chunk) if isinstance(passage, (Again, Computations, Proxies)) else Found.none(WITH_ERRORS)
+        report = passage.report if isinstance(passage, Streaming) else self.tables.of
+        yield from report(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
 
 
 def whole_micros(size: str) -> int:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sparkcep.automaton.chained import passed
-from sparkcep.automaton.strategy import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, strategy_of
+from sparkcep.automaton.strategy import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, PROXIES, strategy_of
 from sparkcep.automaton.streams import _reach, check_stream, kept
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table, prepare
@@ -427,7 +427,7 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         return {}  # of a table they are taken at its end (test_stream_expiries)
     if strategy.search == COMPUTATIONS and plan.rows == "one" and not _reach(plan)[1]:
         return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
-    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not _reach(plan)[1] and strategy.search != BUDGETED:
+    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not _reach(plan)[1] and strategy.search != BUDGETED and (plan.rows == "one" or strategy.search != PROXIES):
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not _reach(plan)[1]:
         last = collections.Counter()
@@ -682,3 +682,21 @@ def test_rows_without_a_time_are_in_no_match(rows, wanted):
     tables, kept = drained(stream.advance(table, np.zeros(4, dtype=np.int64), [b""], 100 * MS))
     found = [(row["w"], row["__l0"] is not None) for part in tables for row in part.to_pylist()]
     assert found == wanted and kept.pending == 0
+
+
+@pytest.mark.parametrize("report", ["PROXY MATCHES", "PROXY MATCHES PER ERROR", "ALL MATCHES", "MATCH BUNDLES"])
+@pytest.mark.parametrize("condition", ["v = 1", "v = 1 AND v > A.v"])
+@pytest.mark.parametrize("count", ["", ", MATCH_COUNT() AS k"])
+def test_nothing_is_said_of_rows_without_a_time(report, condition, count):
+    """Their measures are NULL, whatever the search."""
+    if count and report == "ALL MATCHES":
+        pytest.skip("MATCH_COUNT() does not go with it")
+    bundle = ", BUNDLE_END() AS b" if report == "MATCH BUNDLES" else ""
+    measures = f"MATCH_NUMBER() AS n, MATCH_ERRORS() AS e, MISSING() AS m{count}{bundle}"
+    plan = planned(f"{HEAD} {measures} ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) {WINDOW} APPROX 1 {report} DEFINE A AS v = 0, B AS {condition}")
+    table = timed(plan, {0: [{"id": 1, "v": 0, "w": 5, "s": None}]})
+    for name in ("__o0", "__s0"):
+        table = table.set_column(table.column_names.index(name), name, pa.array([None], pa.timestamp("us")))
+    tables, kept = drained(stream_over(plan, table).advance(table, np.zeros(1, dtype=np.int64), [b""], 100 * MS))
+    (row,) = (row for part in tables for row in part.to_pylist())
+    assert row["w"] == 5 and not row["__matched"] and all(row[name] is None for name, _ in plan.leaves) and kept.states == [b""]
