@@ -105,7 +105,6 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     if incremental:
         return
     for there, which in (
-        (strategy.question == BUNDLED, "MATCH BUNDLES of matches at which conditions, negations or MATCH_COUNT() look"),
         (_numbers_asked(plan), f"MATCH_NUMBER() in DEFINE for {what}"),
     ):
         if there:

@@ -34,13 +34,15 @@ from sparkcep.search import codes
 class Telling:
     """Which rows of each partition are told now: int64 (partitions) from ``begin`` to before ``end``; ``sure``: the first row whose
     window may still change; ``waits``: a row whose window has to end before more can be told, or behind all rows; ``number``: of
-    the last match, counted on. ``taken`` uint8 (rows): marks of those in a match that is told."""
+    the last match, counted on; ``first``: from which row on rows may be in a match that is told later. ``taken`` uint8 (rows): marks
+    of those in a match that is told."""
 
     begin: np.ndarray
     end: np.ndarray
     sure: np.ndarray
     waits: np.ndarray
     number: np.ndarray
+    first: np.ndarray
     taken: np.ndarray
 
     def hold_back(self, latest: np.ndarray, chunk: Chunk) -> None:
@@ -60,14 +62,19 @@ class NewTables(Tables):
 
     telling: Telling | None = None
 
-    def of(self, chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+    def new(self, found: Found) -> np.ndarray:
+        """int64: the matches that end at rows which are told now."""
         assert self.telling is not None
         matches = np.flatnonzero(found.events[:, codes.E_ROWS] > 0)
         if not len(matches):
-            return
+            return matches
         events = found.events[matches]
         part, last = events[:, codes.E_PART], end_rows(events, found.rows)[1]
-        new = matches[(last >= self.telling.begin[part]) & (last < self.telling.end[part])]
+        return matches[(last >= self.telling.begin[part]) & (last < self.telling.end[part])]
+
+    def of(self, chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+        assert self.telling is not None
+        new = self.new(found)
         if not len(new):
             return
         by_event = {name: values if name == "kind" else values.take(pa.array(new)) for name, values in found.by_event.items()}
@@ -113,7 +120,7 @@ class Again:
 
     def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: NewTables, nothing: Callable[[Chunk], Found] | None = None) -> None:
         self.task, self.answer, self.tables, self.nothing = task, answer, tables, nothing
-        self.unmatched, self.behind = task.plan.rows == "unmatched", task.prepared.strategy.automaton.negates_behind
+        self.unmatched, self.behind = nothing is not None, task.prepared.strategy.automaton.negates_behind
 
     @property
     def waits(self) -> bool:
@@ -133,11 +140,11 @@ class Again:
         if len(open.taken):
             taken[ranges(low[: len(open.rows)], open.rows)] = open.taken
         sure = np.minimum(closed, _first_beyond(ends[0], end, chunk)) if self.behind and ahead else closed
-        self.tables.telling = telling = Telling(begin, end, sure, high.copy(), opens[:, codes.O_NUMBER], taken)
+        self.tables.telling = telling = Telling(begin, end, sure, high.copy(), opens[:, codes.O_NUMBER], low, taken)
         if (begin < end).any():
             yield from self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None))
         first = np.where(end < high, np.minimum(closed, np.append(backs, 0)[np.minimum(end, chunk.rows)]), closed)
-        covered = telling.waits if self.behind else low
+        telling.first, covered = first, telling.waits if self.behind else low
         if self.unmatched:
             before, covered = opens[:, codes.O_COVERED], first
             assert self.nothing is not None

@@ -28,6 +28,7 @@ from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
 from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
+from sparkcep.engine.bundled_again import BundledAgain, Points
 from sparkcep.engine.changelog import Changelog
 from sparkcep.engine.changes import Net, check_changes
 from sparkcep.engine.classes import BestOfLastRows
@@ -189,13 +190,14 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
     if endless and strategy.search == s.BUDGETED:
         return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
-    if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
-        return _again(task, NewTables(task))
+    if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST, s.BUNDLED):
+        return _again(task)
     return _answers(task, Tables(task), endless)
 
 
-def _again(task: Task, tables: NewTables) -> Again:
+def _again(task: Task) -> Again | BundledAgain:
     """What answers for last rows, window by window."""
+    tables = (Points if task.prepared.strategy.question == s.BUNDLED else NewTables)(task)
     listing = _listing(task)
     if task.prepared.strategy.automaton.negates_behind:
         listed = listing
@@ -203,7 +205,9 @@ def _again(task: Task, tables: NewTables) -> Again:
     if task.plan.approximate is None:
         return Again(task, ByLastRow(task, listing, tables).answer, tables)
     best = BestOfLastRows(task, listing, Reporter(task.plan, task.prepared.strategy.automaton), tables)
-    return Again(task, best.answer, tables, best.nothing)
+    if isinstance(tables, Points):
+        return BundledAgain(task, best, tables, Tables(task))
+    return Again(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
 
 
 def _listing(task: Task) -> Listing:
