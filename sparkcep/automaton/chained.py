@@ -11,7 +11,7 @@ from math import ceil
 from typing import NamedTuple
 
 from sparkcep.automaton.strategy import BUNDLED, placed_strategy
-from sparkcep.automaton.streams import looks_ahead, window_of
+from sparkcep.automaton.streams import looks_ahead, waits_behind, window_of
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
@@ -41,8 +41,9 @@ def passed(plan: Plan) -> Passed:
     if why:
         return Passed(None, why, "", "")
     # of ALL MATCHES that share no row the one that completes first is known when the windows of all its rows have ended, and an
-    # automaton's match has its number when the lives of all that end at its last row have
-    waits = plan.non_overlapping or (plan.automaton is not None and plan.automaton.expires and plan.numbered)
+    # automaton's match has its number when the lives of all that end at its last row have; what ends at a row may wait for the
+    # window that begins there
+    waits = plan.non_overlapping or (plan.automaton is not None and plan.automaton.expires and plan.numbered) or waits_behind(placed_strategy(plan))
     return Passed(ceil(Fraction(window_of(plan).size) * (2 if waits else 1)), "", *_time_column(plan))
 
 

@@ -102,13 +102,13 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     incremental = strategy.search in (PROXIES, BUDGETED)
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
-    if incremental:
-        return
-    for there, which in (
-        (_numbers_asked(plan), f"MATCH_NUMBER() in DEFINE for {what}"),
-    ):
-        if there:
-            raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
+    if _numbers_asked(plan) and not incremental:
+        raise _wrong(plan, f"MATCH_NUMBER() in DEFINE for {what} {YET}", UNSUPPORTED)
+
+
+def waits_behind(strategy: Strategy) -> bool:
+    """Whether what ends at a row waits for the WINDOW of the matches that end there, where a negation looks behind these."""
+    return strategy.question in _QUESTIONS and strategy.search != BUDGETED and strategy.automaton.negates_behind
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
@@ -195,18 +195,19 @@ def kept(plan: Plan) -> list[str]:
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
     searched_again = strategy.search == BUDGETED or (strategy.question in _QUESTIONS and strategy.search != PROXIES)
-    what = "rows of the last window" if searched_again else "rows of a match under way"
+    times = 2 if waits_behind(strategy) and not ranks else 1
+    what = ("rows of the last two windows" if times > 1 else "rows of the last window") if searched_again else "rows of a match under way"
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
     elif ranks:
         before = ", and of such a time before them" if strategy.question in (CHEAPEST, BY_COST) else ""
         lines.append(f"rows of the windows that have not ended{before}")
     elif window.kind == MICROS:
-        lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
+        lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
         lines.append(f"{what}, until rows of its key end it, or the key is idle: there is no WINDOW" if plan.idle else f"{what}, until rows of its key end it: there is no WINDOW")
     else:
-        lines.append(f"{what}, until {window.size} rows of its key have come")
+        lines.append(f"{what}, until {times * int(window.size)} rows of its key have come")
     if strategy.search == BUDGETED:
         lines += _kept_of_budget(plan, ever)
     if plan.automaton is not None and plan.automaton.expires:
@@ -332,10 +333,6 @@ def _reach(plan: Plan) -> tuple[int, int]:
 def looks_ahead(plan: Plan) -> int:
     """By how many rows NEXT looks ahead, at most."""
     return _reach(plan)[1]
-
-
-def _seconds(window: Window) -> str:
-    return _interval(Fraction(window.size))
 
 
 def _interval(micros: Fraction | int) -> str:
