@@ -108,19 +108,16 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
 
 def waits_behind(strategy: Strategy) -> bool:
     """Whether what ends at a row waits for the WINDOW of the matches that end there, where a negation looks behind these."""
-    return strategy.question in _QUESTIONS and strategy.search != BUDGETED and strategy.automaton.negates_behind
+    return (strategy.question in _QUESTIONS or strategy.search == BUDGETED) and strategy.automaton.negates_behind
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where under a BUDGET a negation looks where a stream cannot."""
     net, budget = strategy.automaton, plan.approximate.budget
     before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
-    for there, which in (
-        (net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any(), "a negation behind the last row of a match (of variables behind it, which may be missing, too)"),
-        (any(before >> v & 1 for v, _ in strategy.groups), "a negated group before the first row of a match (of variables before it, which may be missing, too)"),
-    ):
-        if there:
-            raise _wrong(plan, f"{which} does not stream under a BUDGET yet; give variables beside it WEIGHTS above what APPROX allows, or leave BUDGET out", UNSUPPORTED, budget)
+    if any(before >> v & 1 for v, _ in strategy.groups):
+        which = "a negated group before the first row of a match (of variables before it, which may be missing, too)"
+        raise _wrong(plan, f"{which} does not stream under a BUDGET yet; give variables beside it WEIGHTS above what APPROX allows, or leave BUDGET out", UNSUPPORTED, budget)
 
 
 _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}

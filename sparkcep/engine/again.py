@@ -26,7 +26,7 @@ from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open, Search
 from sparkcep.engine.outputs import end_rows
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
-from sparkcep.engine.windows import plan_windows
+from sparkcep.engine.windows import first_ending_behind, plan_windows
 from sparkcep.search import codes
 
 
@@ -139,7 +139,7 @@ class Again:
         taken = np.zeros(chunk.rows, dtype=np.uint8)
         if len(open.taken):
             taken[ranges(low[: len(open.rows)], open.rows)] = open.taken
-        sure = np.minimum(closed, _first_beyond(ends[0], end, chunk)) if self.behind and ahead else closed
+        sure = np.minimum(closed, first_ending_behind(end, ends[0], chunk)) if self.behind and ahead else closed
         self.tables.telling = telling = Telling(begin, end, sure, high.copy(), opens[:, codes.O_NUMBER], low, taken)
         if (begin < end).any():
             yield from self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None))
@@ -151,10 +151,3 @@ class Again:
             yield from self.tables.unmatched(chunk, self.nothing(chunk), ranges(before, first - before))
         opens[:, codes.O_START], opens[:, codes.O_NUMBER], opens[:, codes.O_COVERED] = end, telling.number, covered
         return open.left(chunk, opens, first[chunk.going], self.task.back, taken if self.unmatched else None)
-
-
-def _first_beyond(ends: np.ndarray, high: np.ndarray, chunk: Chunk) -> np.ndarray:
-    """int64 (partitions): the first row of each whose window ``ends`` behind row ``high`` of the partition."""
-    inside = np.concatenate([[0], np.cumsum(ends <= np.repeat(high, np.diff(chunk.offsets)))])
-    low, until = chunk.offsets[:-1], chunk.offsets[1:]
-    return low + inside[until] - inside[low]

@@ -30,7 +30,7 @@ from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.costs import ALL
+from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
@@ -94,6 +94,32 @@ LAST_ROWS = [
     f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_NUMBER() AS n PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES "
     "DEFINE A AS v < 1, B AS v > 3, C AS w > 1",
     f"{HEAD} BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES DEFINE A AS v < 3, B AS v > NEXT(v), C AS w > 0",
+    # ^ holds for a key's first row ever
+    f"{COUNTS} PATTERN (^ A B+ C) WINDOW INTERVAL '30' MICROSECONDS DEFINE A AS v < 4, C AS w > 0",
+    f"{COUNTS} PATTERN ((^ A | D) B* C) {WINDOW} DEFINE A AS v < 4, B AS v >= A.v OR w > D.w, C AS w > 0, D AS v = 3",
+    f"{GRAPHS} PATTERN ((^ A | D) C) {WINDOW} DEFINE A AS v < 4, C AS w > 0, D AS v = 3",
+    f"{COUNTS} PATTERN ((^ A B) & (C D)) WINDOW INTERVAL '30' MICROSECONDS DEFINE B AS v > 1, C AS w > 0, D AS w < 1",
+    f"{HEAD} LAST(id) AS z, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN ((^ A | D) B C) WINDOW 5 ROWS APPROX 1 DEFINE B AS v > 1, C AS w > B.w, D AS v = 3",
+    # rows in no match
+    f"{HEAD} MATCH_NUMBER() AS n, MATCH_ERRORS() AS e, PREV(v) AS b ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
+    f"{HEAD} MATCH_ERRORS() AS e, MATCH_COUNT() AS k ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) WINDOW 4 ROWS APPROX 1 PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
+    f"{HEAD} MISSING() AS m ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B ~N) {WINDOW} APPROX 1 WEIGHTS (A 2) DEFINE A AS v < 2, B AS v > 2, N AS v = 0",
+    # bundles of matches at which conditions, negations or MATCH_COUNT() look
+    f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_NUMBER() AS n, FIRST(id) AS f, NEXT(LAST(v)) AS x, PREV(FIRST(v)) AS b PATTERN (A B C) {WINDOW} APPROX 1 MATCH BUNDLES "
+    "DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
+    f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, MATCH_COUNT() AS k, FIRST(id) AS f PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
+    f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, MATCH_COUNT() AS k, LAST(id) AS l PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > A.v, C AS w > 1",
+    f"{HEAD} BUNDLE_END() AS z, BUNDLE_SIZE() AS c, FIRST(id) AS f PATTERN (A B C ~N) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > 2, C AS w > 0, N AS v = 0",
+    f"{HEAD} BUNDLE_END() AS z, MATCH_ERRORS() AS e, CLASSIFIER() AS l ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) WINDOW INTERVAL '2' MICROSECONDS APPROX 1 MATCH BUNDLES "
+    "DEFINE A AS v < 1, B AS v > A.v, C AS w > 1",
+    # negations that look behind the match, and beside &
+    f"{COUNTS} PATTERN (A C ~N) {WINDOW} DEFINE A AS v < 3, N AS v = 2, C AS w > 0",
+    f"{COUNTS} PATTERN (A C ~(N M)) WINDOW 5 ROWS DEFINE A AS v < 3, N AS v = 2, M AS w > A.w, C AS w > 0",
+    f"{GRAPHS} PATTERN (A B C ~N) {WINDOW} DEFINE A AS v < 3, C AS w > 0, N AS v > NEXT(v)",
+    f"{COUNTS} PATTERN ((A ~N B) & (C D)) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS w > 0, D AS w < 1, N AS v = 3",
+    f"{COUNTS} PATTERN ((A B ~N) & (~M C)) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS w > 0, N AS v = 2, M AS v = 3",
+    f"{HEAD} LAST(id) AS z, FIRST(id) AS a, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN (A B ~N C) {WINDOW} APPROX 1 WEIGHTS (A 2) DEFINE A AS v < 2, B AS v > 2, N AS v > A.v, C AS w > 1",
+    f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e PATTERN (A B ~N) {WINDOW} APPROX 1 WEIGHTS (A 2, ~N 1) PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, N AS v = 0",
 ]
 
 
@@ -431,15 +457,19 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not _reach(plan)[1]:
         last = collections.Counter()
+        # under a budget a row is searched when its window has ended, where a negation looks behind matches
+        size = int(window.size) * (2 if strategy.search == BUDGETED and strategy.automaton.negates_behind else 1)
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
-            last[p] += place * MS + int(window.size) <= watermark
+            last[p] += place * MS + size <= watermark
         return dict(last)
     if strategy.search == BUDGETED and strategy.question != BUNDLED and not plan.numbered and plan.rows == "one" and not _reach(plan)[1]:
-        return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
+        return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     leaf = dict(plan.outputs).get("z" if plan.non_overlapping else "a")  # of these the one that completes first is found among all
     if window is None or plan.rows != "one" or leaf not in answer.column_names:
         return {}
     found: dict[int, int] = {}
+    if strategy.search == BUDGETED and strategy.automaton.negates_behind:
+        return found
     for p, begun in zip(answer.column("__p0").to_pylist(), answer.column(leaf).cast(pa.int64()).to_pylist(), strict=True):
         found[p] = found.get(p, 0) + (begun * MS + int(window.size) <= watermark + 1)
     return found
@@ -544,7 +574,7 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
         dues[due] = now.due
         left = replace(left, column=pa.array(states, pa.large_binary()), due=dues)
     assert turns
-    if plan.rows == "unmatched" and plan.automaton is not None:  # no row is left untold
+    if plan.rows == "unmatched" and (plan.automaton is not None or plan.approximate is not None):  # no row is left untold
         found, whole = (by_partition(plan, some) for some in (pa.concat_tables(told), batch(plan, table, np.ones(table.num_rows, dtype=bool))))
         assert {p: sorted(rows) for p, rows in found.items()} == {p: sorted(rows) for p, rows in whole.items()}
 
@@ -571,12 +601,38 @@ def automata(rng: random.Random) -> str:
 
 
 def approximate(rng: random.Random) -> str:
-    case = approx_cases.random_case(rng).with_(unit=None)
-    return case.to_sql().replace(f"ORDER BY t{' DESC' if case.descending else ''}, id", "ORDER BY id")
+    return in_order(approx_cases.random_case(rng))
+
+
+def in_order(case: approx_cases.Case) -> str:
+    """The clause of rows in the order of their times."""
+    return case.with_(unit=None).to_sql().replace(f"ORDER BY t{' DESC' if case.descending else ''}, id", "ORDER BY id")
+
+
+def anchored(rng: random.Random, text: str) -> str:
+    """Sometimes the clause of matches that begin with their partition."""
+    return text.replace("PATTERN (", "PATTERN (^ ", 1) if rng.random() < 0.4 and "|" not in text.split("PATTERN (")[1].splitlines()[0] else text
+
+
+def ends_of_matches(rng: random.Random) -> str:
+    """Numbers and graphs of matches with ^, or with negations at the ends and beside &."""
+    query = selection.random_query(rng, report="all", shapes=("plain", "negation", "negation", "group", "conjunction", "sided group"))
+    query.mode, query.skip = measures.ONE_ROW, None
+    return anchored(rng, re.sub(r"MEASURES .*", f"MEASURES LAST(id) AS z, {rng.choice(['MATCH_COUNT()', 'MATCH_COUNT()', 'MATCH_GRAPH()'])} AS n", query.to_sql()))
+
+
+def ends_of_approximate_matches(rng: random.Random) -> str:
+    """The best approximate matches and bundles, with ^, rows in no match, and negations at the ends."""
+    while True:
+        case = approx_cases.random_case(rng, report=rng.choice([PROXY, PER_ERROR, BUNDLES, BUNDLES]))
+        if case.window is not None and "$" not in case.pattern_text:
+            break
+    rows = "ALL ROWS PER MATCH WITH UNMATCHED ROWS" if "{-" not in case.pattern_text and rng.random() < 0.7 else "ALL ROWS PER MATCH"
+    return anchored(rng, in_order(case).replace("ALL ROWS PER MATCH", rows))
 
 
 KINDS = {"adjacent rows": (adjacent_rows, 25, 50), "event selection": (event_selection, 30, 50), "numbers": (numbers_and_graphs, 30, 20), "automata": (automata, 30, 50),
-         "approximate": (approximate, 40, 20)}  # fmt: skip
+         "approximate": (approximate, 40, 20), "ends of matches": (ends_of_matches, 25, 30), "ends of approximate matches": (ends_of_approximate_matches, 25, 100)}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
