@@ -30,7 +30,7 @@ from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
+from sparkcep.plan.costs import ALL
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
@@ -624,7 +624,7 @@ def ends_of_matches(rng: random.Random) -> str:
 def ends_of_approximate_matches(rng: random.Random) -> str:
     """The best approximate matches and bundles, with ^, rows in no match, and negations at the ends."""
     while True:
-        case = approx_cases.random_case(rng, report=rng.choice([PROXY, PER_ERROR, BUNDLES, BUNDLES]))
+        case = approx_cases.random_case(rng, report=rng.choice([approx_cases.PROXY, approx_cases.PER_ERROR, approx_cases.BUNDLES, approx_cases.BUNDLES]))
         if case.window is not None and "$" not in case.pattern_text:
             break
     rows = "ALL ROWS PER MATCH WITH UNMATCHED ROWS" if "{-" not in case.pattern_text and rng.random() < 0.7 else "ALL ROWS PER MATCH"
@@ -632,7 +632,7 @@ def ends_of_approximate_matches(rng: random.Random) -> str:
 
 
 KINDS = {"adjacent rows": (adjacent_rows, 25, 50), "event selection": (event_selection, 30, 50), "numbers": (numbers_and_graphs, 30, 20), "automata": (automata, 30, 50),
-         "approximate": (approximate, 40, 20), "ends of matches": (ends_of_matches, 25, 30), "ends of approximate matches": (ends_of_approximate_matches, 25, 100)}  # fmt: skip
+         "approximate": (approximate, 40, 20), "ends of matches": (ends_of_matches, 12, 10), "ends of approximate matches": (ends_of_approximate_matches, 12, 40)}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
