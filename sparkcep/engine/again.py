@@ -34,8 +34,8 @@ from sparkcep.search import codes
 class Telling:
     """Which rows of each partition are told now: int64 (partitions) from ``begin`` to before ``end``; ``sure``: the first row whose
     window may still change; ``waits``: a row whose window has to end before more can be told, or behind all rows; ``number``: of
-    the last match, counted on; ``first``: from which row on rows may be in a match that is told later. ``taken`` uint8 (rows): marks
-    of those in a match that is told."""
+    the last match, counted on; ``first``: from which row on rows may be in a match that is told later. ``taken`` uint8 (rows):
+    marks of those in a match that is told."""
 
     begin: np.ndarray
     end: np.ndarray

@@ -143,8 +143,8 @@ class Open:
         return lists._replace(entries=entries, agents=agents)
 
     def untold(self, lists: Kept, idle: np.ndarray) -> Kept:
-        """The lists that a call leaves, where partitions that are ``idle`` (bool), of which no row was searched in it, keep what was
-        told in the intervals before: only a row brings them into those of another history."""
+        """The lists that a call leaves, where partitions that are ``idle`` (bool), of which no row was searched in it, keep what
+        was told in the intervals before: only a row brings them into those of another history."""
         before = self.lists
         agents = lists.agents.copy()
         those = np.repeat(idle, np.diff(lists.until[:, L_AGENTS]))

@@ -1,9 +1,9 @@
 """MATCH BUNDLES over open partitions where conditions look at the match: the rows of windows are searched again
 (:mod:`sparkcep.engine.again`), and what is new are match points.
 
-A bundle is told when no match point can join it. Its best match may be of any of them, so the rows of that match are kept with their
-neighbours, and those of the first and the last match point. They stand apart, in front of the rows that are searched again, and no
-search sees them.
+A bundle is told when no match point can join it. Its best match may be of any of them, so the rows of that match are kept with
+their neighbours, and those of the first and the last match point. They stand apart, in front of the rows that are searched again,
+and no search sees them.
 
 A row is in no match once no bundle to be told can have one with it. Rows of a match that is the best one so far wait until its
 bundle is told, or another match is better.
@@ -123,7 +123,8 @@ def _searched(chunk: Chunk, open: Open) -> tuple[Chunk, np.ndarray]:
 
 
 class _Call:
-    """One call over some partitions. ``rows`` int64: places of the rows that were searched, which have the partitions ``offsets``."""
+    """One call over some partitions. ``rows`` int64: places of the rows that were searched; ``offsets``: of these in their
+    partitions."""
 
     def __init__(self, search: BundledAgain, chunk: Chunk, open: Open, telling: Telling, offsets: np.ndarray, rows: np.ndarray) -> None:
         self.search, self.chunk, self.open, self.rows, self.offsets = search, chunk, open, rows, offsets

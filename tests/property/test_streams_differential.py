@@ -687,6 +687,36 @@ def test_a_match_is_told_with_the_row_that_ends_it():
     assert not tables and kept.due.tolist() == [8 * MS + 3_600_000_000 - 1] or kept.states == [b""]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "values", "told"),
+    [
+        # A at 1 and C at 5: the window of A ends with the watermark 5, that of C with 9
+        ("A C ~N", {1: 0, 5: 1}, {5: [5]}),
+        ("A C ~N", {1: 0, 2: 0, 5: 1}, {6: [5]}),  # of two matches that end there the later one tells when
+        ("A C ~N", {1: 0, 5: 1, 6: 1}, {5: [5]}),  # nothing ends at 6
+        ("A C ~N", {1: 0, 4: 0, 5: 1, 6: 5}, {8: [5]}),  # A at 4 has a window up to 8
+        ("(A C ~N) & B", {1: 0, 3: 3, 5: 1}, {5: [5]}),
+        ("(A ~N C) & B", {1: 0, 3: 3, 5: 1}, {5: [5]}),  # it looks at no row behind the match
+        ("(A ~N C) & B", {2: 0, 3: 3, 5: 1}, {5: [5]}),
+        ("(A C ~N) & B", {2: 0, 3: 3, 5: 1}, {6: [5]}),
+    ],
+)
+def test_what_ends_at_a_row_waits_for_the_windows_of_its_matches(pattern, values, told):
+    plan = planned(f"{HEAD} LAST(id) AS z, MATCH_COUNT() AS n {ANY} PATTERN ({pattern}) {WINDOW} DEFINE A AS v = 0, C AS v = 1, N AS v = 2{', B AS v = 3' * ('B' in pattern)}")
+    table = timed(plan, {0: [{"id": i, "v": v, "w": 0, "s": None} for i, v in values.items()]})
+    whole = by_partition(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
+    stream, states, found = stream_over(plan, table), [b""], {}
+    for watermark in range(5, 15):
+        came = table if watermark == 5 else table.slice(0, 0)
+        tables, left = drained(stream.advance(came, np.zeros(came.num_rows, dtype=np.int64), states, watermark))
+        assert not any(part.num_rows for part in tables) or watermark == 5 or due == watermark  # it is due when something is told
+        states, due = left.states, int(left.due[0])
+        ends = [time for part in tables for time in part.column(dict(plan.outputs)["z"]).cast(pa.int64()).to_pylist()]
+        found |= {watermark: ends} if ends else {}
+    assert sum(map(len, found.values())) == len(whole.get(0, [])) and states == [b""]
+    assert found == told
+
+
 _VALUES = {
     pa.float64(): [0.0, -0.0, 1.5, -2.0, math.nan, -math.nan, math.inf, -math.inf, None],
     pa.float32(): [0.0, -0.0, 1.5, -2.0, math.nan, None],
