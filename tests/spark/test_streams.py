@@ -162,6 +162,7 @@ ENDS = {
 }
 
 
+@pytest.mark.further
 def test_what_ends_at_a_row(spark, tmp_path):
     """One column alone of each clause, some without a key, in one query; and how many bundles there are."""
     source = tmp_path / "in"
