@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.automaton.net import Net
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine import listing
 from sparkcep.engine.again import Again, NewTables, Telling
@@ -81,7 +82,7 @@ class BundledAgain:
         self.task, self.best, self.points, self.tables, self.nothing = task, best, points, tables, best.nothing
         self.again = Again(task, self._take, points)
         self.edges = task.prepared.strategy.automaton.edges
-        self.form = PointsForm(self.edges, task.plan.sizing)
+        self.form = PointsForm(task.prepared.strategy.automaton, task.plan.sizing)
         self.unmatched = task.plan.rows == "unmatched"
         # how far leaves look at the neighbours of a row of a match
         looks = [leaf.spec.physical for leaf in task.plan.leaves if leaf.spec.kind in ("nav", "cls")]
@@ -213,10 +214,12 @@ class PointsForm:
     kind, numbers = POINTS, 6 + NUMBERS + 2
     arrays = tuple(np.dtype(t) for t in (np.uint8, np.int64, np.int32, np.int32))
 
-    def __init__(self, edges: np.ndarray, sizing: bool) -> None:
+    def __init__(self, net: Net, sizing: bool) -> None:
         """``sizing``: whether numbers of matches are asked for."""
-        self.edges, self.sizing = edges, sizing
-        self.fingerprint = int.from_bytes(hashlib.sha256(edges.tobytes()).digest()[:8], "little", signed=True)
+        self.edges, self.sizing = net.edges, sizing
+        self.source = np.repeat(np.arange(net.nodes), np.diff(net.first))
+        text = hashlib.sha256(net.edges.tobytes() + net.first.tobytes())
+        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
 
     def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         count, bundles = len(open.rows), open.bundles
@@ -240,7 +243,7 @@ class PointsForm:
         fits = (apart == lone, (marks == rows) | (len(taken) == 0), lone >= 0, lone <= np.minimum(start, covered), np.maximum(start, covered) <= rows)
         if not all(map(np.all, fits)):
             raise ValueError("numbers of other rows")
-        bundles = Bundles.read(rows, numbers[:, 6 : 6 + NUMBERS], matches, self.edges)
+        bundles = Bundles.read(rows, numbers[:, 6 : 6 + NUMBERS], matches, self.edges, self.source)
         words = np.ascontiguousarray(numbers[bundles.parts, -2:]).view(np.uint64).tolist() if self.sizing else []
         totals = np.array([(high << _WORD) + low for high, low in words], dtype=object)
         return Open(rows, start, number, covered, dropped, taken, lone, places, replace(bundles, totals=totals))

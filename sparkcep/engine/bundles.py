@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sparkcep.automaton.net import E_LABEL
+from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.engine.found import WITH_ERRORS, Found
 from sparkcep.engine.reporter import bundle_groups
 from sparkcep.engine.windows import Measured
@@ -91,8 +91,9 @@ class Bundles:
         return [((matched.rows - np.repeat(np.cumsum(rows) - rows, sizes)).astype(np.int32), sizes), (matched.paths.astype(np.int32), sizes)]
 
     @staticmethod
-    def read(rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]], edges: np.ndarray) -> Bundles:
-        """The same back, for the ``edges`` of their net. Raises ValueError for what cannot be of such rows and edges."""
+    def read(rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]], edges: np.ndarray, source: np.ndarray) -> Bundles:
+        """The same back, for the ``edges`` of their net, and int64 the node that each leaves (``source``). Raises ValueError for
+        what cannot be of such rows and edges."""
         (matched, sizes), (paths, lengths) = arrays
         points, first, last, accepting = numbers.T
         fits = (
@@ -101,6 +102,16 @@ class Bundles:
         )  # fmt: skip
         if not all(map(np.all, fits)):
             raise ValueError("bundles of other rows")
+        begins = np.zeros(len(paths), dtype=bool)
+        begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        behind = np.where(begins, 0, np.concatenate([[0], edges[paths, E_TARGET]])[:-1])
+        ends = edges[paths[np.cumsum(sizes)[sizes > 0] - 1], E_TARGET]
+        ways = (
+            source[paths] == behind, edges[paths, E_VAR] >= 0, begins | (np.diff(matched, prepend=-1) > 0),
+            source[accepting[points > 0]] == ends, edges[accepting[points > 0], E_VAR] == ACCEPT,
+        )  # fmt: skip
+        if not all(map(np.all, ways)):
+            raise ValueError("no match of this net")
         own, offsets = np.flatnonzero(points), np.cumsum(rows) - rows
         events = np.zeros((len(own), WITH_ERRORS), dtype=np.int64)
         each, found = sizes[own], matched + np.repeat(offsets, sizes)

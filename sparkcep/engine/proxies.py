@@ -263,7 +263,7 @@ class ProxyForm:
     arrays = tuple(np.dtype(t) for t in (np.int64, np.uint8, np.int32, np.int32, np.int32, np.int32))
 
     def __init__(self, net: fronts.FrontArrays) -> None:
-        self.edges = net.edges
+        self.edges, self.source = net.edges, net.source
         self.nodes = len(net.masks)
         text = hashlib.sha256(b"".join(a.tobytes() for a in (net.edges, net.source, net.accept_end)))
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
@@ -324,4 +324,4 @@ class ProxyForm:
         run[of, self.edges[table[entry, 1], E_TARGET]] = entry
         padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
         runs = empty_runs(0, 0, _NONE, Room(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
-        return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.read(rows, numbers[:, 5:], matches, self.edges))
+        return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.read(rows, numbers[:, 5:], matches, self.edges, self.source))

@@ -705,16 +705,49 @@ def test_what_ends_at_a_row_waits_for_the_windows_of_its_matches(pattern, values
     plan = planned(f"{HEAD} LAST(id) AS z, MATCH_COUNT() AS n {ANY} PATTERN ({pattern}) {WINDOW} DEFINE A AS v = 0, C AS v = 1, N AS v = 2{', B AS v = 3' * ('B' in pattern)}")
     table = timed(plan, {0: [{"id": i, "v": v, "w": 0, "s": None} for i, v in values.items()]})
     whole = by_partition(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
-    stream, states, found = stream_over(plan, table), [b""], {}
+    stream, states, found, due = stream_over(plan, table), [b""], {}, 5
     for watermark in range(5, 15):
         came = table if watermark == 5 else table.slice(0, 0)
         tables, left = drained(stream.advance(came, np.zeros(came.num_rows, dtype=np.int64), states, watermark))
-        assert not any(part.num_rows for part in tables) or watermark == 5 or due == watermark  # it is due when something is told
+        assert due == watermark or not any(part.num_rows for part in tables)
         states, due = left.states, int(left.due[0])
         ends = [time for part in tables for time in part.column(dict(plan.outputs)["z"]).cast(pa.int64()).to_pylist()]
         found |= {watermark: ends} if ends else {}
     assert sum(map(len, found.values())) == len(whole.get(0, [])) and states == [b""]
     assert found == told
+
+
+BUNDLES = [text for text in LAST_ROWS if "MATCH BUNDLES" in text and "MICROSECONDS" in text and "UNMATCHED" not in text]
+
+
+@pytest.mark.parametrize("text", BUNDLES)
+def test_a_damaged_bundle_is_an_error_or_read(text):
+    """Whatever byte is another one: numbers that point outside of what is there, and ways that the net has not, are told."""
+    plan = planned(text.replace(" PATTERN", ", MISSING() AS m PATTERN"))
+    table = timed(plan, {0: [{"id": i + 1, "v": v, "w": w, "s": None} for i, (v, w) in enumerate([(1, 1), (3, 1), (4, 2), (0, 1), (3, 2), (1, 1), (4, 2), (2, 1)])]})
+    stream = stream_over(plan, table)
+    _, left = drained(stream.advance(table, np.zeros(table.num_rows, dtype=np.int64), [b""], 8))
+    (state,), refused = left.states, 0
+    for at in range(0, len(state), 3):
+        damaged = state[:at] + bytes([state[at] ^ 0x55]) + state[at + 1 :]
+        try:
+            drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), [damaged], 100))
+        except MatchRuntimeError as error:
+            assert error.error_class in ("SPARKCEP.STATE_FORMAT", "SPARKCEP.COUNT_RANGE"), error  # a number may be any
+            refused += 1
+    assert refused > 0.2 * len(state) / 3
+
+
+def test_a_bundle_of_another_pattern_is_none():
+    text = next(text for text in BUNDLES if "B AS v > A.v" in text)
+    states = []
+    for pattern in ("(A B C)", "(A B? C)"):
+        plan = planned(text.replace("(A B C)", pattern))
+        table = timed(plan, {0: [{"id": i + 1, "v": i % 4, "w": 1, "s": None} for i in range(8)]})
+        stream = stream_over(plan, table)
+        states.append(drained(stream.advance(table, np.zeros(8, dtype=np.int64), [b""], 8))[1].states)
+    with pytest.raises(MatchRuntimeError, match="another pattern"):
+        drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), states[0], 9))
 
 
 _VALUES = {
