@@ -126,6 +126,7 @@ LAST_ROWS = [
     "DEFINE A AS v < 1, B AS v > A.v, C AS w > 1",
     # negations that look behind the match, and beside &
     f"{COUNTS} PATTERN (A C ~N) {WINDOW} DEFINE A AS v < 3, N AS v = 2, C AS w > 0",
+    f"{COUNTS} PATTERN (A B ~N) WINDOW INTERVAL '6' MICROSECONDS DEFINE A AS v < 4, N AS v > NEXT(v)",
     f"{COUNTS} PATTERN (A C ~(N M)) WINDOW 5 ROWS DEFINE A AS v < 3, N AS v = 2, M AS w > A.w, C AS w > 0",
     f"{GRAPHS} PATTERN (A B C ~N) {WINDOW} DEFINE A AS v < 3, C AS w > 0, N AS v > NEXT(v)",
     f"{COUNTS} PATTERN ((A ~N B) & (C D)) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS w > 0, D AS w < 1, N AS v = 3",
