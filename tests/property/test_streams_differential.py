@@ -755,6 +755,20 @@ def test_what_ends_at_a_row_waits_for_the_windows_of_its_matches(pattern, values
     assert found == told
 
 
+def test_what_waits_for_a_later_match_is_not_behind_the_watermark_that_is_passed_on():
+    """B at 4 may be a match of its own, whose window ends with the watermark 9; the better one began at 1."""
+    plan = planned(f"{HEAD} FIRST(id) AS a, LAST(id) AS z PATTERN (A B ~N) WINDOW INTERVAL '6' MICROSECONDS APPROX 1 DEFINE A AS v = 0, B AS v = 1, N AS v = 2")
+    table = timed(plan, {0: [{"id": 1, "v": 0, "w": 0, "s": None}, {"id": 4, "v": 1, "w": 0, "s": None}]})
+    stream, states, told = stream_over(plan, table), [b""], []
+    for watermark in range(4, 12):
+        came = table if watermark == 4 else table.slice(0, 0)
+        tables, left = drained(stream.advance(came, np.zeros(came.num_rows, dtype=np.int64), states, watermark))
+        states = left.states
+        told += [(time, watermark) for part in tables for time in part.column(dict(plan.outputs)["a"]).cast(pa.int64()).to_pylist()]
+    assert told == [(1, 6), (1, 9)]
+    assert passed(plan).behind == 12 and all(time > watermark - 1 - 12 for time, watermark in told)
+
+
 BUNDLES = [text for text in LAST_ROWS if "MATCH BUNDLES" in text and "MICROSECONDS" in text and "UNMATCHED" not in text]
 
 
